@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn without_root_or_apt_the_command_is_told() {
+    fn without_root_or_apt_the_command_is_reported() {
         let Plan::Tell(message) = plan(&[&NEEDS[0], &NEEDS[1]], false, true) else {
             panic!("acted")
         };

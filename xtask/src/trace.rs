@@ -170,7 +170,7 @@ impl RoundRow {
         Self {
             clients: round.clients,
             fdatasync_fails: round.fails.is_some(),
-            answers: counts.told,
+            answers: counts.answered,
             answer_writes: counts.tells,
             groups: counts.groups,
             fdatasyncs: SyncsRow {
@@ -220,7 +220,7 @@ fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<ErrorsRow, Fail
             (.., true) => row.of_image += 1,
             _ => row.not_reached += 1,
         }
-        row.after_answers += u64::from(counts.has_failed && counts.told > 0);
+        row.after_answers += u64::from(counts.has_failed && counts.answered > 0);
         if (number + 1).is_multiple_of(UNTOLD) {
             eprintln!(
                 "xtask: trace: {} of {} with errors, none broke a rule",
@@ -331,8 +331,11 @@ impl Tracer {
         let mut judge = Judge::new(&acks, &answers, *base);
         found.into_iter().try_for_each(|event| judge.see(event))?;
         let counts = judge.end()?;
-        if counts.told != answered {
-            return Err(format!("{answered} answers, of which {} are in the trace", counts.told));
+        if counts.answered != answered {
+            return Err(format!(
+                "{answered} answers, of which {} are in the trace",
+                counts.answered
+            ));
         }
         match round.fails {
             Some(Failing { is_log: true, .. }) => refused(&ended, &counts)?,
@@ -361,9 +364,11 @@ impl Tracer {
 
 /// A run whose log failed says so, after it had answered something.
 fn refused(ended: &Ended, counts: &Counts) -> Result<(), String> {
-    match ended.is_clear_refusal() && counts.has_failed && counts.told > 0 {
+    match ended.is_clear_refusal() && counts.has_failed && counts.answered > 0 {
         true => Ok(()),
-        false => Err(format!("it answered {} calls and ended with {}", counts.told, ended.brief())),
+        false => {
+            Err(format!("it answered {} calls and ended with {}", counts.answered, ended.brief()))
+        }
     }
 }
 
@@ -375,7 +380,9 @@ fn survived_or_refused(ended: &Ended, counts: &Counts, failing: Failing) -> Resu
     let is_well = ended.succeeded() && !has_failed;
     match is_well || ended.is_clear_refusal() {
         true => Ok(()),
-        false => Err(format!("it answered {} calls and ended with {}", counts.told, ended.brief())),
+        false => {
+            Err(format!("it answered {} calls and ended with {}", counts.answered, ended.brief()))
+        }
     }
 }
 
@@ -395,9 +402,9 @@ fn agree(ended: &Ended, counts: &Counts, base: u64) -> Result<(), String> {
     if counts.of_image == 0 || counts.image_has_failed {
         return Err("no checkpoint was written beside the transactions".to_owned());
     }
-    match committed == counts.told && base > 0 {
+    match committed == counts.answered && base > 0 {
         true => Ok(()),
-        false => Err(format!("{committed} calls committed, {} were answered", counts.told)),
+        false => Err(format!("{committed} calls committed, {} were answered", counts.answered)),
     }
 }
 
@@ -413,7 +420,8 @@ mod tests {
 
     #[test]
     fn what_a_result_reports_must_be_what_the_trace_shows() {
-        let counts = Counts { flushes: vec![3, 5, 6], told: 2, of_image: 9, ..Counts::default() };
+        let counts =
+            Counts { flushes: vec![3, 5, 6], answered: 2, of_image: 9, ..Counts::default() };
         let result = |flushes, committed| {
             ended(0, &format!("{{\"committed\":{committed},\"flushes\":{flushes},\"x\":1}}"), "")
         };
@@ -429,10 +437,10 @@ mod tests {
 
     #[test]
     fn a_run_that_survives_a_failure_is_noticed() {
-        let failed = Counts { told: 2, has_failed: true, ..Counts::default() };
+        let failed = Counts { answered: 2, has_failed: true, ..Counts::default() };
         assert_eq!(refused(&ended(3, "", "tombolo: it failed\n"), &failed), Ok(()));
         assert!(refused(&ended(0, "", ""), &failed).is_err());
-        let unharmed = Counts { told: 2, ..Counts::default() };
+        let unharmed = Counts { answered: 2, ..Counts::default() };
         assert!(refused(&ended(3, "", "tombolo: it failed\n"), &unharmed).is_err());
     }
 

@@ -4,6 +4,6 @@
 //! compiler finds in the code it makes. `TRYBUILD=overwrite` writes the expected output anew.
 
 #[test]
-fn mistakes_are_told_at_their_field() {
+fn mistakes_are_reported_at_their_field() {
     trybuild::TestCases::new().compile_fail("tests/mistakes/*.rs");
 }

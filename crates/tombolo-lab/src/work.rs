@@ -55,15 +55,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_told_where_it_is_counted() {
+    fn work_is_reported_where_it_is_counted() {
         WorkDone::take();
         probe::count(Counter::Pins, 46);
         let mut work = WorkDone::take();
         work.add(&WorkDone::default());
-        let told = work.per_transaction(2);
-        assert_eq!(told.is_some(), probe::enabled());
-        if let Some(told) = told {
-            assert_eq!((told["pins"], told["locks"], told.len()), (23.0, 0.0, COUNTERS.len()));
+        let reported = work.per_transaction(2);
+        assert_eq!(reported.is_some(), probe::enabled());
+        if let Some(reported) = reported {
+            assert_eq!(
+                (reported["pins"], reported["locks"], reported.len()),
+                (23.0, 0.0, COUNTERS.len())
+            );
         }
     }
 }

@@ -235,7 +235,7 @@ fn run_counted_child(names: CallNames) -> Result<Counted, CounterError> {
     Callgrind::find()?.run(&program, names)
 }
 
-fn groups_are_told_apart(counts: &Counts) -> Outcome {
+fn groups_are_distinguished(counts: &Counts) -> Outcome {
     let names = STEPS.map(|(name, _)| name);
     let mut expect = vec!["aborted", "committed"];
     expect.extend(names);
@@ -318,7 +318,7 @@ fn main() -> Outcome {
     }
     let Counted { counts, stdout } = run_counted_child(NAMES)?;
     assert_eq!(String::from_utf8(stdout)?, "counted\n");
-    groups_are_told_apart(&counts)?;
+    groups_are_distinguished(&counts)?;
     work_belongs_to_where_it_is_called_from(&counts)?;
     switching_costs_what_its_instructions_say(&counts)?;
     calls_cost_what_they_do(&counts)?;

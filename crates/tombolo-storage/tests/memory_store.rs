@@ -336,7 +336,7 @@ fn an_update_cannot_write_beyond_its_fields() {
 }
 
 #[test]
-fn a_program_with_another_schema_is_told_the_difference() {
+fn the_difference_from_another_schema_is_reported() {
     let mut other = definition();
     other.columns[1].sql = SqlType::BigInt;
     let mut store = MemoryStore::<Memory>::new(Limits::default());

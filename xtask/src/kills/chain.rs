@@ -149,7 +149,7 @@ pub(super) struct Chain<'w> {
     runs: u32,
     answers: Answers,
     /// Answers of the cases that are over.
-    told: u64,
+    reported: u64,
     /// Kills since the database was checked.
     unchecked: u32,
     /// Memory that its processes may write to, where a case does not say less.
@@ -161,7 +161,7 @@ impl<'w> Chain<'w> {
         let folder = world.folder.join(format!("chain-{number}"));
         let answers = Answers::default();
         let memory_kb = MEMORY_KB;
-        Self { world, number, folder, runs: 0, answers, told: 0, unchecked: 0, memory_kb }
+        Self { world, number, folder, runs: 0, answers, reported: 0, unchecked: 0, memory_kb }
     }
 
     /// Starts a program with the chain's memory.
@@ -221,7 +221,7 @@ impl<'w> Chain<'w> {
         std::fs::create_dir_all(&self.folder).map_err(|error| error.to_string())?;
         copy(&self.world.base(), &self.data())?;
         self.answers_of(&self.world.base_acks());
-        self.told = self.answers.count();
+        self.reported = self.answers.count();
         Ok(())
     }
 
@@ -247,8 +247,8 @@ impl<'w> Chain<'w> {
                 self.folder.display()
             ),
         }
-        let acknowledged = self.answers.count() - self.told;
-        self.told = self.answers.count();
+        let acknowledged = self.answers.count() - self.reported;
+        self.reported = self.answers.count();
         tell(&CaseEnd { kind, outcome, acknowledged });
     }
 

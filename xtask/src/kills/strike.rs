@@ -215,9 +215,9 @@ pub(super) fn failed(
     let words = traced(chain, call, "error=EIO", nth, endless(words));
     let mut process = chain.start(Path::new("strace"), &words)?;
     let mut of = Of::Other;
-    let told = trace(chain);
+    let reported = trace(chain);
     process.wait_until(PATIENCE, || {
-        place::of_call(&told, call, nth).is_some_and(|found| {
+        place::of_call(&reported, call, nth).is_some_and(|found| {
             of = found;
             true
         })
@@ -238,7 +238,7 @@ pub(super) fn failed(
     if !ended.is_clear_refusal() || !ended.stderr.contains(word) {
         return Err(format!("{call} failed the {nth}. time and ended it with {}", ended.brief()));
     }
-    let of = place::of_call(&told, call, nth).unwrap_or(of);
+    let of = place::of_call(&reported, call, nth).unwrap_or(of);
     chain.verify(&chain.data())?;
     Ok(Outcome::struck(of.place(&format!("failed {call}"))))
 }

@@ -78,7 +78,7 @@ pub(super) struct Counts {
     /// Those of the checkpoint image and its catalogue.
     pub(super) of_image: u64,
     /// Answers written.
-    pub(super) told: u64,
+    pub(super) answered: u64,
     /// Transactions in the whole log.
     pub(super) transactions: u64,
     /// Writes of answers.
@@ -125,7 +125,7 @@ pub(super) struct Judge<'a> {
     acks_path: String,
     acks: &'a [u8],
     /// Where in it the next answer is written.
-    told_bytes: usize,
+    reported_bytes: usize,
     /// Transactions that were in the log before the first measured one.
     base: u64,
     segments: BTreeMap<String, Segment>,
@@ -147,7 +147,7 @@ impl<'a> Judge<'a> {
         Self {
             acks_path: acks_path.to_owned(),
             acks,
-            told_bytes: 0,
+            reported_bytes: 0,
             base,
             segments: BTreeMap::new(),
             current: String::new(),
@@ -275,20 +275,20 @@ impl<'a> Judge<'a> {
         if call.name != "write" {
             return Ok(UnderWay::Other);
         }
-        let end = self.told_bytes + call.bytes as usize;
-        let lines = self.acks.get(self.told_bytes..end);
+        let end = self.reported_bytes + call.bytes as usize;
+        let lines = self.acks.get(self.reported_bytes..end);
         let lines = lines.ok_or("more was written to the file of answers than it holds")?;
-        self.counts.told += lines.iter().filter(|&&byte| byte == b'\n').count() as u64;
+        self.counts.answered += lines.iter().filter(|&&byte| byte == b'\n').count() as u64;
         self.counts.tells += 1;
-        self.told_bytes = end;
-        let (told, durable) = (self.counts.told, self.durable.saturating_sub(self.base));
-        match told {
+        self.reported_bytes = end;
+        let (answered, durable) = (self.counts.answered, self.durable.saturating_sub(self.base));
+        match answered {
             _ if self.counts.has_failed => {
-                Err("answers are told after the log had failed".to_owned())
+                Err("answers are given after the log had failed".to_owned())
             }
-            _ if told > durable => {
-                Err(format!("{told} answers are told when {durable} of their calls are durable"))
-            }
+            _ if answered > durable => Err(format!(
+                "{answered} answers are given when {durable} of their calls are durable"
+            )),
             _ => Ok(UnderWay::Tell { bytes: call.bytes }),
         }
     }
@@ -323,7 +323,7 @@ impl<'a> Judge<'a> {
             }
             UnderWay::Sync { covered } => self.note_durable(covered),
             UnderWay::Tell { bytes } if value != Some(bytes) => {
-                return Err("answers were told in parts".to_owned());
+                return Err("answers were given in parts".to_owned());
             }
             UnderWay::Tell { .. } | UnderWay::Other => {}
         }

@@ -59,10 +59,10 @@ fn a_durable_run_leaves_the_rows_of_any_other_and_goes_on_when_opened_again() {
     assert!((4_116.0..4_200.0).contains(&number(recovery, "transactions")), "{recovery}");
     assert!(number(recovery, "image_bytes") > 5e7, "{recovery}");
     assert_eq!((&resumed["consistent"], &resumed["state_hash"]), (&true.into(), &Value::Null));
-    let told = fs::read_to_string(&acks).unwrap();
-    assert_eq!(told.lines().count() as f64, number(&resumed, "committed"));
+    let reported = fs::read_to_string(&acks).unwrap();
+    assert_eq!(reported.lines().count() as f64, number(&resumed, "committed"));
     let mut last = [0_u64; 4];
-    for line in told.lines() {
+    for line in reported.lines() {
         let (client, sequence) = line.split_once(' ').unwrap();
         let last = &mut last[client.parse::<usize>().unwrap()];
         let sequence: u64 = sequence.parse().unwrap();

@@ -176,7 +176,7 @@ fn every_layout_is_recognised() {
 }
 
 #[test]
-fn threads_and_their_aborts_are_told() {
+fn threads_and_their_aborts_are_reported() {
     let flags = "--profile conventional --durability none --threads 2 --warehouses 1";
     let ended = line(&format!("run tpcc {flags} --transactions 10k --json"));
     assert_eq!(ended.status, 0, "{ended:?}");

@@ -174,7 +174,7 @@ fn a_torn_tail_is_cut_with_a_notice() {
     let result = object(&ended);
     assert_eq!((&result["clean"], &result["lost_groups"]), (&false.into(), &0.into()));
     assert!(result["torn_bytes"].as_u64().unwrap() > 0);
-    assert_eq!(object(&call("recover", &directory))["clean"], true, "told once");
+    assert_eq!(object(&call("recover", &directory))["clean"], true, "reported once");
 }
 
 #[test]

@@ -36,7 +36,7 @@ fn a_history_that_holds() {
 }
 
 #[test]
-fn an_anomaly_is_told_and_ends_with_status_1() {
+fn an_anomaly_is_reported_and_ends_with_status_1() {
     let path = history("stale.jsonl", &[("a", 10, WRITE), ("b", 20, STALE)]);
     let ended = line(&format!("verify {}", path.display()));
     assert_eq!(ended.status, 1, "{ended:?}");

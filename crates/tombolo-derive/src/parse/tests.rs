@@ -35,7 +35,7 @@ fn fields_and_attributes_become_columns_and_indexes() {
     let last = table.columns.last().unwrap();
     let default = last.default.as_ref().map(ToString::to_string);
     assert_eq!((last.added, default.as_deref()), (true, Some("- 7")));
-    let told: Vec<_> = table
+    let reported: Vec<_> = table
         .columns
         .iter()
         .map(|column| {
@@ -48,14 +48,14 @@ fn fields_and_attributes_become_columns_and_indexes() {
         .map(|name| (name.to_owned(), None, None, false));
     expected[0].2 = Some("- 5..=99".to_owned());
     (expected[2].1, expected[2].3) = (Some("Decimal<12,2>".to_owned()), true);
-    assert_eq!(told, expected);
-    let told: Vec<_> = table
+    assert_eq!(reported, expected);
+    let reported: Vec<_> = table
         .indexes
         .iter()
         .map(|i| (i.ident.to_string(), i.name.as_str(), &i.columns[..], i.unique, i.hash))
         .collect();
     assert_eq!(
-        told,
+        reported,
         [
             ("BankAccountKey".to_owned(), "bank_account_key", &[0, 3][..], true, false),
             ("ByOwner".to_owned(), "bank_account_by_owner", &[1, 0], false, false),

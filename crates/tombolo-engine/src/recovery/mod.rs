@@ -256,18 +256,18 @@ impl Progress {
 }
 
 /// Reports the progress of opening, and since when.
-pub struct Telling<'a> {
+pub struct Reporter<'a> {
     /// What is reported next.
     pub now: Progress,
     start_ns: u64,
     clock: &'a dyn Clock,
-    told: &'a mut dyn FnMut(Progress),
+    report: &'a mut dyn FnMut(Progress),
 }
 
-impl<'a> Telling<'a> {
+impl<'a> Reporter<'a> {
     /// Opening begins now.
-    pub fn begin(clock: &'a dyn Clock, told: &'a mut dyn FnMut(Progress)) -> Self {
-        Self { now: Progress::default(), start_ns: clock.now_ns(), clock, told }
+    pub fn begin(clock: &'a dyn Clock, report: &'a mut dyn FnMut(Progress)) -> Self {
+        Self { now: Progress::default(), start_ns: clock.now_ns(), clock, report }
     }
 
     /// So many more bytes of the image are read.
@@ -284,7 +284,7 @@ impl<'a> Telling<'a> {
 
     fn tell(&mut self) {
         self.now.elapsed_ns = self.clock.now_ns().saturating_sub(self.start_ns);
-        (self.told)(self.now);
+        (self.report)(self.now);
     }
 }
 
@@ -315,7 +315,7 @@ pub fn create<P: MemoryProfile>(
     Ok(Created { store, writer, checkpointing: Some(checkpointing) })
 }
 
-/// Opens the database that lies on `disks`, given in the order it was made with; `told` is called with the
+/// Opens the database that lies on `disks`, given in the order it was made with; `report` is called with the
 /// progress.
 ///
 /// # Errors
@@ -328,7 +328,7 @@ pub fn open<P: MemoryProfile>(
     disks: &[Arc<dyn Disk>],
     options: &OpenOptions,
     clock: &dyn Clock,
-    told: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(Progress),
 ) -> Result<Opened<P>, OpenFailure> {
     if !value_log::holds_log(&*disks[0])? {
         let image = Image::find(disks.to_vec(), options.image.unwrap_or_default())?;
@@ -337,7 +337,7 @@ pub fn open<P: MemoryProfile>(
     let lock = take_directory(&*disks[0])?;
     let ahead: Vec<_> = disks.iter().cloned().map(ReadAhead::start).collect();
     let through = ahead.iter().map(ReadAhead::disk).collect();
-    let opened = open_through(lock, through, options, clock, told);
+    let opened = open_through(lock, through, options, clock, report);
     // Whatever was opened to be read is closed.
     ahead.into_iter().for_each(ReadAhead::stop);
     opened
@@ -375,22 +375,22 @@ fn open_through<P: MemoryProfile>(
     disks: Vec<Arc<dyn Disk>>,
     options: &OpenOptions,
     clock: &dyn Clock,
-    told: &mut dyn FnMut(Progress),
+    report: &mut dyn FnMut(Progress),
 ) -> Result<Opened<P>, OpenFailure> {
-    let (start, mut telling) = (Moment::now(clock), Telling::begin(clock, told));
+    let (start, mut reporter) = (Moment::now(clock), Reporter::begin(clock, report));
     let disk = Arc::clone(&disks[0]);
     let image = Image::find(disks, options.image.unwrap_or_default())?;
-    telling.now.image_bytes_max = image.image_bytes();
-    telling.now.log_bytes_max = value_log::log_bytes(&*disk)?;
+    reporter.now.image_bytes_max = image.image_bytes();
+    reporter.now.log_bytes_max = value_log::log_bytes(&*disk)?;
     let mut replayer =
-        Replayer::load(&image, options, clock, &mut |bytes| telling.read_image(bytes))?;
+        Replayer::load(&image, options, clock, &mut |bytes| reporter.read_image(bytes))?;
     let loaded = Moment::now(clock);
     let OpenOptions { accept_loss, keep, .. } = *options;
     let how = image.recover_options(replayer.log_start().known, accept_loss, keep);
     // Should the log lack a salt after all, the next one in the directory has this.
     let log = LogSettings { salt: entropy(), ..options.log };
     let recovered = value_log::recover_locked(lock, disk, log, how, &mut replayer, &mut |log| {
-        telling.read_log(log);
+        reporter.read_log(log);
     });
     let value_log::Recovered { writer, groups, transactions, cut } =
         recovered.map_err(|failure| blame(&image, failure))?;
@@ -407,7 +407,7 @@ fn open_through<P: MemoryProfile>(
     let end = Moment::now(clock);
     let recovery = Recovery {
         epoch: writer.epoch(),
-        image_bytes: telling.now.image_bytes,
+        image_bytes: reporter.now.image_bytes,
         image_s: loaded.wall_s - start.wall_s,
         image_cpu_s: loaded.cpu_s - start.cpu_s,
         groups,
@@ -415,7 +415,7 @@ fn open_through<P: MemoryProfile>(
         last_group: writer.newest() - 1,
         transactions,
         record_bytes,
-        log_bytes: telling.now.log.bytes,
+        log_bytes: reporter.now.log.bytes,
         cut,
         row_images,
         replay_s: replayed_ns as f64 / 1e9 - loaded.wall_s,

@@ -46,7 +46,7 @@ enum Who {
 }
 
 impl<'c, P: MemoryProfile> Replayer<'c, P> {
-    /// Loads an image on as many threads as the options say; `told` is called with the bytes as they are read.
+    /// Loads an image on as many threads as the options say; `report` is called with the bytes as they are read.
     ///
     /// # Errors
     /// As [`Image::load`]; `Threads` when the system has too few.
@@ -54,7 +54,7 @@ impl<'c, P: MemoryProfile> Replayer<'c, P> {
         image: &Image,
         options: &OpenOptions,
         clock: &'c dyn Clock,
-        told: &mut dyn FnMut(u64),
+        report: &mut dyn FnMut(u64),
     ) -> Result<Self, OpenFailure> {
         let OpenOptions { limits, threads, .. } = *options;
         let how = HowToFinish {
@@ -63,12 +63,12 @@ impl<'c, P: MemoryProfile> Replayer<'c, P> {
         };
         let (workers, known) = match threads {
             0 | 1 => {
-                let loaded = image.load(0, 1, limits, told)?;
+                let loaded = image.load(0, 1, limits, report)?;
                 let known = loaded.known();
                 (Who::Here(Box::new(loaded)), known)
             }
             parts => {
-                let (workers, known) = Workers::load(image, parts, limits, how, told)?;
+                let (workers, known) = Workers::load(image, parts, limits, how, report)?;
                 (Who::Threads(workers), known)
             }
         };

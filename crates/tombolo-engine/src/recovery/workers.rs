@@ -23,7 +23,7 @@ const CHUNKS_MAX: usize = 8;
 /// How many there are: those that wait, one that is being replayed, one that is being filled.
 const CHUNKS: usize = CHUNKS_MAX + 2;
 /// How many messages of loading threads may wait.
-const TOLD_MAX: usize = 64;
+const REPORTED_MAX: usize = 64;
 
 /// What becomes of parts when the log is over.
 #[derive(Clone, Copy)]
@@ -94,7 +94,7 @@ pub(super) struct Workers {
 }
 
 /// What a loading thread says.
-enum Told {
+enum Report {
     /// So many bytes more are read.
     Read(u64),
     /// All blocks are, and this is the newest group that any of them holds.
@@ -104,7 +104,7 @@ enum Told {
 }
 
 impl Workers {
-    /// Lets `parts` threads load; `told` is called with the bytes as they are read. Also returns the newest
+    /// Lets `parts` threads load; `report` is called with the bytes as they are read. Also returns the newest
     /// group that any block holds.
     ///
     /// # Errors
@@ -114,20 +114,20 @@ impl Workers {
         parts: usize,
         limits: Limits,
         how: HowToFinish,
-        told: &mut dyn FnMut(u64),
+        report: &mut dyn FnMut(u64),
     ) -> Result<(Self, GroupNumber), OpenFailure> {
-        let (tell, hear) = sync_channel(TOLD_MAX);
+        let (reports, hear) = sync_channel(REPORTED_MAX);
         let start = |part| Worker::start(image.clone(), (part, parts), limits, how);
         let mut workers = (0..parts).map(start).collect::<Result<Vec<_>, NoThread>>()?;
         // All are there: they may begin.
-        workers.iter_mut().for_each(|worker| worker.begin(tell.clone()));
-        drop(tell);
+        workers.iter_mut().for_each(|worker| worker.begin(reports.clone()));
+        drop(reports);
         let (mut newest, mut failure) = (0, None);
         for said in hear {
             match said {
-                Told::Read(bytes) => told(bytes),
-                Told::Loaded(known) => newest = known.max(newest),
-                Told::Failed(why) => _ = failure.get_or_insert(why),
+                Report::Read(bytes) => report(bytes),
+                Report::Loaded(known) => newest = known.max(newest),
+                Report::Failed(why) => _ = failure.get_or_insert(why),
             }
         }
         let chunks = (0..CHUNKS).map(|_| Arc::default()).collect();
@@ -151,7 +151,7 @@ impl Workers {
             return true;
         }
         let is_taken =
-            self.workers.iter().all(|worker| worker.tell(Work::Replay(Arc::clone(chunk))));
+            self.workers.iter().all(|worker| worker.reports(Work::Replay(Arc::clone(chunk))));
         self.filling = (self.filling + 1) % CHUNKS;
         match Arc::get_mut(&mut self.chunks[self.filling]) {
             Some(next) => {
@@ -171,7 +171,7 @@ impl Workers {
     pub(super) fn finish(mut self) -> Result<Vec<Finished>, Refused> {
         let is_taken = self.hand_on();
         for worker in &self.workers {
-            _ = worker.tell(Work::Finish); // one that has ended says why
+            _ = worker.reports(Work::Finish); // one that has ended says why
         }
         let finished: Vec<_> = self.workers.into_iter().map(Worker::finished).collect();
         let refused = finished.iter().filter_map(|part| part.as_ref().err());
@@ -188,7 +188,7 @@ impl Workers {
 /// A thread with a part, which ends when this does.
 struct Worker {
     /// There until the thread has begun, or is to end.
-    begin: Option<SyncSender<SyncSender<Told>>>,
+    begin: Option<SyncSender<SyncSender<Report>>>,
     /// There until the thread is to end.
     work: Option<SyncSender<Work>>,
     finished: Receiver<Result<Finished, Refused>>,
@@ -205,18 +205,18 @@ impl Worker {
     ) -> Result<Self, NoThread> {
         let (work, to_do) = sync_channel(CHUNKS_MAX);
         let (done, finished) = sync_channel(1);
-        let started = Running::start_for("tombolo-recover", move |tell: SyncSender<Told>| {
+        let started = Running::start_for("tombolo-recover", move |reports: SyncSender<Report>| {
             // The receiver is gone only when opening has failed otherwise.
-            let mut read = |bytes| _ = tell.send(Told::Read(bytes));
+            let mut read = |bytes| _ = reports.send(Report::Read(bytes));
             let loaded = match image.load(part, parts, limits, &mut read) {
                 Ok(loaded) => loaded,
                 Err(failure) => {
-                    _ = tell.send(Told::Failed(failure));
+                    _ = reports.send(Report::Failed(failure));
                     return;
                 }
             };
-            _ = tell.send(Told::Loaded(loaded.known()));
-            drop((tell, image));
+            _ = reports.send(Report::Loaded(loaded.known()));
+            drop((reports, image));
             if let Some(end) = replay(loaded, &to_do, how) {
                 _ = done.send(end);
             }
@@ -226,13 +226,13 @@ impl Worker {
     }
 
     /// Lets the thread begin to load.
-    fn begin(&mut self, tell: SyncSender<Told>) {
-        let begun = self.begin.take().is_some_and(|begin| begin.send(tell).is_ok());
+    fn begin(&mut self, reports: SyncSender<Report>) {
+        let begun = self.begin.take().is_some_and(|begin| begin.send(reports).is_ok());
         assert!(begun, "a thread waits for its part");
     }
 
     /// Whether the thread still takes work.
-    fn tell(&self, work: Work) -> bool {
+    fn reports(&self, work: Work) -> bool {
         self.work.as_ref().is_some_and(|worker| worker.send(work).is_ok())
     }
 
@@ -293,10 +293,10 @@ mod tests {
             let how = HowToFinish { is_mirrored: false, without_unfit_indexes: false };
             let worker = Worker::start(image.clone(), (0, 2), Limits::default(), how);
             let mut worker = worker.expect("a thread");
-            let (tell, hear) = sync_channel(TOLD_MAX);
+            let (reports, hear) = sync_channel(REPORTED_MAX);
             if has_begun {
-                worker.begin(tell);
-                assert!(matches!(hear.recv(), Ok(Told::Loaded(0))));
+                worker.begin(reports);
+                assert!(matches!(hear.recv(), Ok(Report::Loaded(0))));
             }
             drop(worker);
         }

@@ -179,7 +179,7 @@ pub(crate) fn survives_kills<B: Bank>() {
         disk.set_fault(Some(Fault { operation, after: at, kind: std::io::ErrorKind::Other }));
         let pipeline = start(bank, writer, spread);
         // What each client was answered: a balance it saw durable, and whether it has one under way.
-        let told = on_each(0..CLIENTS, |client| {
+        let reported = on_each(0..CLIENTS, |client| {
             let mut caller = pipeline.caller(1);
             let mut balance = 0;
             loop {
@@ -198,17 +198,17 @@ pub(crate) fn survives_kills<B: Bank>() {
         assert!(closed.poison.is_some());
         drop((closed.executor, closed.log));
         disk.set_fault(None);
-        if !B::STARTS_DURABLE && told.iter().all(|(balance, _)| *balance == 0) {
+        if !B::STARTS_DURABLE && reported.iter().all(|(balance, _)| *balance == 0) {
             // Not even the table needs to be there.
             continue;
         }
         let (mut bank, _) = B::recovered(&disk);
         let balances = bank.balances();
-        for (client, (balance, under_way)) in (0..).zip(told) {
+        for (client, (balance, under_way)) in (0..).zip(reported) {
             let found = balances.get(&client).copied().unwrap_or(0);
             assert!(
                 (balance..=balance + under_way).contains(&found),
-                "client {client} was told {balance}, {found} came back (fault {at}, {spread:?})"
+                "client {client} was reported {balance}, {found} came back (fault {at}, {spread:?})"
             );
         }
     }

@@ -211,8 +211,8 @@ fn rows_that_fit_no_index_are_refused_or_given_out_without_it() {
     for threads in [1, 2] {
         let open = |without_unfit_indexes| {
             let options = OpenOptions { without_unfit_indexes, ..options(threads, 1) };
-            let told = &mut |_| ();
-            open::<MemoryLogged>(&doors(&disks), &options, &SystemClock::new(), told)
+            let reported = &mut |_| ();
+            open::<MemoryLogged>(&doors(&disks), &options, &SystemClock::new(), reported)
         };
         let refused = open(false).unwrap_err().to_string();
         assert!(refused.contains("index two_pk: another row has the key"), "{refused}");

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_told_apart_is_refused() {
+    fn what_cannot_be_distinguished_is_refused() {
         // A function with look-ups in it, called from a create and from the procedure.
         let body = PROCEDURE.replace("0x1004 1 60", "0x1004 1 64")
             + "cfn=find\ncalls=1 0x4000 1\n0x2022 2 2\ncfn=find\ncalls=1 0x4000 1\n0x2002 2 2\n\n\

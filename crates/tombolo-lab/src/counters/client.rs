@@ -98,7 +98,7 @@ mod tests {
         start_instrumentation();
         toggle_collect();
         zero_stats();
-        dump_stats(c"nobody reads this");
+        dump_stats(c"no reader reads this");
         toggle_collect();
         stop_instrumentation();
     }

@@ -191,7 +191,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
         let at_once = instance.takes_all_at_once();
         instance.begin();
         let (process, start) = (clock.process_cpu(), clock.now_ns());
-        let mut told = |done: usize| {
+        let mut report = |done: usize| {
             let since = Duration::from_nanos(clock.now_ns() - start);
             progress(before.part(bound, since, done as u64), &before);
         };
@@ -204,7 +204,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
                 Bound::Time(wanted) => Some(wanted.saturating_sub(found.wall)),
                 Bound::Transactions(_) => None,
             };
-            let batch = Batch { inputs: slice, clock, time_left, told: &mut told };
+            let batch = Batch { inputs: slice, clock, time_left, report: &mut report };
             let executed = instance.run_on_all(batch, &mut found.tally);
             let now = clock.now_ns();
             found.wall = before.wall + Duration::from_nanos(now - start);

@@ -41,7 +41,7 @@ pub struct Batch<'b, I> {
     /// looks at it.
     pub time_left: Option<Duration>,
     /// Called now and then with how many are done, by such a database.
-    pub told: &'b mut dyn FnMut(usize),
+    pub report: &'b mut dyn FnMut(usize),
 }
 
 impl<I> fmt::Debug for Batch<'_, I> {
@@ -52,8 +52,8 @@ impl<I> fmt::Debug for Batch<'_, I> {
 
 impl<'b, I> Batch<'b, I> {
     /// All of `inputs`, however long they take.
-    pub fn whole(inputs: &'b [I], clock: &'b dyn Clock, told: &'b mut dyn FnMut(usize)) -> Self {
-        Self { inputs, clock, time_left: None, told }
+    pub fn whole(inputs: &'b [I], clock: &'b dyn Clock, report: &'b mut dyn FnMut(usize)) -> Self {
+        Self { inputs, clock, time_left: None, report }
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::recovery::{self, OpenFailure, OpenOptions, Replayed, Replayer, Telling};
+use tombolo_engine::recovery::{self, OpenFailure, OpenOptions, Replayed, Replayer, Reporter};
 use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::image::{Image, ImageSettings};
 use tombolo_storage::value_log::{self, Cut, DirectoryLock, Survey};
@@ -45,20 +45,20 @@ fn survey_quietly(
     disks: &[Arc<dyn Disk>],
     options: &OpenOptions,
     clock: &dyn Clock,
-    told: &mut dyn FnMut(recovery::Progress),
+    report: &mut dyn FnMut(recovery::Progress),
 ) -> Result<Surveyed, OpenFailure> {
-    let mut telling = Telling::begin(clock, told);
+    let mut reporter = Reporter::begin(clock, report);
     let (lock, image, now) = find(disks)?;
-    telling.now = now;
+    reporter.now = now;
     let mut replayer =
-        Replayer::load(&image, options, clock, &mut |bytes| telling.read_image(bytes))?;
+        Replayer::load(&image, options, clock, &mut |bytes| reporter.read_image(bytes))?;
     let first = replayer.log_start();
     let log = value_log::survey_locked(&lock, &*disks[0], first, &mut replayer, &mut |log| {
-        telling.read_log(log);
+        reporter.read_log(log);
     });
     let log = log.map_err(|failure| recovery::blame(&image, failure))?;
     let Replayed { store, .. } = replayer.replayed();
-    Ok(Surveyed { store, log, image_bytes: telling.now.image_bytes })
+    Ok(Surveyed { store, log, image_bytes: reporter.now.image_bytes })
 }
 
 /// What lies on `disks`, to be looked at under the lock; nothing is read yet.

@@ -249,9 +249,9 @@ fn log(result: &RunResult) -> String {
 
 /// Log, device, stages and files, where there are any.
 fn durable(result: &RunResult, style: Style) -> Vec<(&'static str, String)> {
-    let mut told = Vec::new();
+    let mut facts = Vec::new();
     if result.log_bytes > 0 {
-        told.push(("log", log(result)));
+        facts.push(("log", log(result)));
     }
     if let (Some(raw), Some(bytes)) = (&result.raw_flush_us, result.raw_flush_bytes) {
         let (p50, mean, bytes) = (quantity(raw.p50), quantity(raw.mean), size(bytes));
@@ -263,24 +263,24 @@ fn durable(result: &RunResult, style: Style) -> Vec<(&'static str, String)> {
             None => "alone".to_owned(),
         };
         let meaning = style.faint(&meaning);
-        told.push((
+        facts.push((
             "device",
             format!("p50 {p50} µs · mean {mean} to write and sync {bytes} {meaning}"),
         ));
     }
     if let Some(checkpoint) = &result.checkpoint {
-        told.push(("checkpoint", checkpoints(checkpoint, result, style)));
+        facts.push(("checkpoint", checkpoints(checkpoint, result, style)));
     }
     if !result.by_stage.is_empty() {
-        told.push(("stages", stages(result)));
+        facts.push(("stages", stages(result)));
     }
     if let Some(recovery) = &result.recovery {
-        told.push(("opened", opened(recovery)));
+        facts.push(("opened", opened(recovery)));
     }
     if let (Some(directory), Some(file_system)) = (&result.data_dir, &result.data_fs) {
-        told.push(("files", format!("{directory} on {file_system}")));
+        facts.push(("files", format!("{directory} on {file_system}")));
     }
-    told
+    facts
 }
 
 /// How many checkpoints were written, and what callers felt of them.
@@ -301,13 +301,13 @@ fn checkpoints(found: &CheckpointResult, result: &RunResult, style: Style) -> St
 /// How much of the time each stage worked.
 fn stages(result: &RunResult) -> String {
     let part = |seconds: f64| 100.0 * seconds / result.wall_s.max(1e-9);
-    let told = result.by_stage.iter().map(|(name, stage)| {
+    let stages = result.by_stage.iter().map(|(name, stage)| {
         let cpu = stage
             .cpu_s
             .map_or_else(String::new, |cpu_s| format!(" ({:.0} % on a processor)", part(cpu_s)));
         format!("{name} {:.0} %{cpu}", part(stage.busy_s))
     });
-    told.collect::<Vec<_>>().join(" · ")
+    stages.collect::<Vec<_>>().join(" · ")
 }
 
 /// How a database came back.
@@ -540,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn switches_are_told_in_order() {
+    fn switches_are_reported_in_order() {
         let on = |on: &[usize]| {
             let switch = |i| (format!("S{i}"), on.contains(&i));
             switches_on(&(1..=11).map(switch).collect())

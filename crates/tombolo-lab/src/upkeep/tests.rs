@@ -131,9 +131,9 @@ impl Clock for SlowClock {
 
 /// What was reported.
 #[derive(Default)]
-struct Told(Vec<(f64, String)>);
+struct Reports(Vec<(f64, String)>);
 
-impl Progress for Told {
+impl Progress for Reports {
     fn begin(&mut self, _: &str) {}
     fn part(&mut self, part: f64, detail: &str) {
         self.0.push((part, detail.to_owned()));
@@ -148,15 +148,15 @@ fn who_waits_hears_how_far_it_is_and_how_long_it_takes() {
     let Created { mut store, mut writer, .. } = create(&doors, &options(1)).unwrap();
     fill(&mut store, &mut writer, 40_500);
     drop(writer);
-    let mut looked = Told::default();
+    let mut looked = Reports::default();
     survey(&doors, &options(1), &SlowClock::default(), &mut looked).unwrap();
-    let mut opened = Told::default();
+    let mut opened = Reports::default();
     open(&doors, &options(1), &SlowClock::default(), &mut opened).unwrap();
-    for Told(told) in [looked, opened] {
-        assert!(told.is_sorted_by(|(before, _), (after, _)| before <= after), "{told:?}");
-        let (part, detail) = told.last().unwrap();
-        assert!(*part > 0.0 && detail.contains(" transactions, about "), "{told:?}");
-        assert!(detail.ends_with(" s left"), "{told:?}");
+    for Reports(reported) in [looked, opened] {
+        assert!(reported.is_sorted_by(|(before, _), (after, _)| before <= after), "{reported:?}");
+        let (part, detail) = reported.last().unwrap();
+        assert!(*part > 0.0 && detail.contains(" transactions, about "), "{reported:?}");
+        assert!(detail.ends_with(" s left"), "{reported:?}");
     }
 }
 
@@ -290,12 +290,12 @@ fn an_image_in_several_directories_is_looked_after_with_all_of_them() {
     let clock = SystemClock::new();
     let recovered = crate::upkeep::recover::recover(&both, false, &clock, &mut ()).unwrap();
     assert!(recovered.image_bytes > 9_000 * 16);
-    let told = [
+    let reported = [
         inspect(&[&own], &mut ()).unwrap_err(),
         crate::upkeep::check::check(&[&own], None, None, &mut ()).unwrap_err(),
         crate::upkeep::recover::recover(&[&own], true, &clock, &mut ()).unwrap_err(),
     ];
-    for refused in told {
+    for refused in reported {
         let text = refused.to_string();
         assert!(text.contains("--checkpoint-directory DIR for each"), "{text}");
         assert_eq!(refused.blame(), Blame::Usage, "{text}");
@@ -303,12 +303,12 @@ fn an_image_in_several_directories_is_looked_after_with_all_of_them() {
     let wrong = scratch.path().join("wrong");
     fs::create_dir(&wrong).unwrap();
     let three = [own.as_path(), &second, &wrong];
-    let told = [
+    let reported = [
         inspect(&three, &mut ()).unwrap_err(),
         crate::upkeep::check::check(&three, None, None, &mut ()).unwrap_err(),
         crate::upkeep::recover::recover(&three, true, &clock, &mut ()).unwrap_err(),
     ];
-    for refused in told {
+    for refused in reported {
         let text = refused.to_string();
         assert!(text.contains("lies in 2 directories, 3 were given"), "{text}");
         assert_eq!(refused.blame(), Blame::Usage, "{text}");

@@ -34,7 +34,7 @@ impl<L: Latching> Hierarchical<L> {
     /// case a new request has left the queue and a conversion is held as before.
     #[cold]
     pub(super) fn wait(&self, session: u32, name: LockName) -> Result<(), LockError> {
-        assert!(L::WAITS, "without latches there is nobody to wait for");
+        assert!(L::WAITS, "without latches no other thread is waited for");
         self.break_circles(session);
         let place = self.table.sessions.get(session);
         for _ in 0..self.patience.intervals_max {

@@ -107,7 +107,7 @@ fn publish(core: &SmallCore, transaction: u64) -> Result<u64, crate::error::Erro
 fn commit(core: &SmallCore, transaction: u64) -> Result<(), crate::error::Error> {
     let lsn = publish(core, transaction)?;
     core.flush_to(lsn, u64::MAX)?;
-    assert!(core.flusher.as_ref().unwrap().durable() > lsn, "told too early");
+    assert!(core.flusher.as_ref().unwrap().durable() > lsn, "reported too early");
     Ok(())
 }
 

@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn another_version_and_an_unfinished_file_are_told_apart() {
+    fn another_version_and_an_unfinished_file_are_distinguished() {
         let disk = MemDisk::new();
         drop(Segment::create(&disk, 7, 3, &SETTINGS).unwrap());
         for copy in [0, COPY_BYTES] {

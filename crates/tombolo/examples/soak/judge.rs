@@ -136,9 +136,9 @@ impl Watched {
     /// What a call took beyond flushes and pauses.
     pub(crate) fn beyond_ns(&self, call: Slow) -> u64 {
         // The look behind a call's end shows the flush that it waited for.
-        let told_ns = call.ended_ns + 2 * BETWEEN_LOOKS.as_nanos() as u64;
+        let reported_ns = call.ended_ns + 2 * BETWEEN_LOOKS.as_nanos() as u64;
         let threads = if self.flushes.is_empty() { 2 } else { 3 };
-        let excused_ns = longest(2, &self.flushes, call.begun_ns, told_ns)
+        let excused_ns = longest(2, &self.flushes, call.begun_ns, reported_ns)
             + longest(threads, &self.pauses, call.begun_ns, call.ended_ns);
         (call.ended_ns - call.begun_ns).saturating_sub(excused_ns)
     }

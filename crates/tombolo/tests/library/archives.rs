@@ -136,8 +136,8 @@ fn an_archive_that_fails_is_reported_and_tried_again() {
     fs::rename(place.archive(), place.path("elsewhere")).unwrap();
     let refused = db.archive_now().unwrap_err();
     assert!(matches!(refused, Error::ArchiveFailed(_)) && refused.is_retryable(), "{refused}");
-    let told = db.statistics().archive_failure.unwrap();
-    assert!(told.contains("archive"), "{told}");
+    let reported = db.statistics().archive_failure.unwrap();
+    assert!(reported.contains("archive"), "{reported}");
     // No transaction or checkpoint waits for it; the log is kept.
     count(&add, 3_000);
     db.checkpoint().unwrap();
@@ -216,21 +216,21 @@ fn what_cannot_be_is_refused_with_what_there_is() {
     let made = db.backup(place.path("backup")).unwrap();
     let last = db.archive_now().unwrap();
     db.close().unwrap();
-    let told = |restore: Restore| {
+    let reported = |restore: Restore| {
         let refused = restore.into(place.path("restored")).unwrap_err().to_string();
         assert!(!place.path("restored").join("log-000001").exists());
         refused
     };
-    let what = told(place.restore().to_group(made.group - 1));
+    let what = reported(place.restore().to_group(made.group - 1));
     assert!(what.contains(&format!("the first group it can be restored to is {}", made.group)));
-    let what = told(place.restore().to_group(last + 100));
+    let what = reported(place.restore().to_group(last + 100));
     assert!(what.contains("the last ") && what.contains(" UTC)"), "{what}");
     let hour = Duration::from_secs(3_600);
     for time in [SystemTime::UNIX_EPOCH + hour, SystemTime::UNIX_EPOCH + 4_000_000 * hour] {
-        let what = told(place.restore().to_time(time));
+        let what = reported(place.restore().to_time(time));
         assert!(what.contains("cannot be restored to ") && what.contains("the first"), "{what}");
     }
-    let what = told(Restore::from(place.path("backup")).to_group(last));
+    let what = reported(Restore::from(place.path("backup")).to_group(last));
     assert!(what.contains("give the log's archive"), "{what}");
     fs::write(place.archive().join("notes"), "mine").unwrap();
     let what = place.open("own").unwrap_err().to_string();

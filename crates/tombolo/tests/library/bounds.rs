@@ -127,9 +127,10 @@ fn a_deadline_ends_a_closure_that_runs() {
         for endless in [Looks, Reads, Writes, Scans, Visits] {
             id += 1;
             let (own, enough) = (counters.clone(), Arc::new(AtomicBool::new(false)));
-            let told = enough.clone();
+            let reported = enough.clone();
             let calls = db.with(CallOptions::new().within(Duration::from_millis(30)));
-            let pending = calls.once(id).submit(move |tx| endless.run(tx, &own, &told)).unwrap();
+            let pending =
+                calls.once(id).submit(move |tx| endless.run(tx, &own, &reported)).unwrap();
             let other = adding(&db).submit(2).unwrap();
             assert_eq!(answer(pending), Err(Error::Expired), "{endless:?}");
             // It left no trace, and may be tried again with its id.
@@ -176,8 +177,8 @@ fn a_single_overrun_is_named_and_counted() {
 fn what_waits_is_bounded_by_what_inputs_hold() {
     struct Document(Vec<u8>);
     let db = builder().set("queue_bytes_max", "1 MB").in_memory().unwrap();
-    let told = db.register_closure("store", |_, document: &Document| Ok(document.0.len()));
-    let told = told.input_bytes(|document| document.0.capacity());
+    let reported = db.register_closure("store", |_, document: &Document| Ok(document.0.len()));
+    let reported = reported.input_bytes(|document| document.0.capacity());
     let known = db.register_closure("store", |_, (_, text): &(i64, String)| Ok(text.len()));
     let (begun, has_begun) = channel();
     let (end, ended) = channel();
@@ -201,7 +202,7 @@ fn what_waits_is_bounded_by_what_inputs_hold() {
         assert_eq!(refused, Error::QueueFull);
         waiting.len() - before
     };
-    let count = taken(&|| Ok(told.once(7).try_submit(Document(vec![7; LARGE]))?));
+    let count = taken(&|| Ok(reported.once(7).try_submit(Document(vec![7; LARGE]))?));
     assert!((9..=11).contains(&count), "{count}");
     // None of the others has room now.
     assert_eq!(taken(&|| Ok(known.try_submit((7, "n".repeat(LARGE)))?)), 0);

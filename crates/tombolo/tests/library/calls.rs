@@ -162,9 +162,9 @@ fn answers_that_did_not_wait_have_another_type() {
         (calls.once(id).transaction(|_| Ok(())), Error::Repeated(Outcome::Committed)),
         (looks.transaction(|_| Err(Stop::Abort("seen"))), Error::Aborted("seen")),
     ];
-    for (told, error) in losable {
-        let told = told.unwrap_err();
-        assert_eq!((told.error(), told.is_durable()), (&error, false));
+    for (reported, error) in losable {
+        let reported = reported.unwrap_err();
+        assert_eq!((reported.error(), reported.is_durable()), (&error, false));
     }
     let outcome = looks.outcome(id).unwrap();
     assert_eq!((*outcome.get(), outcome.is_durable()), (Outcome::Committed, false));
@@ -174,8 +174,8 @@ fn answers_that_did_not_wait_have_another_type() {
     assert_eq!(db.statistics().flushes, 1);
     let read = db.with(CallOptions::new().early().read_only()).transaction(|_| Ok(7)).unwrap();
     assert!(read.is_durable() && read.into_inner() == 7);
-    let told = calls.once(id).transaction(|_| Ok(())).unwrap_err();
-    assert!(told.is_durable() && told.into_inner() == Error::Repeated(Outcome::Committed));
+    let reported = calls.once(id).transaction(|_| Ok(())).unwrap_err();
+    assert!(reported.is_durable() && reported.into_inner() == Error::Repeated(Outcome::Committed));
     db.close().unwrap();
     assert_eq!(value(&builder().open(place.path()).unwrap(), 1), 21);
 }
@@ -185,17 +185,17 @@ fn a_database_never_waits_for_itself() {
     let db = Arc::new(builder().in_memory().unwrap());
     let add = adding(&db);
     let own = db.clone();
-    let told = db.transaction(move |_| {
+    let reported = db.transaction(move |_| {
         let pending = own.with(CallOptions::new()).try_submit(|_| Ok(1)).unwrap();
-        let told = [
+        let reported = [
             own.transaction(|_| Ok(1)).unwrap_err(),
             add.call(1).unwrap_err(),
             add.submit(1).unwrap_err(),
         ];
         assert_eq!(pending.wait(), Err(Error::TimedOut), "it runs after this one");
-        Ok(told)
+        Ok(reported)
     });
-    assert!(told.unwrap().iter().all(|error| *error == Error::Nested));
+    assert!(reported.unwrap().iter().all(|error| *error == Error::Nested));
     assert_eq!(db.transaction(|_| Ok(2)), Ok(2));
     assert_eq!(db.statistics().committed, 3);
 }

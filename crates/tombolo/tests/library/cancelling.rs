@@ -107,8 +107,8 @@ fn a_cancelled_future_ends_and_an_early_call_says_the_same() {
         early.cancel();
         holding.end();
         assert_eq!(block_on(call), Err(Error::Cancelled));
-        let told = block_on(early).unwrap_err();
-        assert_eq!(told.error(), &Error::Cancelled);
+        let reported = block_on(early).unwrap_err();
+        assert_eq!(reported.error(), &Error::Cancelled);
         assert_eq!(value(&db, 1), 0);
         db.close().unwrap();
     }

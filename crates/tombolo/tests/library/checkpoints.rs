@@ -171,7 +171,7 @@ fn an_image_lies_in_the_directories_it_was_made_with() {
     let with = |directories: &[&Path]| {
         builder().set("checkpoint_threads", "2").checkpoint_directories(directories.iter().copied())
     };
-    let told = |directories: &[&Path]| with(directories).open(&own).unwrap_err().to_string();
+    let reported = |directories: &[&Path]| with(directories).open(&own).unwrap_err().to_string();
     for round in 1..=3 {
         let db = with(&[&second, &third]).open(&own).unwrap();
         assert_eq!(adding(&db).call(1), Ok(round));
@@ -191,10 +191,10 @@ fn an_image_lies_in_the_directories_it_was_made_with() {
     for directory in [&own, &second, &third] {
         assert!(!files(directory, "image-0").is_empty(), "{}", directory.display());
     }
-    assert!(told(&[]).contains("in 3 directories"));
-    assert!(told(&[&second]).contains("2 were given"));
-    assert!(told(&[&third, &second]).contains("in the order"));
-    assert!(told(&[&second, &second]).contains("twice"));
+    assert!(reported(&[]).contains("in 3 directories"));
+    assert!(reported(&[&second]).contains("2 were given"));
+    assert!(reported(&[&third, &second]).contains("in the order"));
+    assert!(reported(&[&second, &second]).contains("twice"));
     // Another database does not take them, and leaves what they hold.
     let before = files(&second, "");
     let strange = with(&[&second]).open(place.path().join("new")).unwrap_err();
@@ -219,9 +219,9 @@ fn a_close_tells_of_a_last_checkpoint_that_failed() {
     // Where the catalogue would be made.
     let names = (1..10).map(|number| place.path().join(format!("checkpoint-{number:06}")));
     let in_the_way: Vec<_> = names.filter(|name| fs::create_dir(name).is_ok()).collect();
-    let told = db.close().unwrap_err();
-    assert!(matches!(told, Error::CheckpointsFailed(_)), "{told:?}");
-    assert!(!told.is_final() && !told.is_retryable() && !told.may_have_committed());
+    let reported = db.close().unwrap_err();
+    assert!(matches!(reported, Error::CheckpointsFailed(_)), "{reported:?}");
+    assert!(!reported.is_final() && !reported.is_retryable() && !reported.may_have_committed());
     in_the_way.iter().for_each(|name| fs::remove_dir(name).unwrap());
     let db = open(place.path()).unwrap();
     assert!(db.recovery().unwrap().transactions > 0);

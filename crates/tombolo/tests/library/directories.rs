@@ -319,13 +319,15 @@ fn a_directory_of_something_else_is_left_alone() {
 
 #[test]
 fn mistakes_in_settings_and_tables_are_reported() {
-    let told = |builder: tombolo::Builder| builder.in_memory().unwrap_err().to_string();
-    assert!(told(builder().set("spin_us", "1")).contains("no such setting"));
-    assert!(told(builder().set("warehouses", "5")).contains("warehouses"));
-    assert!(told(builder().set("time_per_group", "soon")).contains("time_per_group"));
-    assert!(told(builder().set("pipeline_threads", "callers")).contains("callers"));
-    assert!(told(builder().set("spin_us_max", "x").set("warehouses", "1")).contains("spin_us_max"));
-    assert!(told(builder().table(definition())).contains("exists already"));
+    let reported = |builder: tombolo::Builder| builder.in_memory().unwrap_err().to_string();
+    assert!(reported(builder().set("spin_us", "1")).contains("no such setting"));
+    assert!(reported(builder().set("warehouses", "5")).contains("warehouses"));
+    assert!(reported(builder().set("time_per_group", "soon")).contains("time_per_group"));
+    assert!(reported(builder().set("pipeline_threads", "callers")).contains("callers"));
+    assert!(
+        reported(builder().set("spin_us_max", "x").set("warehouses", "1")).contains("spin_us_max")
+    );
+    assert!(reported(builder().table(definition())).contains("exists already"));
     let place = tempfile::tempdir().unwrap();
     let small = builder().set("log_bytes_max", "1 MB").open(place.path()).unwrap_err();
     assert!(small.to_string().contains("log_bytes_max"), "{small}");
@@ -343,7 +345,7 @@ fn open_soon(directory: &Path) -> Database {
 }
 
 #[test]
-fn a_transaction_that_closes_a_database_is_not_told_that_it_is_closed() {
+fn a_transaction_that_closes_a_database_is_not_reported_that_it_is_closed() {
     let place = tempfile::tempdir().unwrap();
     let db = open(place.path()).unwrap();
     let add = adding(&db);

@@ -298,20 +298,20 @@ fn a_column_goes_beside_its_callers_and_its_name_is_free() {
 #[test]
 fn what_is_not_dropped_says_why() {
     both(|db| {
-        let told = |refused: Result<(), Error>| match refused {
+        let reported = |refused: Result<(), Error>| match refused {
             Err(Error::Schema(what)) => what,
             other => panic!("{other:?}"),
         };
-        assert!(told(db.drop_table("nothing")).contains("no such table"));
-        assert!(told(db.drop_index("nothing")).contains("no such index"));
-        assert!(told(db.drop_index("counter_by_id")).contains("is the primary key of counter"));
-        assert!(told(db.drop_column("nothing", "id")).contains("no such table"));
-        assert!(told(db.drop_column("counter", "nothing")).contains("no such column"));
+        assert!(reported(db.drop_table("nothing")).contains("no such table"));
+        assert!(reported(db.drop_index("nothing")).contains("no such index"));
+        assert!(reported(db.drop_index("counter_by_id")).contains("is the primary key of counter"));
+        assert!(reported(db.drop_column("nothing", "id")).contains("no such table"));
+        assert!(reported(db.drop_column("counter", "nothing")).contains("no such column"));
         assert!(
-            told(db.drop_column("counter", "value"))
+            reported(db.drop_column("counter", "value"))
                 .contains("counter_by_value has it in its keys")
         );
-        assert!(told(db.drop_column("tombolo_request", "id")).contains("the database's own"));
+        assert!(reported(db.drop_column("tombolo_request", "id")).contains("the database's own"));
         let last = TableDef {
             columns: TableDef::of::<Note>().columns,
             name: "last".into(),
@@ -321,11 +321,13 @@ fn what_is_not_dropped_says_why() {
         for (column, is_last) in [("title", false), ("id", false), ("body", true)] {
             match db.drop_column("last", column) {
                 Ok(()) => assert!(!is_last),
-                refused => assert!(told(refused).contains("the table's last column") && is_last),
+                refused => {
+                    assert!(reported(refused).contains("the table's last column") && is_last)
+                }
             }
         }
-        assert!(told(db.drop_table("tombolo_request")).contains("the database's own"));
-        assert!(told(db.drop_index("tombolo_request_by_id")).contains("the database's own"));
+        assert!(reported(db.drop_table("tombolo_request")).contains("the database's own"));
+        assert!(reported(db.drop_index("tombolo_request_by_id")).contains("the database's own"));
         let counters = Counters::of(db);
         let (row, name) = (counters.clone(), "counter");
         db.transaction(move |tx| row.add(tx, 1)).unwrap();
@@ -349,7 +351,7 @@ fn what_is_not_dropped_says_why() {
         assert_eq!((dropped, scan.unwrap().wait()), (vec![Ok(()); 2], Ok(1)));
         db.drop_table(name).unwrap();
         let column = tombolo::ColumnDef::of::<types::Text>("more");
-        assert!(told(db.add_dynamic_column(name, column)).contains("no such table"));
+        assert!(reported(db.add_dynamic_column(name, column)).contains("no such table"));
         let none = CallOptions::new().log_bytes_max(10);
         assert!(db.with(none).transaction(|_| Ok(())).is_ok());
     });
@@ -390,12 +392,12 @@ fn a_drop_that_was_answered_survives_a_kill() {
     for round in 1..=3 {
         let mut child = child("drops::a_drop_that_was_answered_survives_a_kill", place.path());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let told = |line: &str, what: &str| line.strip_prefix(what)?.parse::<usize>().ok();
+        let reported = |line: &str, what: &str| line.strip_prefix(what)?.parse::<usize>().ok();
         let mut seen: Vec<String> = lines.by_ref().take(10 + 17 * round).collect();
         child.kill().unwrap(); // SIGKILL
         child.wait().unwrap();
         seen.extend(lines);
-        let last = |what| seen.iter().filter_map(|line| told(line, what)).next_back();
+        let last = |what| seen.iter().filter_map(|line| reported(line, what)).next_back();
         let (made, dropped) = (last("made ").unwrap(), last("dropped ").unwrap());
         let db = open(place.path()).unwrap();
         let schema = db.schema();

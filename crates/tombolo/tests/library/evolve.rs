@@ -68,18 +68,18 @@ fn all(db: &Database) -> Vec<(i64, i32)> {
     let counters = Counters::of(db);
     let by_value = db.index::<ByValue>().unwrap();
     let read = db.transaction(move |tx| {
-        let mut told = [Vec::new(), Vec::new()];
+        let mut reported = [Vec::new(), Vec::new()];
         let rows = [
             tx.range(&counters.by_id, Range::all(), Order::Forward)?,
             tx.range(&by_value, Range::all(), Order::Forward)?,
         ];
-        for (told, rows) in told.iter_mut().zip(rows) {
+        for (reported, rows) in reported.iter_mut().zip(rows) {
             for row in rows {
                 let row = tx.get(&counters.table, row)?;
-                told.push((row.get(Counter::VALUE), row.get(Counter::ID)));
+                reported.push((row.get(Counter::VALUE), row.get(Counter::ID)));
             }
         }
-        Ok(told)
+        Ok(reported)
     });
     let [mut by_id, by_value] = read.unwrap();
     by_id.sort_unstable();
@@ -298,11 +298,12 @@ fn what_cannot_be_added_leaves_nothing_behind() {
         unique: false,
         kind: IndexKind::Tree,
     };
-    let told = |table: &str, index| db.create_dynamic_index(table, index).unwrap_err().to_string();
-    assert!(told("nowhere", index("i", &[0])).contains("nowhere"));
-    assert!(told("counter", index("i", &[3])).contains("does not exist"));
-    assert!(told("counter", index("tombolo_i", &[0])).contains("own"));
-    assert!(told("tombolo_request", index("i", &[0])).contains("own"));
+    let reported =
+        |table: &str, index| db.create_dynamic_index(table, index).unwrap_err().to_string();
+    assert!(reported("nowhere", index("i", &[0])).contains("nowhere"));
+    assert!(reported("counter", index("i", &[3])).contains("does not exist"));
+    assert!(reported("counter", index("tombolo_i", &[0])).contains("own"));
+    assert!(reported("tombolo_request", index("i", &[0])).contains("own"));
     let own = db.clone();
     let nested = db.transaction(move |_| {
         Ok((own.create_table(small()), own.create_dynamic_index("counter", index("i", &[0]))))
@@ -484,14 +485,14 @@ fn a_column_that_cannot_be_added_is_refused_in_words() {
     let refused = plain.clone().table(plainly).open(place.path()).unwrap_err();
     assert!(refused.to_string().contains("declare the column as added"), "{refused}");
     let db = plain.clone().open(place.path()).unwrap();
-    let told = |refused: Error| refused.to_string();
-    assert!(told(db.add_column::<Wider>("address").unwrap_err()).contains("other columns"));
-    assert!(told(db.add_column::<Wider>("name").unwrap_err()).contains("=> added"));
-    assert!(told(db.add_column::<Wider>("size").unwrap_err()).contains("declares no such"));
+    let reported = |refused: Error| refused.to_string();
+    assert!(reported(db.add_column::<Wider>("address").unwrap_err()).contains("other columns"));
+    assert!(reported(db.add_column::<Wider>("name").unwrap_err()).contains("=> added"));
+    assert!(reported(db.add_column::<Wider>("size").unwrap_err()).contains("declares no such"));
     let char = ColumnDef::of::<types::Char<3>>("code");
-    assert!(told(db.add_dynamic_column("counter", char).unwrap_err()).contains("may be null"));
+    assert!(reported(db.add_dynamic_column("counter", char).unwrap_err()).contains("may be null"));
     let own = db.add_dynamic_column("tombolo_request", ColumnDef::of::<types::BigInt>("n"));
-    assert!(told(own.unwrap_err()).contains("own"));
+    assert!(reported(own.unwrap_err()).contains("own"));
     for _ in 0..2 {
         db.add_column::<wide::Noted>("note").unwrap(); // there already, the second time
     }
@@ -527,19 +528,19 @@ fn an_addition_that_is_refused_is_not_there() {
     let place = tempfile::tempdir().unwrap();
     for db in [builder().in_memory().unwrap(), open(place.path()).unwrap()] {
         let tables = db.schema().tables.clone();
-        let told = |refused: Error| {
+        let reported = |refused: Error| {
             assert!(matches!(refused, Error::Schema(_)) && !refused.is_retryable());
             assert_eq!(db.schema().tables, tables);
             refused.to_string()
         };
         // An index of a table that is another one, or a longer one.
-        let refused = told(db.create_index::<otherwise::ByOther>().map(drop).unwrap_err());
+        let refused = reported(db.create_index::<otherwise::ByOther>().map(drop).unwrap_err());
         let words = "column number 1: the database has id integer not null from 0 to 999999, the \
                      program has value bigint not null (hot)";
         assert!(refused.contains(words), "{refused}");
-        told(db.create_index::<ByLimit>().map(drop).unwrap_err());
+        reported(db.create_index::<ByLimit>().map(drop).unwrap_err());
         // A column with others behind it, of which there could be no handle.
-        let refused = told(db.add_column::<Wider>("note").unwrap_err());
+        let refused = reported(db.add_column::<Wider>("note").unwrap_err());
         assert!(refused.contains("counter.note") && refused.contains("add_dynamic"), "{refused}");
         // A program that has only such a type adds them like this, any number of times.
         for _ in 0..2 {
@@ -554,12 +555,12 @@ fn an_addition_that_is_refused_is_not_there() {
         assert_eq!(db.schema().tables[0].columns, Wider::COLUMNS);
         assert_eq!(db.schema().tables[0].indexes.len(), 3);
         // What is there otherwise says so.
-        let told = |refused: Error| refused.to_string();
-        let refused = told(db.add_column::<otherwise::Noted>("note").unwrap_err());
+        let reported = |refused: Error| refused.to_string();
+        let refused = reported(db.add_column::<otherwise::Noted>("note").unwrap_err());
         assert!(refused.contains("is there already, as text (added)"), "{refused}");
         let mut other = IndexDef::of::<ByLimit>();
         other.unique = false;
-        let refused = told(db.create_dynamic_index("counter", other).unwrap_err());
+        let refused = reported(db.create_dynamic_index("counter", other).unwrap_err());
         assert!(refused.contains("on counter as unique tree (limit, id)"), "{refused}");
     }
 }

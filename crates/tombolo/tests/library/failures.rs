@@ -99,9 +99,9 @@ fn a_refused_write_dooms_its_transaction_whatever_it_answers() {
             error: StoreError::OutOfRange { table: 0, column: 0 }
         })
     );
-    let told = outside.unwrap_err().to_string();
+    let reported = outside.unwrap_err().to_string();
     assert_eq!(
-        told,
+        reported,
         "the value of counter.id does not fit: it is outside the declared range, too long, or has too many digits"
     );
     // The same by values, and rows that are gone.
@@ -123,8 +123,8 @@ fn a_refused_write_dooms_its_transaction_whatever_it_answers() {
     assert_eq!(stale.unwrap_err().to_string(), "table counter has no row with this id");
     let table = db.dynamic_table("counter").unwrap();
     let short = db.transaction(move |tx| tx.insert_values(&table, &[Value::Text("one")]));
-    let told = short.unwrap_err().to_string();
-    assert!(told.starts_with("the value of counter.value is null or has"), "{told}");
+    let reported = short.unwrap_err().to_string();
+    assert!(reported.starts_with("the value of counter.value is null or has"), "{reported}");
     let mut found = [value(&db, 1), value(&db, 2), value(&db, 3)];
     found.sort_unstable();
     assert_eq!(found, [0, 0, 1]);

@@ -79,10 +79,10 @@ fn ids_lead_to_their_rows_or_nowhere(db: &Database) {
         let deleted: Vec<_> = deleted.into_iter().filter(|_| rng.below(20) == 0).collect();
         let inserted: Vec<_> = (next..next + inserts).collect();
         next += inserts;
-        let (own, told) = (counters.clone(), made.clone());
+        let (own, reported) = (counters.clone(), made.clone());
         let (rows, ids): (Vec<_>, _) =
             (deleted.iter().map(|(_, row)| *row).collect(), inserted.clone());
-        let done = db.transaction(move |tx| step(tx, &own, (&rows, &ids), (&told, aborts)));
+        let done = db.transaction(move |tx| step(tx, &own, (&rows, &ids), (&reported, aborts)));
         let made = made.lock().unwrap();
         if done.is_ok() {
             live.retain(|id, _| !deleted.iter().any(|(gone, _)| gone == id));

@@ -158,8 +158,8 @@ fn after_a_kill_every_request_is_there_or_not_and_can_be_tried_again() {
         on_each(0..THREADS, |thread| {
             for number in 0.. {
                 let id = number * THREADS + thread;
-                let told = add.once(id).call(id as i32);
-                let line = match told {
+                let reported = add.once(id).call(id as i32);
+                let line = match reported {
                     Ok(_) => format!("ack {id}\n"),
                     Err(Error::Repeated(Outcome::Committed)) => continue,
                     Err(error) => panic!("{error}"),

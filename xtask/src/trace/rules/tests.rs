@@ -101,7 +101,7 @@ fn a_good_trace_is_counted() {
         of_recovery: 1,
         seals: 2,
         of_segments: 1,
-        told: 3,
+        answered: 3,
         transactions: 5,
         tells: 3,
         has_failed: false,
@@ -114,7 +114,7 @@ fn a_good_trace_is_counted() {
 
 #[test]
 fn an_answer_before_its_fdatasync_has_returned_is_noticed() {
-    let rule = "1 answers are told when 0 of their calls are durable";
+    let rule = "1 answers are given when 0 of their calls are durable";
     let mut trace = Trace::new();
     trace.write("log-000001", 8, 3, 100, 0);
     trace.tell();
@@ -130,7 +130,7 @@ fn an_answer_before_its_fdatasync_has_returned_is_noticed() {
     trace.sync(LOGGING, "log-000001");
     trace.tell();
     trace.tell();
-    trace.broken("2 answers are told when 1 of their calls are durable");
+    trace.broken("2 answers are given when 1 of their calls are durable");
     // The second group is durable, the first is not.
     let mut trace = Trace::new();
     trace.write("log-000001", 8, 3, 100, 0);
@@ -175,7 +175,7 @@ fn nothing_follows_a_failure() {
         trace.broken("fdatasync of log-000001 after the log had failed");
         let mut trace = failed();
         trace.tell();
-        trace.broken("answers are told after the log had failed");
+        trace.broken("answers are given after the log had failed");
         let mut trace = failed();
         trace.write("log-000002", 10, 5, 100, 0);
         trace.broken("pwrite64 of log-000002 after the log had failed");
@@ -198,7 +198,7 @@ fn a_failure_to_make_a_segment_is_none_of_a_group() {
     trace.sync(LOGGING, "log-000001");
     trace.tell();
     let counts = trace.judge().unwrap();
-    assert_eq!((counts.has_failed, counts.making_has_failed, counts.told), (false, true, 1));
+    assert_eq!((counts.has_failed, counts.making_has_failed, counts.answered), (false, true, 1));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn syncs_of_the_image_make_no_answer_durable() {
     trace.write("log-000001", 8, 3, 100, 0);
     trace.sync(OTHER, "image-000002");
     trace.tell();
-    trace.broken("1 answers are told when 0");
+    trace.broken("1 answers are given when 0");
     let mut trace = Trace::new();
     trace.write("log-000001", 8, 3, 100, 0);
     trace.sync(OTHER, "image-000002");
@@ -230,7 +230,7 @@ fn syncs_of_the_image_make_no_answer_durable() {
     trace.sync(OTHER, "checkpoint-000009");
     trace.tell();
     let counts = trace.judge().unwrap();
-    assert_eq!((counts.flushes, counts.of_image, counts.told), (vec![3], 2, 1));
+    assert_eq!((counts.flushes, counts.of_image, counts.answered), (vec![3], 2, 1));
 }
 
 #[test]
@@ -245,7 +245,7 @@ fn an_image_that_failed_is_left_alone_and_the_log_goes_on() {
         trace
     };
     let counts = failed().judge().unwrap();
-    assert_eq!((counts.image_has_failed, counts.has_failed, counts.told), (true, false, 1));
+    assert_eq!((counts.image_has_failed, counts.has_failed, counts.answered), (true, false, 1));
     let mut trace = failed();
     trace.sync(OTHER, "checkpoint-000009");
     trace.broken("after the image had failed");

@@ -156,8 +156,8 @@ fn version(directory: &Path) -> Result<String, Failure> {
     let mut options =
         files.filter(|file| file.file_name().to_string_lossy().starts_with("OPTIONS-"));
     let text = options.next().and_then(|file| fs::read_to_string(file.path()).ok());
-    let told = text.as_deref().unwrap_or_default().lines();
-    let version = told.filter_map(|line| line.trim().strip_prefix("rocksdb_version=")).next();
+    let lines = text.as_deref().unwrap_or_default().lines();
+    let version = lines.filter_map(|line| line.trim().strip_prefix("rocksdb_version=")).next();
     version.map(str::to_owned).ok_or_else(|| {
         let directory = directory.display();
         Failure::environment(format!(

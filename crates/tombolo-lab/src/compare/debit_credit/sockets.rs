@@ -150,7 +150,7 @@ impl<P: Protocol> Callers<P> {
         let now_ns = clock.now_ns();
         while let Some(is_committed) = caller.protocol.answer(&mut caller.answers)? {
             let Some(made_ns) = caller.made_ns.pop_front() else {
-                return Err(Failure::check("the server answered what nobody asked"));
+                return Err(Failure::check("the server sent an answer that no call asked for"));
             };
             turn.latencies.record(now_ns - made_ns);
             turn.batch.committed += u64::from(is_committed);

@@ -48,8 +48,8 @@ fn syncs(name: &str) -> Vec<usize> {
     strace.arg(&file).arg(std::env::current_exe().unwrap());
     strace.args(["--ignored", "--exact", &format!("{module}::{name}")]);
     let output = strace.output().expect("strace is missing: apt-get install strace");
-    let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("1 passed"), "{output:?}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && printed.contains("1 passed"), "{output:?}");
     let trace = std::fs::read_to_string(&file).unwrap();
     let of = |engine: &String| {
         // A file's path is printed next to its number.

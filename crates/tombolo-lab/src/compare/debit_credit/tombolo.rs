@@ -33,8 +33,8 @@ pub(super) fn open<'a>(
     let plan = Plan { image: None, ..opening.plan.run.clone() };
     let directory = opening.plan.is_durable().then_some(&*opening.directory);
     let mut instance = create_piped(&plan, directory, &FlushTimes::default())?;
-    let mut told = |done: usize, of: usize| progress(done as f64 / of as f64);
-    instance.load(opening.plan.scale(), plan.load_threads, &mut told)?;
+    let mut report = |done: usize, of: usize| progress(done as f64 / of as f64);
+    instance.load(opening.plan.scale(), plan.load_threads, &mut report)?;
     instance.start(&mut ())?;
     Ok(Box::new(Tombolo { clock: opening.clock, instance }))
 }
@@ -49,9 +49,9 @@ impl Engine for Tombolo<'_> {
     }
 
     fn run(&mut self, inputs: &[Input], latencies: &mut Latencies) -> Result<Batch, Failure> {
-        let (mut tally, mut told) = (Tally::default(), |_| ());
+        let (mut tally, mut report) = (Tally::default(), |_| ());
         let watch = Watch::start(self.clock);
-        let batch = drive::Batch::whole(inputs, self.clock, &mut told);
+        let batch = drive::Batch::whole(inputs, self.clock, &mut report);
         self.instance.run_on_all(batch, &mut tally)?;
         let total = tally.total();
         let batch = watch.stop(total.committed, total.aborted);

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_appended_when_told() {
+    fn lines_are_appended_when_asked() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("acks");
         for round in 1..=2 {

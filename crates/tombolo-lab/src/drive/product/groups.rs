@@ -116,19 +116,19 @@ impl<P: MemoryProfile, W: Workload> Product<P, W> {
         Ok(())
     }
 
-    /// Counts; calls `told` after each group of what is counted: of all transactions of a kind, and
+    /// Counts; calls `report` after each group of what is counted: of all transactions of a kind, and
     /// in a pipeline of each stage besides.
     pub(super) fn count_with(
         &mut self,
         inputs: &CountInputs<W::Input>,
         by_stage: bool,
-        mut told: impl FnMut(&Meter, &str) -> Result<(), CounterError>,
+        mut report: impl FnMut(&Meter, &str) -> Result<(), CounterError>,
     ) -> Result<(), CounterError> {
         let damaged = |what: &dyn std::fmt::Display| CounterError::Damaged(what.to_string());
         if self.part != Part::Pipeline {
             for group in &inputs.groups {
                 self.count_groups(group)?;
-                told(&self.meter, &group.name)?;
+                report(&self.meter, &group.name)?;
             }
             return Ok(());
         }
@@ -145,7 +145,7 @@ impl<P: MemoryProfile, W: Workload> Product<P, W> {
                     stepped.run(&inputs, &self.meter, only).map_err(|what| damaged(&what))?;
                 }
                 let stage = only.map_or_else(String::new, |stage| format!(".{stage}"));
-                told(&self.meter, &format!("{}{stage}", group.name))?;
+                report(&self.meter, &format!("{}{stage}", group.name))?;
             }
         }
         let closed = stepped.end().close();

@@ -142,12 +142,12 @@ impl<P: MemoryProfile, W: Workload> Product<P, W> {
         self.running()?;
         let State::Running(running) = &mut self.state else { unreachable!("it was just there") };
         let Running { pipeline, clients, work, .. } = &mut **running;
-        let Batch { inputs, time_left, told, .. } = batch;
+        let Batch { inputs, time_left, report, .. } = batch;
         let (client, process) = (clock.thread_cpu(), clock.process_cpu());
         let end_ns = |left: Duration| clock.now_ns().saturating_add(left.as_nanos() as u64);
         let until_ns = time_left.map_or(u64::MAX, end_ns);
         let watch =
-            Watch { is_writing_checkpoint: &|| pipeline.is_writing_checkpoint(), progress: told };
+            Watch { is_writing_checkpoint: &|| pipeline.is_writing_checkpoint(), progress: report };
         let (latencies, in_checkpoint) = (&mut self.latencies, &mut self.found.in_checkpoint);
         let mut answers = Answers { tally, latencies, in_checkpoint };
         clients.run(inputs, until_ns, &mut answers, watch)?;

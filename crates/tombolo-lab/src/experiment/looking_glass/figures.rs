@@ -123,7 +123,7 @@ pub fn bars(dissection: &Dissection) -> Vec<Bar<'_>> {
     let mut bars = vec![whole];
     for (i, rung) in dissection.rungs.iter().enumerate().skip(1) {
         let Some(component) = rung.component else { continue };
-        let goes_on =
+        let continues =
             dissection.rungs.get(i + 1).is_some_and(|next| next.component == rung.component);
         match component {
             Component::Remaining if rung.switch.as_deref() == Some("S11") => bars.push(Bar {
@@ -132,7 +132,7 @@ pub fn bars(dissection: &Dissection) -> Vec<Bar<'_>> {
                 measured: &rung.measured,
             }),
             Component::Remaining => {}
-            _ if goes_on => {}
+            _ if continues => {}
             _ => bars.push(Bar {
                 name: format!("−{component}"),
                 component: Some(component),

@@ -386,12 +386,12 @@ fn work(plan: &Plan) -> Result<BTreeMap<Transaction, Cost>, Failure> {
     }
     let mut instance =
         saved::database(plan, &plan.scale(), plan.options(), plan.load_threads, &mut ())?;
-    let (clock, mut told) = (SystemClock::new(), |_| ());
+    let (clock, mut report) = (SystemClock::new(), |_| ());
     let mut sums: BTreeMap<&str, (u64, WorkDone)> = BTreeMap::new();
     for input in plan.inputs().take(plan.counted) {
         let mut tally = Tally::default();
         let name = kind_name(input.kind());
-        let batch = Batch::whole(std::slice::from_ref(&input), &clock, &mut told);
+        let batch = Batch::whole(std::slice::from_ref(&input), &clock, &mut report);
         let executed = instance.run_on_all(batch, &mut tally)?;
         if tally.total().committed == 1 {
             let (count, sum) = sums.entry(name).or_default();

@@ -419,8 +419,8 @@ pub(super) fn notes(table: Table, plan: &TablePlan, found: &Found, cores: usize)
         notes.extend(directions(at, cores));
         for group in GROUPS {
             let at = |of| find(found, &plan.point(of, group, true));
-            let told = |direction| format!("Scaled up, groups of {group}: {direction}");
-            notes.extend(directions(at, cores).map(told));
+            let scaled = |direction| format!("Scaled up, groups of {group}: {direction}");
+            notes.extend(directions(at, cores).map(scaled));
         }
     }
     notes
@@ -431,8 +431,8 @@ fn directions<'f>(
     at: impl Fn(Configuration) -> Option<&'f Measured>,
     cores: usize,
 ) -> impl Iterator<Item = String> {
-    let told = move |(over, of)| Some(direction((over, at(over)?), (of, at(of)?), cores));
-    [(A, B), (B, C)].into_iter().filter_map(told)
+    let directed = move |(over, of)| Some(direction((over, at(over)?), (of, at(of)?), cores));
+    [(A, B), (B, C)].into_iter().filter_map(directed)
 }
 
 /// Whether the second is faster than the first, and why, or why not.

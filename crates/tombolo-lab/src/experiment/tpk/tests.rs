@@ -20,7 +20,7 @@ fn settings(given: &[(&str, &str)]) -> Settings {
 }
 
 #[test]
-fn configurations_are_settings_unless_told_otherwise() {
+fn configurations_are_settings_unless_reported_otherwise() {
     let of = |configuration: Configuration, given, cores| {
         let mut settings = settings(given);
         configuration.apply(&mut settings, cores).unwrap();

@@ -56,8 +56,8 @@ fn sections(results: &[Stored]) -> Vec<Section<'_>> {
             Found::Profile(found) => ("plain.html", format!("Profile {}", found.profile)),
             _ => ("plain.html", format!("Result of {}", stored.head.command)),
         };
-        let goes_on = template == "runs.html" || template == "comparison.html" && is_compared;
-        match sections.last_mut().filter(|last| goes_on && last.template == template) {
+        let continues = template == "runs.html" || template == "comparison.html" && is_compared;
+        match sections.last_mut().filter(|last| continues && last.template == template) {
             Some(last) => last.results.push(stored),
             None => sections.push(Section { template, title, results: vec![stored] }),
         }

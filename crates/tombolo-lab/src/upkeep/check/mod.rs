@@ -84,7 +84,7 @@ impl Checked {
 struct Watched<'a> {
     rows: DumpReader,
     progress: &'a mut dyn Progress,
-    until_told: u32,
+    until_report: u32,
 }
 
 /// How many rows are read between two looks at the progress.
@@ -92,11 +92,11 @@ const ROWS_PER_STEP: u32 = 10_000;
 
 impl Rows for Watched<'_> {
     fn next_row(&mut self, table: &str, line: &mut String) -> Result<bool, String> {
-        if self.until_told == 0 {
+        if self.until_report == 0 {
             self.progress.part(self.rows.part(), table);
-            self.until_told = ROWS_PER_STEP;
+            self.until_report = ROWS_PER_STEP;
         }
-        self.until_told -= 1;
+        self.until_report -= 1;
         self.rows.next_row(table, line)
     }
 }
@@ -151,7 +151,7 @@ fn check_dump(
     let mut store = MemoryStore::<Memory>::new(Limits::default());
     let mut database = Quiescent::in_memory(&mut store);
     progress.begin("loading the dump");
-    let mut watched = Watched { rows, progress, until_told: 0 };
+    let mut watched = Watched { rows, progress, until_report: 0 };
     let restored = database.restore(tables, &mut watched);
     progress.end();
     restored.map_err(|error| refused(directory, &error))?;

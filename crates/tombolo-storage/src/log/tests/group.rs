@@ -149,7 +149,7 @@ fn a_full_ring_is_flushed_by_who_needs_room() {
 }
 
 #[test]
-fn followers_of_a_leader_that_fails_are_told() {
+fn followers_of_a_leader_that_fails_are_reported() {
     use crate::disk::{Fault, Operation};
     let (disk, log) = slow(Durability::Group);
     let kind = std::io::ErrorKind::Other;

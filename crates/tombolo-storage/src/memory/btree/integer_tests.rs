@@ -282,7 +282,7 @@ fn no_space_changes_nothing() {
 }
 
 #[test]
-fn a_scan_stops_when_told() {
+fn a_scan_stops_when_asked() {
     let mut tree = tree();
     for key in 0..1_000 {
         tree.insert(key, key as u32).unwrap();

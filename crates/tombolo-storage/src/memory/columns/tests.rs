@@ -257,18 +257,20 @@ fn what_cannot_be_added_leaves_the_table_as_it_was() {
     let mut store = Logged::new(Limits::default());
     tables().into_iter().for_each(|table| store.create_table(table).unwrap());
     let schema = store.schema().clone();
-    let told = |store: &mut Logged, table: &str, column| {
+    let reported = |store: &mut Logged, table: &str, column| {
         store.begin_column(table, column).unwrap_err().to_string()
     };
     let text = || column("more", SqlType::Text, true);
-    assert!(told(&mut store, "nowhere", text()).contains("nowhere"));
-    assert!(told(&mut store, "one", column("id", SqlType::Text, true)).contains("same name"));
-    assert!(told(&mut store, "one", column("c", SqlType::Char(3), false)).contains("may be null"));
+    assert!(reported(&mut store, "nowhere", text()).contains("nowhere"));
+    assert!(reported(&mut store, "one", column("id", SqlType::Text, true)).contains("same name"));
+    assert!(
+        reported(&mut store, "one", column("c", SqlType::Char(3), false)).contains("may be null")
+    );
     let far = ColumnDef { range: Some((1, 9)), ..column("n", SqlType::Integer, false) };
-    assert!(told(&mut store, "one", far.clone()).contains("its range holds"));
-    assert!(told(&mut store, "one", far.or(10)).contains("range holds its default"));
-    assert!(told(&mut store, "one", text().or(0)).contains("whole numbers"));
-    assert!(told(&mut store, "one", ColumnDef { hot: true, ..text() }).contains("hot"));
+    assert!(reported(&mut store, "one", far.clone()).contains("its range holds"));
+    assert!(reported(&mut store, "one", far.or(10)).contains("range holds its default"));
+    assert!(reported(&mut store, "one", text().or(0)).contains("whole numbers"));
+    assert!(reported(&mut store, "one", ColumnDef { hot: true, ..text() }).contains("hot"));
     // Memory ends while rows are copied, by the walk and by a commit.
     let old = handles(&store);
     let mut random = Random::new(3);
@@ -284,7 +286,7 @@ fn what_cannot_be_added_leaves_the_table_as_it_was() {
     assert_eq!(store.check(), []);
     // A long read is met before rows are copied, or when they are.
     let early = store.open_snapshot().unwrap();
-    assert!(told(&mut store, "one", text()).contains("try again"));
+    assert!(reported(&mut store, "one", text()).contains("try again"));
     store.close_snapshot(early);
     let build = store.begin_column("one", text()).unwrap();
     while store.column_slice(&build, 100).unwrap() != Built::Done {}
@@ -292,7 +294,7 @@ fn what_cannot_be_added_leaves_the_table_as_it_was() {
     let refused = store.finish_column(build).map(drop).unwrap_err();
     assert!(refused.to_string().contains("try again"), "{refused}");
     store.close_snapshot(late);
-    store.poison("as told");
-    assert!(told(&mut store, "one", text()).contains("as told"));
+    store.poison("as reported");
+    assert!(reported(&mut store, "one", text()).contains("as reported"));
     assert!(matches!(store.begin(), Err(Error::Poisoned { .. })));
 }

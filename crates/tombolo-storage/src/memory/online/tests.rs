@@ -292,25 +292,25 @@ fn handles_stay_what_they_are_and_the_log_tells_of_the_index() {
 #[test]
 fn what_cannot_be_is_refused_before_anything_is_done() {
     let (mut store, _, def) = two_alike::<Memory>();
-    let told = |refused: std::result::Result<IndexBuild, SchemaError>| {
+    let reported = |refused: std::result::Result<IndexBuild, SchemaError>| {
         refused.map(|_| ()).unwrap_err().to_string()
     };
-    assert!(told(store.begin_index("nowhere", def.clone())).contains("nowhere: no such table"));
+    assert!(reported(store.begin_index("nowhere", def.clone())).contains("nowhere: no such table"));
     let taken = IndexDef { name: "entry_by_id".into(), ..def.clone() };
-    assert!(told(store.begin_index("entry", taken)).contains("exists already"));
+    assert!(reported(store.begin_index("entry", taken)).contains("exists already"));
     let outside = IndexDef { columns: vec![9], ..def.clone() };
-    assert!(told(store.begin_index("entry", outside)).contains("does not exist"));
+    assert!(reported(store.begin_index("entry", outside)).contains("does not exist"));
     let many = IndexDef { kind: IndexKind::Hash, unique: false, ..def.clone() };
-    assert!(told(store.begin_index("entry", many)).contains("unique"));
+    assert!(reported(store.begin_index("entry", many)).contains("unique"));
     let first = store.begin_index("entry", def.clone()).unwrap();
-    assert!(told(store.begin_index("entry", def.clone())).contains("being built"));
+    assert!(reported(store.begin_index("entry", def.clone())).contains("being built"));
     store.give_up_index(first);
     let mut bare = MemoryStore::<Bare>::new(Limits::default());
     bare.create_table(table()).unwrap();
-    assert!(told(bare.begin_index("entry", def.clone())).contains("undo"));
+    assert!(reported(bare.begin_index("entry", def.clone())).contains("undo"));
     let mut commands = MemoryStore::<MemoryCommandLogged>::new(Limits::default());
     commands.create_table(table()).unwrap();
-    assert!(told(commands.begin_index("entry", def)).contains("command log"));
+    assert!(reported(commands.begin_index("entry", def)).contains("command log"));
     assert_eq!(store.check(), []);
 }
 

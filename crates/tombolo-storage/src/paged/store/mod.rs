@@ -140,7 +140,7 @@ impl<P: PagedProfile> PagedStore<P> {
         );
         assert!(
             sessions || !(locks && latches),
-            "several threads need sessions (S10) to be told apart"
+            "several threads need sessions (S10) to be distinguished"
         );
     };
 

@@ -101,7 +101,10 @@ pub trait RowAccess<W>: RowStorage + Send {
     /// # Errors
     /// What `log` fails with, or as [`HeapFile::replace`].
     #[expect(private_interfaces, reason = "only stores, which are here, call this")]
-    #[expect(clippy::too_many_arguments, reason = "a place, a value and who is told")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a place, a value and what is called with the change"
+    )]
     fn set_value<E: From<PageError>>(
         &self,
         rows: &Self::Rows,

@@ -214,7 +214,11 @@ mod tests {
         }
         let active = sessions.active();
         assert_eq!(active.len(), 2);
-        assert_eq!(active[0].calls, u64::from(CALLS_UNREPORTED_MAX), "the rest is told at the end");
+        assert_eq!(
+            active[0].calls,
+            u64::from(CALLS_UNREPORTED_MAX),
+            "the rest is reported at the end"
+        );
         sessions.end(&mut first, true);
         sessions.end(&mut second, false);
         assert_eq!(sessions.active(), []);

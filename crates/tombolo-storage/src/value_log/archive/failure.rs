@@ -184,7 +184,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_told_in_utc() {
+    fn times_are_reported_in_utc() {
         assert_eq!(time_text(1_795_305_600_250_000), "2026-11-22 00:00:00.25 UTC");
         assert_eq!(time_text(0), "no time");
     }

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_told_by_their_names() {
+    fn parts_are_recognised_by_their_names() {
         assert!(is_part("archive-000003-000000004711") && is_part("archive-1-2"));
         for name in ["archive-unfinished", "archive-", "archive-1-", "archive-1-x", "log-1-2"] {
             assert!(!is_part(name), "{name}");

@@ -462,17 +462,20 @@ fn another_version_is_refused_by_name() {
     }
     let refused = recover_with(&disk, RecoverOptions::default()).unwrap_err();
     assert_eq!(refused, LogFailure::OtherVersion { file: "log-000001".to_owned(), found: 9 });
-    let told = refused.to_string();
-    assert!(told.contains("reads versions 2 to 4; a newer program wrote it"), "{told}");
+    let reported = refused.to_string();
+    assert!(reported.contains("reads versions 2 to 4; a newer program wrote it"), "{reported}");
     for copy in [0, 4096] {
         overwrite(&disk, "log-000001", copy + 8, &[1]);
     }
-    let told = recover_with(&disk, RecoverOptions::default()).unwrap_err().to_string();
-    assert!(told.contains("version 1, this") && told.contains("one that reads both"), "{told}");
+    let reported = recover_with(&disk, RecoverOptions::default()).unwrap_err().to_string();
+    assert!(
+        reported.contains("version 1, this") && reported.contains("one that reads both"),
+        "{reported}"
+    );
 }
 
 #[test]
-fn what_cannot_be_replayed_is_told_with_its_group() {
+fn what_cannot_be_replayed_is_reported_with_its_group() {
     let disk: Arc<dyn Disk> = Arc::new(log());
     let mut replay = |number, _: &[u8]| match number {
         3 => Err("no such table".to_owned()),

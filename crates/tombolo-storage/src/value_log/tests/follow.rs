@@ -92,7 +92,7 @@ fn it_goes_on_behind_a_restart() {
 }
 
 #[test]
-fn a_group_that_is_not_there_is_told() {
+fn a_group_that_is_not_there_is_reported() {
     let disk = MemDisk::new();
     let mut writer = create(&disk);
     for n in 0..60_u8 {

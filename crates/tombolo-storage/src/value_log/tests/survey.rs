@@ -30,7 +30,7 @@ fn a_survey_finds_what_recovery_finds_and_changes_nothing() {
 
 /// Where an image leaves off, older segments are gone or used again.
 #[test]
-fn segments_are_told_with_the_groups_they_hold_from_anywhere_on() {
+fn segments_are_reported_with_the_groups_they_hold_from_anywhere_on() {
     let disk = MemDisk::new();
     let (mut writer, mut random) = (create(&disk), Random::new(1));
     for _ in 0..60 {
@@ -59,7 +59,7 @@ fn segments_are_told_with_the_groups_they_hold_from_anywhere_on() {
 }
 
 #[test]
-fn damage_is_told_with_what_it_takes_away() {
+fn damage_is_reported_with_what_it_takes_away() {
     let disk = log();
     overwrite(&disk, "log-000001", FIRST + 512 + 70, &[0xff]);
     let before = files(&disk);

@@ -68,7 +68,7 @@ fn a_log_of_version_2_goes_on_as_one_of_today() {
             || survey(&disk, &mut |_, _: &[u8]| Ok(()), &mut |_| {}).unwrap().format_version();
         assert_eq!(version(), 4);
         turn_back(&disk);
-        assert_eq!(version(), 2, "what is there is told");
+        assert_eq!(version(), 2, "what is there is reported");
         let (recovered, found) = recovered(&disk);
         assert!(found == written && recovered.cut.is_none(), "{groups} groups");
         let mut writer = recovered.writer;

@@ -144,10 +144,10 @@ fn step(
     now_us: &mut u64,
 ) -> Result<(), String> {
     let Archived { database, .. } = archived;
-    let told = |failure: Failure| format!("{failure:?}");
+    let reported = |failure: Failure| format!("{failure:?}");
     match random.below(8) {
         0 if database.store.schema().tables.len() < 3 => database.create_table(),
-        0 => database.checkpoint().map_err(told)?,
+        0 => database.checkpoint().map_err(reported)?,
         1 => _ = archived.archive().map_err(|failure| failure.to_string())?,
         2 => _ = database.writer.seal().map_err(|failure| failure.to_string())?,
         _ if database.store.schema().tables.is_empty() => {}
@@ -164,8 +164,8 @@ fn step(
             }
             let time_us = database.writer.time_us();
             let now = rows(&mut database.store);
-            let group = database.write().map_err(told)?;
-            database.sync().map_err(told)?;
+            let group = database.write().map_err(reported)?;
+            database.sync().map_err(reported)?;
             states.extend(group.map(|group| (group, (time_us, now))));
         }
     }
@@ -234,7 +234,7 @@ fn a_disk_that_fails_at_any_call_is_tried_again() {
 
 #[test]
 fn an_archive_belongs_to_one_course_of_one_log() {
-    let told = |opened: Result<Archived, ArchiveFailure>| match opened {
+    let reported = |opened: Result<Archived, ArchiveFailure>| match opened {
         Err(failure @ ArchiveFailure::OtherCourse { .. }) => failure.to_string(),
         other => panic!("{:?}", other.err()),
     };
@@ -246,9 +246,9 @@ fn an_archive_belongs_to_one_course_of_one_log() {
     assert!(matches!(refused, ArchiveFailure::InUse { .. }), "{refused}");
     drop(archived);
     let (earlier, _) = restored(&copy, &archive, RestoreTarget::Group(held - 3)).unwrap();
-    let what = told(open(&earlier, &archive));
+    let what = reported(open(&earlier, &archive));
     assert!(what.contains("restored") && what.contains(&format!("to {held} ")), "{what}");
-    told(open(&MemDisk::new(), &archive));
+    reported(open(&MemDisk::new(), &archive));
     // What was restored to its end continues, and the original, should it come back, does not.
     let mut archived = open(&other, &archive).unwrap();
     archived.database.groups(&mut Random::new(5), 3);
@@ -256,7 +256,7 @@ fn an_archive_belongs_to_one_course_of_one_log() {
     let (_, mut found) = restored(&copy, &archive, RestoreTarget::Latest).unwrap();
     assert!(rows(&mut found.store) == rows(&mut archived.database.store));
     drop(archived);
-    told(open(&disk, &archive));
+    reported(open(&disk, &archive));
 }
 
 #[test]
@@ -296,25 +296,25 @@ fn copy_of(disk: &MemDisk) -> MemDisk {
 }
 
 #[test]
-fn what_lies_out_of_reach_is_told_with_what_there_is() {
+fn what_lies_out_of_reach_is_reported_with_what_there_is() {
     let (_, archive, copy, archived) = with_backup();
     let last = archived.archiver.position().group;
-    let told = |archive: &MemDisk, target| match restored(&copy, archive, target) {
+    let reported = |archive: &MemDisk, target| match restored(&copy, archive, target) {
         Err(BackupFailure::Archive(failure)) => failure.to_string(),
         other => panic!("{:?}", other.err()),
     };
-    let what = told(&archive, RestoreTarget::Group(last + 1));
+    let what = reported(&archive, RestoreTarget::Group(last + 1));
     assert!(what.contains(&format!("the last {last} (")), "{what}");
-    let what = told(&archive, RestoreTarget::Group(1));
+    let what = reported(&archive, RestoreTarget::Group(1));
     assert!(what.contains("cannot be restored to group 1: "), "{what}");
     // The groups have no time.
-    assert!(told(&archive, RestoreTarget::Time(7)).contains("the last"));
+    assert!(reported(&archive, RestoreTarget::Time(7)).contains("the last"));
     let parts = part_files(&archive);
     assert!(parts.len() > 2, "{parts:?}");
     let lacking = copy_of(&archive);
     lacking.remove(&parts[parts.len() - 2]).unwrap();
     for target in [RestoreTarget::Latest, RestoreTarget::Group(last), RestoreTarget::Time(7)] {
-        let what = told(&lacking, target);
+        let what = reported(&lacking, target);
         assert!(what.contains("is missing") && what.contains(&format!("to {last} ")), "{what}");
     }
     assert!(restored(&copy, &MemDisk::new(), RestoreTarget::Latest).is_ok(), "the backup alone");
@@ -334,11 +334,11 @@ fn spoilt_parts_are_noticed() {
             file.read_at(&mut byte, at).unwrap();
             file.write_at(&[byte[0] ^ 4], at).unwrap();
             let refused = restored(&copy, &spoilt, RestoreTarget::Latest).err().unwrap();
-            let is_told = match &refused {
+            let is_reported = match &refused {
                 BackupFailure::Archive(ArchiveFailure::Damaged { file, .. }) => *file == name,
                 _ => false,
             };
-            assert!(is_told, "{name} at {at}: {refused}");
+            assert!(is_reported, "{name} at {at}: {refused}");
         }
     }
 }

@@ -173,12 +173,12 @@ fn what_is_spoilt_is_noticed_before_it_is_restored_or_copied() {
             flip(&copy[0], &name, at);
             let (to, _) = directories(1);
             let refused = backup::restore(&copy[0], &to[0], MARK).unwrap_err();
-            let is_told = match &refused {
+            let is_reported = match &refused {
                 BackupFailure::Damaged { file, .. } => file.contains(&name),
                 BackupFailure::OtherVersion { file, .. } => file.contains(&name),
                 _ => false,
             };
-            assert!(is_told && to[0].list().unwrap().is_empty(), "{name} at {at}: {refused}");
+            assert!(is_reported && to[0].list().unwrap().is_empty(), "{name} at {at}: {refused}");
             flip(&copy[0], &name, at);
         }
     }
@@ -237,21 +237,24 @@ fn rot_before_the_image_spoils_no_backup() {
 }
 
 #[test]
-fn what_is_no_backup_or_no_place_for_one_is_told() {
+fn what_is_no_backup_or_no_place_for_one_is_reported() {
     let (disks, doors) = directories(1);
     let database = database(&doors);
-    let told = |failure: Result<backup::Backup, BackupFailure>| failure.unwrap_err().to_string();
+    let reported =
+        |failure: Result<backup::Backup, BackupFailure>| failure.unwrap_err().to_string();
     let (other, _) = directories(2);
-    assert!(told(backup::restore(&other[0], &other[1], MARK)).contains("holds no backup"));
-    assert!(told(back_up(&doors, &disks[0], &database)).contains("new or an empty"));
+    assert!(reported(backup::restore(&other[0], &other[1], MARK)).contains("holds no backup"));
+    assert!(reported(back_up(&doors, &disks[0], &database)).contains("new or an empty"));
     back_up(&doors, &other[0], &database).unwrap();
-    assert!(told(back_up(&doors, &other[0], &database)).contains("another one"));
-    assert!(told(backup::restore(&other[0], &disks[0], MARK)).contains("new or an empty"));
+    assert!(reported(back_up(&doors, &other[0], &database)).contains("another one"));
+    assert!(reported(backup::restore(&other[0], &disks[0], MARK)).contains("new or an empty"));
     // The process ended in between.
     other[1].open(UNFINISHED_FILE, Open::New).unwrap();
-    assert!(told(backup::restore(&other[1], &disks[0], MARK)).contains("did not come to its end"));
+    assert!(
+        reported(backup::restore(&other[1], &disks[0], MARK)).contains("did not come to its end")
+    );
     assert!(is_refused(&other[1]) && is_refused(&other[0]));
     let file = other[0].open(BACKUP_FILE, Open::Write).unwrap();
     file.write_at(b"tombolo backup 2", 0).unwrap();
-    assert!(told(backup::restore(&other[0], &disks[0], MARK)).contains("another version"));
+    assert!(reported(backup::restore(&other[0], &disks[0], MARK)).contains("another version"));
 }

@@ -13,7 +13,7 @@ fn surveyed(disk: &MemDisk) -> ImageSurvey {
 }
 
 #[test]
-fn an_image_is_told_by_ring_and_damage_is_found_without_loading() {
+fn an_image_is_reported_by_ring_and_damage_is_found_without_loading() {
     let disk = MemDisk::new();
     let doors = [Arc::new(disk.clone()) as Arc<dyn Disk>];
     let none = Image::find(doors.to_vec(), image_settings(1)).unwrap();

@@ -3,15 +3,15 @@
 use super::*;
 
 fn replace(file: &HeapFile<Small>, pool: &Small, row: RowId, after: &[u8]) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     let log = |change: HeapChange<'_>| -> Result<Stamp> {
         let debug = format!("{change:?}");
-        told.push(debug.split_once(' ').unwrap().0.to_owned());
-        Ok(Some(told.len() as u64))
+        reported.push(debug.split_once(' ').unwrap().0.to_owned());
+        Ok(Some(reported.len() as u64))
     };
     assert!(file.replace(pool, 0, row, after, log).unwrap());
     assert_eq!(read(file, pool, row).as_deref(), Some(after));
-    told
+    reported
 }
 
 #[test]
