@@ -13,6 +13,7 @@ use tombolo_storage::profile::Memory;
 use super::*;
 use crate::workload::model::fold;
 use crate::workload::store::hide_planned_panics;
+use crate::workload::tables::definition;
 use crate::world::SeedResult;
 
 /// What the toy does wrong.

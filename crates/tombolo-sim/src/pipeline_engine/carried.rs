@@ -1,33 +1,22 @@
 //! Callers that carry: they run their transactions and write the log, as any stage may step at any time.
 //!
-//! Not here: whether replies are right (`pipeline_engine.rs`).
+//! Not here: whether replies are right (`replies.rs`).
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::pipeline::{
-    Carried, Durability, Failure, Outcome, Panicked, Reply, Stands, Terms,
-};
+use tombolo_engine::pipeline::{Carried, Durability, Failure, Panicked, Reply, Stands, Terms};
 
+use super::calls::{CarriedCall, Open, tag_of};
 use super::executor::log_bytes_max;
-use super::{Life, Open, tag_of};
-use crate::fault::one_in;
-use crate::history::{Rule, Violation};
-use crate::recording::{Recording, StoreOf};
+use super::life::Life;
+use crate::database::{Recording, StoreOf};
+use crate::faults::one_in;
+use crate::oracle::{Rule, Violation};
 use crate::trace::number_of;
 use crate::workload::request::Request;
 use crate::world::World;
 
 /// Several times what an early answer may wait for its flush.
 const QUIET_NS: u64 = 100_000_000;
-
-/// What a caller carried and has not reported yet.
-pub(super) struct CarriedCall {
-    tag: u64,
-    outcome: Outcome<u64>,
-    /// Up to where the log must be durable.
-    position: u64,
-    /// Whether it has looked after the log since it ran, as it does before it sleeps.
-    has_looked: bool,
-}
 
 impl<R: Recording> Life<R>
 where

@@ -118,7 +118,7 @@ impl Identified {
 ///
 /// # Errors
 /// What it refused, in words.
-pub fn outcomes<S: Store>(store: &mut S, ids: &[u128]) -> Result<Vec<Option<bool>>, String> {
+pub(crate) fn outcomes<S: Store>(store: &mut S, ids: &[u128]) -> Result<Vec<Option<bool>>, String> {
     let identified = Identified::of(store.schema()).map_err(|error| error.to_string())?;
     let Some(identified) = identified else { return Ok(vec![None; ids.len()]) };
     store.begin().map_err(|error| error.to_string())?;

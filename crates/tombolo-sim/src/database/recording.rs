@@ -5,38 +5,23 @@
 //! the store, so they test groups, segments and recovery by themselves; values test all of it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 
-use tombolo_engine::checkpointing::Checkpointing;
 use tombolo_engine::pipeline::Records;
-use tombolo_storage::disk::Disk;
-use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
 use tombolo_storage::store::Store;
-use tombolo_storage::value_log::archive::Archiver;
-use tombolo_storage::value_log::{
-    LogBuffer, LogFailure, LogKind, LogSettings, LogWriter, RecoverOptions, Replay, recover,
-};
+use tombolo_storage::value_log::LogBuffer;
 
-use crate::checkpoints;
-use crate::faulty_disk::FaultyDisk;
-use crate::history::Step;
+use super::buffer::ByteBuffer;
+use super::image;
+use super::log::{LIMITS, OpenLog, open_log};
+use super::refused::Refused;
+use crate::faults::FaultyDisk;
 use crate::swarm::Swarm;
 use crate::workload::command;
-use crate::workload::store::{Handles, definition};
-use crate::world::Refused;
-
-/// The most bytes one transaction of the workload logs, in either kind of log.
-pub const TRANSACTION_BYTES_MAX: u64 = 6 << 10;
-
-/// Stores are tiny: a seed makes dozens.
-pub(crate) const LIMITS: Limits = Limits {
-    structure_bytes_max: 1 << 20,
-    memory_bytes_max: u64::MAX,
-    snapshot_bytes_max: 1 << 20,
-    // The same seed makes the same chains, hence refusals for want of memory in the same places.
-    hash_seed: Some(1),
-};
+use crate::workload::step::Step;
+use crate::workload::store::Handles;
+use crate::workload::tables::definition;
 
 /// A store whose log is `R`'s.
 pub type StoreOf<R> = MemoryStore<<R as Recording>::Profile>;
@@ -45,7 +30,7 @@ pub type StoreOf<R> = MemoryStore<<R as Recording>::Profile>;
 pub trait Recording: Default + Send + 'static {
     /// What its store is built of.
     type Profile: MemoryProfile;
-    /// What records are handed on in.
+    /// What records are passed on in.
     type Buffer: Records;
 
     /// `step` was executed on the store.
@@ -68,58 +53,19 @@ pub trait Recording: Default + Send + 'static {
     ) -> Result<(OpenLog, StoreOf<Self>), Refused>;
 }
 
-/// A log that was opened.
-#[derive(Debug)]
-pub struct OpenLog {
-    /// Continues the log.
-    pub writer: LogWriter,
-    /// Its image, if checkpoints are written.
-    pub checkpointing: Option<Checkpointing>,
-    /// Its archive, if the log is archived.
-    pub archiver: Option<Archiver>,
-    /// Bytes of records that the image does not hold.
-    pub behind_bytes: u64,
-}
-
-/// Commands as bytes.
-#[derive(Debug, Default)]
-pub struct CommandBuffer {
-    bytes: Vec<u8>,
-    count: u64,
-}
-
-impl Records for CommandBuffer {
-    fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-
-    fn transactions(&self) -> u64 {
-        self.count
-    }
-
-    fn memory_bytes(&self) -> usize {
-        self.bytes.capacity()
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.count = 0;
-    }
-}
-
 /// The requests themselves.
 #[derive(Debug, Default)]
-pub struct Commands(CommandBuffer);
+pub struct Commands(ByteBuffer);
 
 impl Recording for Commands {
     type Profile = Memory;
-    type Buffer = CommandBuffer;
+    type Buffer = ByteBuffer;
 
     fn ran(&mut self, step: &Step) {
         let only_reads = matches!(step, Step::Request(request) if request.work.only_reads());
         if !only_reads {
             command::encode(step, &mut self.0.bytes);
-            self.0.count += 1;
+            self.0.transactions += 1;
         }
     }
 
@@ -127,7 +73,7 @@ impl Recording for Commands {
         self.0.bytes.len()
     }
 
-    fn take(&mut self, _: &mut StoreOf<Self>, into: &mut CommandBuffer) {
+    fn take(&mut self, _: &mut StoreOf<Self>, into: &mut ByteBuffer) {
         std::mem::swap(&mut self.0, into);
     }
 
@@ -166,7 +112,7 @@ impl Recording for Values {
         swarm: &Swarm,
         accept_loss: bool,
     ) -> Result<(OpenLog, StoreOf<Self>), Refused> {
-        checkpoints::open(disk, swarm, accept_loss)
+        image::open(disk, swarm, accept_loss)
     }
 }
 
@@ -197,52 +143,4 @@ impl Again {
         }
         Ok(())
     }
-}
-
-/// The log's numbers.
-pub(crate) fn log_settings(swarm: &Swarm) -> LogSettings {
-    LogSettings {
-        kind: LogKind::Value,
-        segment_bytes: swarm.segment_bytes,
-        segment_bytes_first: swarm.segment_bytes_first,
-        block_bytes: 512,
-        // What is ready holds a transaction at its largest and what blocks of 4,096 bytes waste.
-        segments_ahead: (8 * TRANSACTION_BYTES_MAX).div_ceil(swarm.segment_bytes - (8 << 10))
-            as usize,
-        log_bytes_max: u64::MAX,
-        direct: true,
-        salt: swarm.salt,
-    }
-}
-
-/// Opens a log of commands, or makes one.
-fn open_log(
-    disk: &FaultyDisk,
-    swarm: &Swarm,
-    accept_loss: bool,
-    replay: &mut dyn Replay,
-) -> Result<OpenLog, Refused> {
-    let door: Arc<dyn Disk> = Arc::new(disk.clone());
-    let options = RecoverOptions { accept_loss, ..RecoverOptions::default() };
-    let recovered = recover(door.clone(), log_settings(swarm), options, replay, &mut |_| {});
-    let opened = match recovered {
-        Err(LogFailure::NoLog) => LogWriter::create(door, log_settings(swarm)),
-        recovered => recovered.map(|recovered| recovered.writer),
-    };
-    let writer = opened.map_err(|failure| log_refused(&failure))?;
-    Ok(OpenLog { writer, checkpointing: None, archiver: None, behind_bytes: 0 })
-}
-
-/// What a refusal says, and where the damage is if it says that.
-pub(crate) fn log_refused(failure: &LogFailure) -> Refused {
-    let place = match failure {
-        LogFailure::Damaged { file, offset, .. }
-        | LogFailure::Irreparable { file, offset, .. }
-        | LogFailure::Replay { file, offset, .. } => Some((file.clone(), *offset)),
-        // An image needs it.
-        LogFailure::NoLog => Some((".".to_owned(), 0)),
-        _ => None,
-    };
-    let is_failed_call = matches!(failure, LogFailure::Disk(_));
-    Refused { message: failure.to_string(), is_failed_call, place }
 }

@@ -2,9 +2,9 @@
 //! and others while one waits for the disk, as if each had a thread.
 //!
 //! A stage that called itself idle is stepped again when the engine has woken its thread, or when its time
-//! has come, and not before: where nothing wakes it, it sleeps for ever, as its thread would.
+//! has come, and not before: where nothing wakes it, it never wakes, as its thread would not.
 //!
-//! Not here: submitting calls and what their replies must say (`pipeline_engine.rs`).
+//! Not here: submitting calls and what their replies must say (`life.rs`, `replies.rs`).
 
 use std::sync::Arc;
 
@@ -13,78 +13,16 @@ use tombolo_engine::pipeline::{Signal, Stage, StageKind, Step as StageStep};
 use tombolo_engine::rng::Rng;
 use tombolo_storage::sync::Mutex;
 
-use crate::additions::Addition;
+use super::journal::Journal;
 use crate::clock::{Meanwhile, SimClock};
 use crate::trace::{Trace, number_of};
-use crate::workload::model::Outcome;
-use crate::workload::request::Request;
 use crate::world::World;
 
-/// Something the execution stage did.
-#[derive(Debug)]
-pub(crate) enum Happened {
-    /// It ran a request, with this outcome.
-    Ran(Request, Result<Outcome, String>),
-    /// It began a long read of this tag.
-    OpenedSnapshot(u64),
-    /// It began to add something for the call of this tag.
-    BeganAddition(u64),
-    /// It made it part of the schema for the call of this tag, or was refused.
-    Added(u64, Addition, Result<(), String>),
-    /// It gave it up in the call of this tag: a long read was open, which knows rows without it.
-    GaveUp(u64),
-}
-
-/// What the executor and the world share.
-#[derive(Debug, Default)]
-pub(crate) struct Journal {
-    /// What happened, in order, and was not judged yet.
-    pub(crate) happened: Vec<Happened>,
-    /// What began and has not ended; if it is still here later, it panicked.
-    pub(crate) running: Option<Request>,
-}
-
-impl Journal {
-    /// What began and never ended has panicked.
-    pub(crate) fn settle(&mut self) {
-        if let Some(request) = self.running.take() {
-            self.ran(request, Ok(Outcome::Panicked));
-        }
-    }
-
-    /// A request had this outcome.
-    pub(crate) fn ran(&mut self, request: Request, found: Result<Outcome, String>) {
-        self.happened.push(Happened::Ran(request, found));
-    }
-
-    /// A long read of this tag sees the rows as they are now.
-    pub(crate) fn opened_snapshot(&mut self, tag: u64) {
-        self.settle();
-        self.happened.push(Happened::OpenedSnapshot(tag));
-    }
-
-    /// An addition was begun for the call of this tag.
-    pub(crate) fn began_addition(&mut self, tag: u64) {
-        self.settle();
-        self.happened.push(Happened::BeganAddition(tag));
-    }
-
-    /// This was its outcome in the call of this tag.
-    pub(crate) fn added(&mut self, tag: u64, addition: Addition, added: Result<(), String>) {
-        self.happened.push(Happened::Added(tag, addition, added));
-    }
-
-    /// It was given up in the call of this tag.
-    pub(crate) fn gave_up(&mut self, tag: u64) {
-        self.happened.push(Happened::GaveUp(tag));
-    }
-}
-
 /// A stage and what wakes its thread; nothing does that of another process.
-pub(crate) type Signalled = (Box<dyn Stage>, Option<Arc<Signal>>);
+pub(super) type Signalled = (Box<dyn Stage>, Option<Arc<Signal>>);
 
 /// The stages of a pipeline, as the world steps them.
-pub(crate) struct Stages {
+pub(super) struct Stages {
     /// By number; one that is being stepped or has ended is `None`.
     stages: Vec<Option<Box<dyn Stage>>>,
     signals: Vec<Option<Arc<Signal>>>,
@@ -99,7 +37,7 @@ pub(crate) struct Stages {
 }
 
 impl Stages {
-    pub(crate) fn new(
+    pub(super) fn new(
         stages: Vec<Signalled>,
         world: &mut World,
         journal: Arc<Mutex<Journal>>,
@@ -118,12 +56,12 @@ impl Stages {
         }
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.ended == self.stages.len()
     }
 
     /// Something changed: stages that nothing wakes look around.
-    pub(crate) fn wake(&mut self) {
+    pub(super) fn wake(&mut self) {
         let signals = self.signals.iter().zip(&mut self.idle);
         signals.filter(|(signal, _)| signal.is_none()).for_each(|(_, idle)| *idle = None);
     }
@@ -149,7 +87,7 @@ impl Stages {
     }
 
     /// Takes out one of the stages that may have work and that `may` be stepped.
-    pub(crate) fn take_ready(
+    pub(super) fn take_ready(
         &mut self,
         rng: &mut Rng,
         may: impl Fn(StageKind) -> bool,
@@ -171,7 +109,7 @@ impl Stages {
     }
 
     /// Puts a stage back that has made `step`.
-    pub(crate) fn put_back(&mut self, n: usize, stage: Box<dyn Stage>, step: StageStep) {
+    pub(super) fn put_back(&mut self, n: usize, stage: Box<dyn Stage>, step: StageStep) {
         let (kind, now) = (stage.kind(), self.clock.now_ns());
         self.trace.event(&[number_of("step"), n as u64, now], || format!(" {kind}: {step:?}"));
         self.clock.advance(200 + self.rng.below(1_000));
@@ -195,7 +133,7 @@ impl Stages {
     }
 
     /// The next moment at which a stage wants to be called.
-    pub(crate) fn next_ns(&self) -> Option<u64> {
+    pub(super) fn next_ns(&self) -> Option<u64> {
         let idle = self.stages.iter().zip(&self.idle).filter(|(stage, _)| stage.is_some());
         idle.filter_map(|(_, idle)| idle.flatten()).min()
     }
@@ -203,16 +141,16 @@ impl Stages {
 
 /// Whether a stage of this kind asks nothing of the disk. A stage that does may have to wait for what
 /// the stage that waits already holds.
-pub(crate) fn never_waits(kind: StageKind) -> bool {
+pub(super) fn never_waits(kind: StageKind) -> bool {
     matches!(kind, StageKind::Input | StageKind::Execution | StageKind::Output)
 }
 
 /// The stages that work while one waits for the disk.
-pub(crate) struct Others {
-    pub(crate) stages: Arc<Mutex<Stages>>,
+pub(super) struct Others {
+    pub(super) stages: Arc<Mutex<Stages>>,
     /// Whether it is a caller that flushes: the logging stage's own thread may look then, and finds that
     /// the stage is taken.
-    pub(crate) is_carried: bool,
+    pub(super) is_carried: bool,
 }
 
 impl Meanwhile for Others {
