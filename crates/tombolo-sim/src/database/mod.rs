@@ -15,7 +15,7 @@ pub(crate) mod archive;
 mod buffer;
 pub(crate) mod image;
 pub(crate) mod log;
-mod recording;
+pub(crate) mod recording;
 mod refused;
 
 pub use buffer::ByteBuffer;

@@ -82,8 +82,8 @@ impl Recording for Commands {
         swarm: &Swarm,
         accept_loss: bool,
     ) -> Result<(OpenLog, StoreOf<Self>), Refused> {
-        let mut again = Again { store: MemoryStore::new(LIMITS), handles: None };
-        let mut replay = |_, records: &[u8]| again.run(records);
+        let mut again = Again::new();
+        let mut replay = |_, records: &[u8]| again.run_all(records);
         let log = open_log(disk, swarm, accept_loss, &mut replay)?;
         Ok((log, again.store))
     }
@@ -116,31 +116,37 @@ impl Recording for Values {
     }
 }
 
-/// Runs commands again.
-struct Again {
-    store: MemoryStore<Memory>,
+/// A store on which steps are run again.
+pub(crate) struct Again {
+    pub(crate) store: MemoryStore<Memory>,
     handles: Option<Handles>,
 }
 
 impl Again {
-    fn run(&mut self, records: &[u8]) -> Result<(), String> {
+    pub(crate) fn new() -> Self {
+        Self { store: MemoryStore::new(LIMITS), handles: None }
+    }
+
+    fn run_all(&mut self, records: &[u8]) -> Result<(), String> {
         let steps = command::decode_all(records).ok_or("no commands")?;
-        for step in steps {
-            let Step::Request(request) = step else {
-                // A table; indexes are not added here.
-                let table = definition(self.store.schema().tables.len());
-                self.store.create_table(table).map_err(|error| error.to_string())?;
-                continue;
-            };
-            if self.handles.is_none() {
-                let handles = Handles::of(self.store.schema());
-                self.handles = Some(handles.map_err(|error| error.to_string())?);
-            }
-            let Self { store, handles: Some(handles) } = self else { continue };
-            // Aborts and panics as it did the first time; what it leaves is compared later.
-            let run = || handles.run(store, &request);
-            drop(catch_unwind(AssertUnwindSafe(run)));
-        }
+        steps.iter().try_for_each(|step| self.run(step))
+    }
+
+    /// Runs a step; a request aborts and panics as it did the first time.
+    pub(crate) fn run(&mut self, step: &Step) -> Result<(), String> {
+        let Step::Request(request) = step else {
+            // A table; indexes are not added here.
+            let table = definition(self.store.schema().tables.len());
+            return self.store.create_table(table).map(drop).map_err(|error| error.to_string());
+        };
+        let handles = match self.handles.take() {
+            Some(handles) => handles,
+            None => Handles::of(self.store.schema()).map_err(|error| error.to_string())?,
+        };
+        // What it leaves is compared later.
+        let run = || handles.run(&mut self.store, request);
+        drop(catch_unwind(AssertUnwindSafe(run)));
+        self.handles = Some(handles);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use tombolo_storage::memory::online::Built;
 
 use super::executor::SimExecutor;
 use super::journal::Happened;
-use crate::database::{Recording, StoreOf};
+use crate::database::Recording;
 use crate::workload::additions::{Addition, Begun, begin};
 
 /// Rows of a slice at most, so that an addition takes many.
@@ -28,10 +28,7 @@ impl Building {
     }
 }
 
-impl<R: Recording> LongWork<SimExecutor<R>> for Building
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> LongWork<SimExecutor<R>> for Building {
     fn begin(&mut self, executor: &mut SimExecutor<R>) -> Result<(), Stop> {
         let begun = begin(&mut executor.store, self.addition);
         if self.addition == Addition::Column && executor.reads > 0 && begun.is_err() {

@@ -8,7 +8,7 @@ use tombolo_engine::pipeline::{Carried, Durability, Failure, Panicked, Reply, St
 use super::calls::{CarriedCall, Open, tag_of};
 use super::executor::log_bytes_max;
 use super::life::Life;
-use crate::database::{Recording, StoreOf};
+use crate::database::Recording;
 use crate::faults::one_in;
 use crate::oracle::{Rule, Violation};
 use crate::trace::number_of;
@@ -18,10 +18,7 @@ use crate::world::World;
 /// Several times what an early answer may wait for its flush.
 const QUIET_NS: u64 = 100_000_000;
 
-impl<R: Recording> Life<R>
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> Life<R> {
     /// A client may run its transaction itself; says whether it did.
     pub(super) fn carry(
         &mut self,
@@ -39,10 +36,7 @@ where
         let Some(carried) = carried else { return Ok(false) };
         world.trace.event(&[number_of("carry"), tag], || format!("carry {tag:#x}, {durability:?}"));
         self.submitted += 1;
-        self.news_ns = world.clock.now_ns();
-        let only_reads = request.work.only_reads();
-        self.open.insert(tag, Open { durability, only_reads });
-        self.wake();
+        self.opened(world, tag, Open { durability, only_reads: request.work.only_reads() });
         self.journal.lock().settle();
         self.judge_journal(world)?;
         let (outcome, stands) = match carried {
@@ -92,9 +86,8 @@ where
     pub(super) fn quiet(&mut self, world: &mut World) -> Result<(), Violation> {
         let until_ns = world.clock.now_ns() + QUIET_NS;
         loop {
-            let Some(pipeline) = &self.pipeline else { return Ok(()) };
-            let waiting = pipeline.statistics().log_queue.transactions;
-            let is_excused = pipeline.poison().is_some() || world.disk.is_limited();
+            let waiting = self.pipeline.statistics().log_queue.transactions;
+            let is_excused = self.pipeline.poison().is_some() || world.disk.is_limited();
             if waiting == 0 || is_excused || world.disk.has_crashed() {
                 return Ok(());
             }

@@ -12,8 +12,8 @@ use tombolo_storage::sync::Mutex;
 
 use super::calls::Asked;
 use super::journal::{Happened, Journal};
+use crate::database::Recording;
 use crate::database::log::TRANSACTION_BYTES_MAX;
-use crate::database::{Recording, StoreOf};
 use crate::workload::additions::{Addition, Begun, count};
 use crate::workload::request::Request;
 use crate::workload::step::Step;
@@ -31,10 +31,7 @@ pub(super) struct SimExecutor<R: Recording> {
     pub(super) reads: usize,
 }
 
-impl<R: Recording> Executor for SimExecutor<R>
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> Executor for SimExecutor<R> {
     type Request = Asked;
     type Answer = u64;
     type Records = R::Buffer;

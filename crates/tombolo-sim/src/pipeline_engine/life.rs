@@ -29,11 +29,8 @@ use crate::workload::request::Request;
 use crate::world::World;
 
 /// One life of a pipeline.
-pub(super) struct Life<R: Recording>
-where
-    StoreOf<R>: Send,
-{
-    pub(super) pipeline: Option<Pipeline<SimExecutor<R>>>,
+pub(super) struct Life<R: Recording> {
+    pub(super) pipeline: Pipeline<SimExecutor<R>>,
     pub(super) stages: Arc<Mutex<Stages>>,
     /// Processes that write checkpoints.
     pub(super) companions: Option<Companions>,
@@ -82,10 +79,7 @@ const IDLE_NS: u64 = 1_000_000;
 /// every nanosecond lets little time pass with each.
 const END_STEPS_MAX: usize = 400_000;
 
-impl<R: Recording> Life<R>
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> Life<R> {
     pub(super) fn begin(
         log: OpenLog,
         mut store: StoreOf<R>,
@@ -119,7 +113,7 @@ where
         let (pipeline, stages) = builder.assemble_signalled(Arc::new(world.clock.clone()));
         let own = stages.into_iter().map(|(stage, signal)| (stage, Some(signal)));
         let remote = companions.iter().map(|companions| (companions.stage(), None));
-        let stages = own.chain(remote).collect();
+        let stages = Stages::new(own.chain(remote), world, Arc::clone(&journal));
         let clients = world.swarm.clients as usize;
         let in_flight_max = world.swarm.open_requests_max;
         let carrier = pipeline.carrier();
@@ -127,9 +121,9 @@ where
             carrier,
             carried: Vec::new(),
             callers: (0..clients).map(|_| pipeline.caller(in_flight_max)).collect(),
-            pipeline: Some(pipeline),
+            pipeline,
             companions,
-            stages: Arc::new(Mutex::new(Stages::new(stages, world, journal.clone()))),
+            stages: Arc::new(Mutex::new(stages)),
             unsent: vec![None; clients],
             journal,
             ran: BTreeMap::new(),
@@ -166,11 +160,11 @@ where
                 return Err(Violation::new(Rule::Progress, what));
             }
             if world.swarm.has_checkpoints && one_in(&mut world.rng, 100) {
-                self.asked.extend(self.pipeline.as_ref().map(Pipeline::checkpoint));
+                self.asked.push(self.pipeline.checkpoint());
                 self.wake();
             }
             if archive::is_on(&world.swarm) && one_in(&mut world.rng, 50) {
-                drop(self.pipeline.as_ref().map(Pipeline::archive));
+                drop(self.pipeline.archive());
                 self.wake();
             }
             if self.open.is_empty() && one_in(&mut world.rng, 8) {
@@ -218,9 +212,7 @@ where
                     format!("submit {tag:#x}, {durability:?}")
                 });
                 self.submitted += 1;
-                self.news_ns = world.clock.now_ns();
-                self.open.insert(tag, Open { durability, only_reads });
-                self.wake();
+                self.opened(world, tag, Open { durability, only_reads });
             }
             Err(NotSubmitted::Full(Asked::Run(request))) => self.unsent[client] = Some(request),
             Err(NotSubmitted::Full(_)) => unreachable!("what was submitted is given back"),
@@ -231,6 +223,13 @@ where
             }
         }
         Ok(())
+    }
+
+    /// A call was taken in.
+    pub(super) fn opened(&mut self, world: &World, tag: u64, open: Open) {
+        self.news_ns = world.clock.now_ns();
+        self.open.insert(tag, open);
+        self.wake();
     }
 
     /// What the stages do while one, or a caller, waits for the disk.
@@ -305,13 +304,11 @@ where
     }
 
     /// The life is over: sometimes in an orderly way, in which everything is answered.
-    pub(super) fn end(&mut self, world: &mut World) -> Result<(), Violation> {
+    pub(super) fn end(mut self, world: &mut World) -> Result<(), Violation> {
         if world.disk.has_crashed() || self.is_poisoned || one_in(&mut world.rng, 2) {
             return Ok(());
         }
-        if let Some(pipeline) = &self.pipeline {
-            pipeline.shut();
-        }
+        self.pipeline.shut();
         if let Some(companions) = &self.companions {
             companions.quiet();
         }
@@ -336,12 +333,11 @@ where
             let what = format!("{} calls were never answered", self.open.len());
             return Err(Violation::new(Rule::Progress, what));
         }
-        let closed = self.pipeline.take().map(Pipeline::close);
+        let closed = self.pipeline.close();
         // A log that fails, for want of room for instance, ends checkpoints, too.
-        let well = closed.as_ref().filter(|closed| closed.poison.is_none());
-        let failure = well.and_then(|closed| closed.checkpoint_failure.as_deref());
+        let failure = closed.checkpoint_failure.as_deref().filter(|_| closed.poison.is_none());
         judge_checkpoints(&self.asked, failure, &self.faults_before, world)?;
-        match closed.and_then(|closed| closed.executor) {
+        match closed.executor {
             Some(mut executor) => {
                 sound(&executor.store.check())?;
                 judge_rows(&mut executor.store, world)

@@ -11,7 +11,6 @@
 //! long read is open. Not here: the read (`long_read.rs`), what is added (`addition.rs`), whether replies are
 //! right (`replies.rs`).
 
-use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{Durability, LongWork, NotSubmitted, Refusal};
 
 use super::addition::Building;
@@ -19,16 +18,13 @@ use super::calls::{Adding, Asked, LONG_READ, Open, draw_durability};
 use super::executor::SimExecutor;
 use super::life::Life;
 use super::long_read::LongRead;
-use crate::database::{Recording, StoreOf};
+use crate::database::Recording;
 use crate::oracle::{Rule, Violation};
 use crate::trace::number_of;
 use crate::workload::model::Outcome;
 use crate::world::World;
 
-impl<R: Recording> Life<R>
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> Life<R> {
     /// A client asks for all rows, if it may.
     pub(super) fn submit_long(
         &mut self,
@@ -53,19 +49,16 @@ where
         work: Box<dyn LongWork<SimExecutor<R>>>,
     ) -> Result<bool, Violation> {
         let caller = &mut self.callers[client];
-        let Some(pipeline) = &self.pipeline else { return Ok(false) };
         if caller.in_flight() >= world.swarm.open_requests_max {
             return Ok(false);
         }
         let durability = draw_durability(world);
-        match pipeline.long().submit_by(caller, work, tag, durability) {
+        match self.pipeline.long().submit_by(caller, work, tag, durability) {
             Ok(_) => {
                 world.trace.event(&[number_of("long work"), tag], || {
                     format!("long work {tag:#x}, {durability:?}")
                 });
-                self.news_ns = world.clock.now_ns();
-                self.open.insert(tag, Open { durability, only_reads: true });
-                self.wake();
+                self.opened(world, tag, Open { durability, only_reads: true });
                 return Ok(true);
             }
             Err(NotSubmitted::Full(_)) => {}
@@ -95,10 +88,8 @@ where
                 let asked = Asked::FinishAddition(tag);
                 let durability = Durability::Group;
                 if self.callers[client].try_submit(asked, tag, durability).is_ok() {
-                    self.news_ns = world.clock.now_ns();
-                    self.open.insert(tag, Open { durability, only_reads: false });
+                    self.opened(world, tag, Open { durability, only_reads: false });
                     self.adding = Adding::Finishing(tag);
-                    self.wake();
                 }
             }
             _ => {}

@@ -11,7 +11,7 @@ use tombolo_storage::store::Store;
 
 use super::executor::SimExecutor;
 use super::journal::Happened;
-use crate::database::{Recording, StoreOf};
+use crate::database::Recording;
 
 /// Rows of a slice at most, so that a read takes many.
 const ROWS_MAX: usize = 5;
@@ -32,10 +32,7 @@ impl LongRead {
     }
 }
 
-impl<R: Recording> LongWork<SimExecutor<R>> for LongRead
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> LongWork<SimExecutor<R>> for LongRead {
     fn begin(&mut self, executor: &mut SimExecutor<R>) -> Result<(), Stop> {
         self.snapshot = Some(executor.store.open_snapshot()?);
         executor.reads += 1;

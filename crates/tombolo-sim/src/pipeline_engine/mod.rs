@@ -57,10 +57,7 @@ pub struct PipelineEngine<R: Recording> {
     store: StoreOf<R>,
 }
 
-impl<R: Recording> Engine for PipelineEngine<R>
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> Engine for PipelineEngine<R> {
     type Profile = R::Profile;
 
     fn start(disk: &FaultyDisk, swarm: &Swarm, accept_loss: bool) -> Result<Self, Refused> {
@@ -78,12 +75,13 @@ where
 
     fn live(self, world: &mut World) -> Result<(), Violation> {
         let mut life = Life::<R>::begin(self.log, self.store, world)?;
+        let companions = life.companions.clone();
         let lived = life.run(world);
-        if lived.is_ok() {
-            life.end(world)?;
+        match lived {
+            Ok(()) => life.end(world)?,
+            Err(_) => drop(life),
         }
-        if let Some(mut companions) = life.companions.take() {
-            drop(life);
+        if let Some(mut companions) = companions {
             companions.outlive(world);
         }
         lived

@@ -9,7 +9,7 @@ use super::calls::{Ran, is_long_read, tag_of};
 use super::journal::Happened;
 use super::life::Life;
 use super::outcomes::{has_ended_early, outcome_of};
-use crate::database::{Recording, StoreOf};
+use crate::database::Recording;
 use crate::faults::one_in;
 use crate::oracle::{Rule, Violation};
 use crate::trace::number_of;
@@ -21,10 +21,7 @@ use crate::world::World;
 /// those that come before the room stage has tried again.
 const REFUSED_WITH_ROOM_MAX: u64 = 100;
 
-impl<R: Recording> Life<R>
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> Life<R> {
     pub(super) fn judge_journal(&mut self, world: &mut World) -> Result<(), Violation> {
         let happened = self.journal.lock().take();
         for event in happened {

@@ -21,13 +21,18 @@ use crate::world::World;
 /// A stage and what wakes its thread; nothing does that of another process.
 pub(super) type Signalled = (Box<dyn Stage>, Option<Arc<Signal>>);
 
+/// A stage, and when it looks again.
+struct Seat {
+    /// `None` while it is stepped and when it has ended.
+    stage: Option<Box<dyn Stage>>,
+    signal: Option<Arc<Signal>>,
+    /// Whether it is idle, and the time until then if it has one.
+    idle: Option<Option<u64>>,
+}
+
 /// The stages of a pipeline, as the world steps them.
 pub(super) struct Stages {
-    /// By number; one that is being stepped or has ended is `None`.
-    stages: Vec<Option<Box<dyn Stage>>>,
-    signals: Vec<Option<Arc<Signal>>>,
-    /// When each wants to be called again; `None`: now.
-    idle: Vec<Option<Option<u64>>>,
+    seats: Vec<Seat>,
     ended: usize,
     journal: Arc<Mutex<Journal>>,
     clock: SimClock,
@@ -38,16 +43,13 @@ pub(super) struct Stages {
 
 impl Stages {
     pub(super) fn new(
-        stages: Vec<Signalled>,
+        stages: impl Iterator<Item = Signalled>,
         world: &mut World,
         journal: Arc<Mutex<Journal>>,
     ) -> Self {
-        let (stages, signals): (Vec<_>, _) =
-            stages.into_iter().map(|(stage, signal)| (Some(stage), signal)).unzip();
+        let seat = |(stage, signal)| Seat { stage: Some(stage), signal, idle: None };
         Self {
-            idle: vec![None; stages.len()],
-            stages,
-            signals,
+            seats: stages.map(seat).collect(),
             ended: 0,
             journal,
             clock: world.clock.clone(),
@@ -57,33 +59,18 @@ impl Stages {
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        self.ended == self.stages.len()
+        self.ended == self.seats.len()
     }
 
-    /// Something changed: stages that nothing wakes look around.
+    /// Stages whose signal `is_one` look again.
+    fn rouse(&mut self, is_one: impl Fn(Option<&Arc<Signal>>) -> bool) {
+        let roused = self.seats.iter_mut().filter(|seat| is_one(seat.signal.as_ref()));
+        roused.for_each(|seat| seat.idle = None);
+    }
+
+    /// Something changed: stages that nothing wakes look again.
     pub(super) fn wake(&mut self) {
-        let signals = self.signals.iter().zip(&mut self.idle);
-        signals.filter(|(signal, _)| signal.is_none()).for_each(|(_, idle)| *idle = None);
-    }
-
-    /// Stages whose thread was woken look around.
-    fn hear(&mut self) {
-        for (signal, idle) in self.signals.iter().zip(&mut self.idle) {
-            if signal.as_ref().is_some_and(|signal| signal.is_awake()) {
-                *idle = None;
-            }
-        }
-    }
-
-    /// The thread of a stage is awake: all its stages look around.
-    fn stay_awake(&mut self, n: usize) {
-        self.idle[n] = None;
-        let Some(own) = self.signals[n].clone() else { return };
-        for (signal, idle) in self.signals.iter().zip(&mut self.idle) {
-            if signal.as_ref().is_some_and(|signal| Arc::ptr_eq(signal, &own)) {
-                *idle = None;
-            }
-        }
+        self.rouse(|signal| signal.is_none());
     }
 
     /// Takes out one of the stages that may have work and that `may` be stepped.
@@ -92,20 +79,19 @@ impl Stages {
         rng: &mut Rng,
         may: impl Fn(StageKind) -> bool,
     ) -> Option<(usize, Box<dyn Stage>)> {
-        self.hear();
+        self.rouse(|signal| signal.is_some_and(|signal| signal.is_awake()));
         let now = self.clock.now_ns();
-        let is_due = |idle: Option<Option<u64>>| match idle {
-            None => true,
-            Some(until) => until.is_some_and(|until| until <= now),
+        let is_ready = |seat: &Seat| {
+            seat.stage.as_ref().is_some_and(|stage| may(stage.kind()))
+                && seat.idle.is_none_or(|until| until.is_some_and(|until| until <= now))
         };
-        let is_there = |n: usize| self.stages[n].as_ref().is_some_and(|stage| may(stage.kind()));
-        let is_ready = |n: &usize| is_there(*n) && is_due(self.idle[*n]);
-        let ready = (0..self.stages.len()).filter(is_ready);
+        let ready = (0..self.seats.len()).filter(|&n| is_ready(&self.seats[n]));
         let chosen = rng.below(ready.clone().count().max(1) as u64) as usize;
         let n = ready.clone().nth(chosen)?;
+        let Seat { stage, signal, .. } = &mut self.seats[n];
         // Before it looks: what happens from here on wakes it.
-        self.signals[n].iter().for_each(|signal| signal.announce());
-        self.stages[n].take().map(|stage| (n, stage))
+        signal.iter().for_each(|signal| signal.announce());
+        stage.take().map(|stage| (n, stage))
     }
 
     /// Puts a stage back that has made `step`.
@@ -116,26 +102,30 @@ impl Stages {
         if kind == StageKind::Execution {
             self.journal.lock().settle();
         }
+        let seat = &mut self.seats[n];
         match step {
             StageStep::IdleUntil(until) => {
-                self.stages[n] = Some(stage);
-                self.idle[n] = Some(until);
+                (seat.stage, seat.idle) = (Some(stage), Some(until));
                 return;
             }
-            StageStep::Progress => self.stages[n] = Some(stage),
+            StageStep::Progress => seat.stage = Some(stage),
             StageStep::Ended => {
                 stage.retire();
                 self.ended += 1;
             }
         }
-        self.stay_awake(n);
+        seat.idle = None;
+        // Its thread is awake: all stages of that look again.
+        if let Some(own) = seat.signal.clone() {
+            self.rouse(|signal| signal.is_some_and(|signal| Arc::ptr_eq(signal, &own)));
+        }
         self.wake();
     }
 
     /// The next moment at which a stage wants to be called.
     pub(super) fn next_ns(&self) -> Option<u64> {
-        let idle = self.stages.iter().zip(&self.idle).filter(|(stage, _)| stage.is_some());
-        idle.filter_map(|(_, idle)| idle.flatten()).min()
+        let seats = self.seats.iter().filter(|seat| seat.stage.is_some());
+        seats.filter_map(|seat| seat.idle.flatten()).min()
     }
 }
 
@@ -155,8 +145,7 @@ pub(super) struct Others {
 
 impl Meanwhile for Others {
     fn run_until(&mut self, until_ns: u64) {
-        let is_carried = self.is_carried;
-        let may = |kind| never_waits(kind) || (is_carried && kind == StageKind::Logging);
+        let may = |kind| never_waits(kind) || (self.is_carried && kind == StageKind::Logging);
         let mut stages = self.stages.lock();
         while stages.clock.now_ns() < until_ns {
             let mut rng = stages.rng.clone();

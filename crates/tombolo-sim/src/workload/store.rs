@@ -26,7 +26,8 @@ use super::request::{
     ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Text, Work, request_id,
 };
 use super::tables::{
-    Account, AccountKey, Client, ClientKey, Item, ItemKeyIndex, ItemName, item_in, name_in, name_of,
+    Account, AccountKey, Client, ClientKey, Item, ItemKeyIndex, ItemName, item_in, name_in,
+    name_of, row_ids,
 };
 
 /// The workload's tables and indexes in one store.
@@ -436,17 +437,4 @@ fn unique<T: std::fmt::Debug>(before: Option<T>) -> Result<(), String> {
         None => Ok(()),
         Some(row) => Err(format!("two rows have the same key, one is {row:?}")),
     }
-}
-
-fn row_ids<S: Store, R: tombolo_storage::store::TableType>(
-    store: &mut S,
-    table: &Table<R>,
-) -> Result<Vec<RowId>, String> {
-    let mut ids = Vec::new();
-    let push = |id| {
-        ids.push(id);
-        ControlFlow::Continue(())
-    };
-    store.rows(table, push).map_err(|error| error.to_string())?;
-    Ok(ids)
 }

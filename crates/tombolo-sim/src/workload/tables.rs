@@ -4,9 +4,12 @@
 //! null, strings of any length. Not here: what is added later (`added_columns.rs`, `added_indexes.rs`),
 //! transactions (`store.rs`).
 
+use std::ops::ControlFlow;
+
 use tombolo_engine::requests::request_table;
-use tombolo_storage::row::{Row, RowBytes};
+use tombolo_storage::row::{Row, RowBytes, RowId};
 use tombolo_storage::schema::TableDef;
+use tombolo_storage::store::{Store, Table, TableType};
 
 use super::model::{ItemRow, TABLES};
 use super::request::ItemKey;
@@ -80,4 +83,21 @@ pub(super) fn name_in(text: &[u8]) -> u8 {
 pub(super) fn item_in<P: RowBytes>(row: &Row<Item, P>) -> (ItemKey, ItemRow) {
     let (name, body) = (name_in(row.get(Item::NAME)), row.get(Item::BODY).to_vec());
     ((row.get(Item::GROUP), row.get(Item::ID)), ItemRow::new(name, body))
+}
+
+/// The rows of a table.
+///
+/// # Errors
+/// What the store refused, in words.
+pub(super) fn row_ids<S: Store, R: TableType>(
+    store: &mut S,
+    table: &Table<R>,
+) -> Result<Vec<RowId>, String> {
+    let mut ids = Vec::new();
+    let push = |id| {
+        ids.push(id);
+        ControlFlow::Continue(())
+    };
+    store.rows(table, push).map_err(|error| error.to_string())?;
+    Ok(ids)
 }
