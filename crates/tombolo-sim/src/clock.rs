@@ -2,7 +2,7 @@
 //!
 //! Clones are the same clock. Processor time is the same as time: in the simulator nothing else runs. A thread
 //! that waits for the disk lets other work run [`Meanwhile`], as threads would: what is lent to this thread is
-//! run until the wait is over. Not here: what that is (`pipeline_engine.rs`).
+//! run until the wait is over. Not here: what that is (`pipeline_engine/stages.rs`).
 
 use std::cell::RefCell;
 use std::time::Duration;
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn others_work_while_somebody_waits() {
+    fn others_work_while_a_thread_waits() {
         struct Worker(SimClock, Arc<AtomicU64>);
         impl Meanwhile for Worker {
             fn run_until(&mut self, until_ns: u64) {

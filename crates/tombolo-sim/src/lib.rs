@@ -1,13 +1,13 @@
 //! Tombolo's simulator: *what if*. The production engine, unchanged, in worlds that crash and lie.
 //!
-//! One seed makes one world: a disk with faults (`faulty_disk`), a clock that the world sets
-//! (`clock`), settings of any size (`swarm`), clients (`workload`). In it an engine lives, crashes,
-//! recovers and lives on (`world`), indexes and columns are added while transactions run
-//! (`additions`), requests with an id are sent again, and after every recovery an oracle (`history`)
-//! compares what came back with what was acknowledged. The same seed at the same commit is the same world to the
-//! last event (`trace`).
+//! One seed makes one world: a disk with faults (`faults`), a clock that the world sets (`clock`),
+//! settings of any size (`swarm`), clients (`workload`). In it a database (`database`) lives, crashes,
+//! recovers and continues (`world`), run by the whole pipeline (`pipeline_engine`) or by one loop around
+//! its log (`log_engine`); indexes and columns are added while transactions run, requests with an id
+//! are sent again, and after every recovery an oracle (`oracle`) compares what came back with what was
+//! acknowledged. The same seed at the same commit is the same world to the last event (`trace`).
 //!
-//! `cargo xtask sim` runs thousands of seeds (`runner`); a seed that breaks a rule prints one line
+//! `cargo xtask sim` runs thousands of seeds (`seeds`); a seed that breaks a rule prints one line
 //! that runs it again. That the oracle would notice is proved by bugs planted in production code
 //! (`tombolo_storage::plant`).
 //!
@@ -15,23 +15,14 @@
 //!
 //! Not here: sockets, real files, real time. Nothing of this crate is published.
 
-mod added_indexes;
-mod additions;
-mod archives;
-pub mod checkpoints;
 pub mod clock;
-mod companions;
-pub mod fault;
-pub mod faulty_disk;
+pub mod database;
+pub mod faults;
 pub mod group_policies;
-pub mod history;
 pub mod log_engine;
-mod long_read;
+pub mod oracle;
 pub mod pipeline_engine;
-pub mod recording;
-pub mod report;
-pub mod runner;
-mod stages;
+pub mod seeds;
 pub mod swarm;
 pub mod trace;
 pub mod workload;
@@ -39,9 +30,9 @@ pub mod world;
 
 /// Runs one seed; `with_text` keeps its trace as text.
 pub fn run_seed(seed: u64, with_text: bool) -> world::SeedResult {
+    use database::{Commands, Values};
     use log_engine::{Groups, LogEngine};
     use pipeline_engine::PipelineEngine;
-    use recording::{Commands, Values};
     let world = world::World::new(seed, with_text);
     match (world.swarm.has_pipeline, world.swarm.has_values) {
         (true, true) => world.run::<PipelineEngine<Values>>(seed),

@@ -6,8 +6,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use tombolo_sim::runner::{Plan, guarded, run};
-use tombolo_sim::{group_policies, report, run_seed};
+use tombolo_sim::seeds::report;
+use tombolo_sim::seeds::runner::{Plan, guarded, run};
+use tombolo_sim::{group_policies, run_seed};
 use tombolo_storage::plant::{self, Plant};
 
 const USAGE: &str = "\
@@ -27,8 +28,8 @@ Usage: tombolo-sim [OPTIONS]
 Example: tombolo-sim --seeds 1000 --threads 2
 ";
 
-/// Seeds that run without a word in between: some seconds' worth.
-const SEEDS_UNTOLD: u64 = 2_000;
+/// Seeds between two reports of progress, at least: some seconds' worth.
+const SEEDS_PER_REPORT: u64 = 2_000;
 
 /// What the command line asks for.
 struct Options {
@@ -130,7 +131,7 @@ fn replay(seed: u64, plant: Option<Plant>) -> ExitCode {
 fn many(options: &Options) -> ExitCode {
     let until_violation = options.plant.is_some();
     let Plan { seeds, .. } = options.plan;
-    let stride = (seeds / 20).max(SEEDS_UNTOLD);
+    let stride = (seeds / 20).max(SEEDS_PER_REPORT);
     let summary = run(Plan { until_violation, ..options.plan }, run_seed, &|begun, violation| {
         if let Some((seed, violation)) = violation.filter(|_| !until_violation) {
             eprintln!("{}", report::violation_line(seed, violation, None));

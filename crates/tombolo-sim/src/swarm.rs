@@ -2,13 +2,14 @@
 //! tiny, so that the seeds together meet combinations no fixed setting would. Those of the database
 //! are drawn anew in each life (`Swarm::change`).
 //!
-//! Not here: the faults' meaning (`fault.rs`), what uses the sizes.
+//! Not here: the faults' meaning (`faults/kinds.rs`), what uses the sizes.
 
 use tombolo_engine::link::MemoryFaults;
 use tombolo_engine::rng::Rng;
+use tombolo_storage::memory::image::{ImageSettings, SecondCopy};
+use tombolo_storage::value_log::GroupNumber;
 
-use crate::checkpoints::CopyPlace;
-use crate::fault::{Faults, Survival, one_in};
+use crate::faults::{Faults, Survival, one_in};
 use crate::workload::model::TABLES;
 use crate::workload::request::Kinds;
 
@@ -17,6 +18,30 @@ const COLUMNS: u32 = 6;
 
 /// The same for those in which requests carry ids.
 const IDS: u32 = 8;
+
+/// Where DB′ lies in each life of a seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CopyPlace {
+    /// In memory.
+    Memory,
+    /// On disk only; each part gathers so many bytes of changes for a checkpoint.
+    Disk(u64),
+    /// In some lives in memory, in others on disk only.
+    Either(u64),
+}
+
+impl CopyPlace {
+    /// Where it lies in a life that begins with an image that is complete as of this group.
+    fn at(self, group: GroupNumber, parts: usize) -> SecondCopy {
+        let gathered = match self {
+            Self::Disk(bytes) => bytes,
+            Self::Either(bytes) if group.is_multiple_of(2) => bytes,
+            Self::Memory | Self::Either(_) => return SecondCopy::Memory,
+        };
+        // As much again is what a checkpoint is written from.
+        SecondCopy::Disk { changes_bytes_max: gathered.saturating_mul(2 * parts as u64) }
+    }
+}
 
 /// How one seed's world is.
 #[derive(Clone, Debug)]
@@ -215,6 +240,13 @@ impl Swarm {
     /// How many tables there are.
     pub fn tables(&self) -> usize {
         TABLES + usize::from(self.kinds.ids)
+    }
+
+    /// An image's settings in a life that begins with one that is complete as of this group.
+    pub(crate) fn image(&self, group: GroupNumber) -> ImageSettings {
+        let (block_bytes, spare_blocks) = self.block;
+        let copy = self.second_copy.at(group, self.checkpoint_parts);
+        ImageSettings { block_bytes, spare_blocks, copy, ..ImageSettings::default() }
     }
 
     /// Whether another process writes checkpoints.

@@ -9,8 +9,7 @@
 use std::sync::Arc;
 
 use tombolo_sim::clock::SimClock;
-use tombolo_sim::fault::{Faults, Survival};
-use tombolo_sim::faulty_disk::FaultyDisk;
+use tombolo_sim::faults::{Faults, FaultyDisk, Survival};
 use tombolo_sim::trace::Trace;
 use tombolo_storage::value_log::{
     GroupNumber, LogKind, LogSettings, LogWriter, RecoverOptions, Recovered, recover,

@@ -1,7 +1,7 @@
 //! The simulator on the real engine: seeds hold every rule, and are the same again and again.
 
 use tombolo_sim::run_seed;
-use tombolo_sim::runner::{Plan, Summary, run};
+use tombolo_sim::seeds::runner::{Plan, Summary, run};
 
 const PLAN: Plan = Plan { first: 0, seeds: 60, threads: 1, until_violation: false };
 

@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 use tombolo_engine::pipeline::{
     Batch, Builder, Caller, Cost, Durability, Executor, GroupLog, GroupLogError, GroupPolicy,
-    Options, Records, Reply, Room, Spread, Stage, Step,
+    Options, Reply, Room, Spread, Stage, Step,
 };
 use tombolo_engine::rng::Rng;
 use tombolo_engine::settings::Settings;
@@ -19,6 +19,7 @@ use tombolo_engine::threads::Running;
 
 use super::turns::{Turn, take_turns};
 use crate::clock::SimClock;
+use crate::database::ByteBuffer;
 
 /// Time a transaction takes in the execution stage.
 pub(super) const EXECUTION_NS: u64 = 1_000;
@@ -44,7 +45,7 @@ const WARM_UP: u64 = 4;
 pub(super) struct Medium {
     /// Whether flushes take from half of the time to half as much again.
     pub(super) is_uneven: bool,
-    /// What a flush takes besides its bytes.
+    /// What a flush takes in addition to its bytes.
     pub(super) flush_ns: u64,
     /// Megabytes that are written in a second.
     pub(super) mb_per_s: u64,
@@ -82,40 +83,18 @@ impl Measured {
 /// A store that logs and takes its time.
 struct Worker {
     turn: Turn,
-    log: Logged,
-}
-
-/// Records without content.
-#[derive(Debug, Default)]
-struct Logged {
-    bytes: Vec<u8>,
-    transactions: u64,
-}
-
-impl Records for Logged {
-    fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-    fn transactions(&self) -> u64 {
-        self.transactions
-    }
-    fn memory_bytes(&self) -> usize {
-        self.bytes.capacity()
-    }
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.transactions = 0;
-    }
+    /// Records without content.
+    log: ByteBuffer,
 }
 
 impl Executor for Worker {
     type Request = ();
     type Answer = ();
-    type Records = Logged;
+    type Records = ByteBuffer;
 
     fn execute(&mut self, batch: &mut Batch<'_, (), ()>) {
         self.turn.work(batch.left() as u64 * EXECUTION_NS);
-        let Logged { bytes, transactions } = &mut self.log;
+        let ByteBuffer { bytes, transactions } = &mut self.log;
         batch.each(|()| {
             bytes.resize(bytes.len() + RECORD_BYTES, 0);
             *transactions += 1;
@@ -127,7 +106,7 @@ impl Executor for Worker {
         RECORD_BYTES as u64
     }
 
-    fn take_log(&mut self, into: &mut Logged) {
+    fn take_log(&mut self, into: &mut ByteBuffer) {
         std::mem::swap(&mut self.log, into);
     }
 }
@@ -259,7 +238,7 @@ pub(super) fn measure(point: Point) -> Measured {
     let group = GroupPolicy { transactions, time_ns, async_loss_ns_max, seal_ns_max };
     // Clients here are no threads that could carry: each stage is stepped by a thread of its own.
     let options = Options { group, spread: Spread::Each, output_stages: 1, ..options };
-    let worker = Worker { turn: turns[EXECUTION].clone(), log: Logged::default() };
+    let worker = Worker { turn: turns[EXECUTION].clone(), log: ByteBuffer::default() };
     let builder = Builder::new(worker, options);
     let builder = builder.log(Box::new(Device {
         turn: turns[LOGGING].clone(),

@@ -15,7 +15,7 @@ use serde::Serialize;
 use tombolo_engine::threads::on_each;
 use tombolo_storage::sync::Mutex;
 
-use crate::report::{result_json, rounded};
+use crate::seeds::report::{result_json, rounded};
 use closed_loop::{Measured, Medium, Point, measure};
 
 /// The devices: some whose flushes differ, some to which bytes matter more than flushes.
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lone_client_waits_for_nobody() {
+    fn a_lone_client_does_not_wait() {
         let run = |policy| run_policy(medium(false, 100_000, FAST), 1, policy);
         let (auto, at_once) = (run(Policy::Auto), run(Policy::Time(0)));
         assert_eq!(auto, at_once);

@@ -28,7 +28,7 @@ struct State {
     due: Vec<Due>,
     /// Whether something has happened since the idle ones last looked around.
     is_fresh: bool,
-    /// Whether no thread has anything to do, for ever.
+    /// Whether no thread will ever have anything to do.
     is_stuck: bool,
 }
 

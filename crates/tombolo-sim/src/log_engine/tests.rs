@@ -7,10 +7,10 @@
 use std::cell::{Cell, RefCell};
 
 use tombolo_storage::disk::{Disk, DiskError, DiskFile, Open as OpenHow};
-use tombolo_storage::memory::Limits;
 use tombolo_storage::profile::Memory;
 
 use super::*;
+use crate::database::recording::Again;
 use crate::workload::model::fold;
 use crate::workload::store::hide_planned_panics;
 use crate::world::SeedResult;
@@ -123,32 +123,11 @@ impl Subject for Toy {
         };
         let (toy, steps) = Toy::open(disk).map_err(refused)?;
         if has(Bug::RefusesWithoutCause) && toy.entries == 5 {
-            let message = "five entries".to_string();
-            return Err(Refused { message, is_failed_call: false, place: None });
+            return Err(Refused::unsound("five entries".to_string()));
         }
-        let mut store =
-            MemoryStore::new(Limits { structure_bytes_max: 1 << 20, ..Limits::default() });
-        let mut handles = None;
-        for step in steps {
-            match step {
-                Step::Added(_) => unreachable!("the toy's worlds add none"),
-                Step::Table => {
-                    store.create_table(definition(store.schema().tables.len())).unwrap();
-                }
-                Step::Request(request) => {
-                    if handles.is_none() {
-                        let unsound =
-                            |message| Refused { message, is_failed_call: false, place: None };
-                        let resolved = Handles::of(store.schema());
-                        handles = Some(resolved.map_err(|error| unsound(error.to_string()))?);
-                    }
-                    let Some(handles) = &handles else { unreachable!() };
-                    let run = || handles.run(&mut store, &request);
-                    _ = catch_unwind(AssertUnwindSafe(run));
-                }
-            }
-        }
-        Ok((toy, store))
+        let mut again = Again::new();
+        steps.iter().try_for_each(|step| again.run(step)).map_err(Refused::unsound)?;
+        Ok((toy, again.store))
     }
 
     fn ran(&mut self, step: &Step) {

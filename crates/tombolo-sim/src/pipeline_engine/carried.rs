@@ -1,17 +1,16 @@
 //! Callers that carry: they run their transactions and write the log, as any stage may step at any time.
 //!
-//! Not here: whether replies are right (`pipeline_engine.rs`).
+//! Not here: whether replies are right (`replies.rs`).
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::pipeline::{
-    Carried, Durability, Failure, Outcome, Panicked, Reply, Stands, Terms,
-};
+use tombolo_engine::pipeline::{Carried, Durability, Failure, Panicked, Reply, Stands, Terms};
 
+use super::calls::{CarriedCall, Open, tag_of};
 use super::executor::log_bytes_max;
-use super::{Life, Open, tag_of};
-use crate::fault::one_in;
-use crate::history::{Rule, Violation};
-use crate::recording::{Recording, StoreOf};
+use super::life::Life;
+use crate::database::Recording;
+use crate::faults::one_in;
+use crate::oracle::{Rule, Violation};
 use crate::trace::number_of;
 use crate::workload::request::Request;
 use crate::world::World;
@@ -19,20 +18,7 @@ use crate::world::World;
 /// Several times what an early answer may wait for its flush.
 const QUIET_NS: u64 = 100_000_000;
 
-/// What a caller carried and has not reported yet.
-pub(super) struct CarriedCall {
-    tag: u64,
-    outcome: Outcome<u64>,
-    /// Up to where the log must be durable.
-    position: u64,
-    /// Whether it has looked after the log since it ran, as it does before it sleeps.
-    has_looked: bool,
-}
-
-impl<R: Recording> Life<R>
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> Life<R> {
     /// A client may run its transaction itself; says whether it did.
     pub(super) fn carry(
         &mut self,
@@ -50,10 +36,7 @@ where
         let Some(carried) = carried else { return Ok(false) };
         world.trace.event(&[number_of("carry"), tag], || format!("carry {tag:#x}, {durability:?}"));
         self.submitted += 1;
-        self.news_ns = world.clock.now_ns();
-        let only_reads = request.work.only_reads();
-        self.open.insert(tag, Open { durability, only_reads });
-        self.wake();
+        self.opened(world, tag, Open { durability, only_reads: request.work.only_reads() });
         self.journal.lock().settle();
         self.judge_journal(world)?;
         let (outcome, stands) = match carried {
@@ -103,9 +86,8 @@ where
     pub(super) fn quiet(&mut self, world: &mut World) -> Result<(), Violation> {
         let until_ns = world.clock.now_ns() + QUIET_NS;
         loop {
-            let Some(pipeline) = &self.pipeline else { return Ok(()) };
-            let waiting = pipeline.statistics().log_queue.transactions;
-            let is_excused = pipeline.poison().is_some() || world.disk.is_limited();
+            let waiting = self.pipeline.statistics().log_queue.transactions;
+            let is_excused = self.pipeline.poison().is_some() || world.disk.is_limited();
             if waiting == 0 || is_excused || world.disk.has_crashed() {
                 return Ok(());
             }

@@ -1,38 +1,37 @@
 //! The executor of a simulated database: runs requests on a store, and notes in the journal what ran.
 //!
-//! Not here: the history that judges it (`history.rs`), long work (`long.rs`).
+//! Not here: the history that judges it (`oracle/history.rs`), long work (`long_read.rs`, `addition.rs`).
 
 use std::sync::Arc;
 
 use tombolo_engine::pipeline::{Batch, Executor};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::store::Store;
 use tombolo_storage::sync::Mutex;
 
-use super::long::Asked;
-use crate::additions::Begun;
-use crate::history::Step;
-use crate::recording::{Recording, StoreOf, TRANSACTION_BYTES_MAX};
-use crate::stages::Journal;
+use super::calls::Asked;
+use super::journal::{Happened, Journal};
+use crate::database::Recording;
+use crate::database::log::TRANSACTION_BYTES_MAX;
+use crate::workload::additions::{Addition, Begun, count};
 use crate::workload::request::Request;
+use crate::workload::step::Step;
 use crate::workload::store::{Handles, outcome};
 
 /// Runs requests on a store.
-pub(crate) struct SimExecutor<R: Recording> {
-    pub(crate) store: MemoryStore<R::Profile>,
-    pub(crate) handles: Handles,
+pub(super) struct SimExecutor<R: Recording> {
+    pub(super) store: MemoryStore<R::Profile>,
+    pub(super) handles: Handles,
     pub(super) recording: R,
-    pub(crate) journal: Arc<Mutex<Journal>>,
+    pub(super) journal: Arc<Mutex<Journal>>,
     /// What all rows are in and is no part of the schema yet.
     pub(super) built: Option<Begun>,
     /// Long reads that are open.
-    pub(crate) reads: usize,
+    pub(super) reads: usize,
 }
 
-impl<R: Recording> Executor for SimExecutor<R>
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> Executor for SimExecutor<R> {
     type Request = Asked;
     type Answer = u64;
     type Records = R::Buffer;
@@ -78,9 +77,26 @@ impl<R: Recording> SimExecutor<R> {
         let ended = self.handles.run(&mut self.store, &request);
         let mut journal = self.journal.lock();
         journal.running = None;
-        journal.ran(request.clone(), outcome(&ended).map_err(|error| error.to_string()));
+        let found = outcome(&ended).map_err(|error| error.to_string());
+        journal.note(Happened::Ran(request.clone(), found));
         drop(journal);
         self.recording.ran(&Step::Request(request));
         ended
+    }
+
+    /// Makes what was built part of the schema.
+    fn finish_addition(&mut self, tag: u64) -> Result<u64, Stop> {
+        let Some(begun) = self.built.take() else { return Err(Stop::Abort("none was built")) };
+        let addition = begun.addition();
+        let finished = begun.finish(&mut self.store);
+        if addition == Addition::Column && self.reads > 0 && finished.is_err() {
+            self.journal.lock().note(Happened::GaveUp(tag));
+            return Err(Stop::Abort("a long read is open"));
+        }
+        let finished = finished.and_then(|()| self.handles.follow(self.store.schema()));
+        self.recording.ran(&Step::Added(count(self.store.schema())));
+        let added = finished.map_err(|error| error.to_string());
+        self.journal.lock().note(Happened::Added(tag, addition, added));
+        Ok(0)
     }
 }

@@ -1,4 +1,4 @@
-//! What takes long, next to requests: reads of all rows, and what is added.
+//! What takes long, concurrently with requests: reads of all rows, and what is added.
 //!
 //! ```text
 //!   resting ──submit──► building ──all rows are in──► built ──a call──► finishing ──► resting
@@ -8,116 +8,23 @@
 //!
 //! As the library does it: long work begins an index or a column and puts rows in, a call like any other
 //! makes it part of the schema, in its place in the order; a column is not begun, or given up there, if a
-//! long read is open. Not here: the read (`long_read.rs`), what is added (`additions.rs`), whether replies are right
-//! (`pipeline_engine.rs`).
+//! long read is open. Not here: the read (`long_read.rs`), what is added (`addition.rs`), whether replies are
+//! right (`replies.rs`).
 
-use tombolo_engine::clock::Clock;
-use tombolo_engine::pipeline::{Durability, LongWork, NotSubmitted, Refusal, Sliced};
-use tombolo_engine::transaction::Stop;
-use tombolo_storage::memory::online::Built;
-use tombolo_storage::store::Store;
+use tombolo_engine::pipeline::{Durability, LongWork, NotSubmitted, Refusal};
 
-use super::{LONG_READ, Life, Open, SimExecutor, draw_durability};
-use crate::additions::{Addition, Begun, begin, count};
-use crate::history::{Rule, Step, Violation};
-use crate::long_read::LongRead;
-use crate::recording::{Recording, StoreOf};
+use super::addition::Building;
+use super::calls::{Adding, Asked, LONG_READ, Open, draw_durability};
+use super::executor::SimExecutor;
+use super::life::Life;
+use super::long_read::LongRead;
+use crate::database::Recording;
+use crate::oracle::{Rule, Violation};
 use crate::trace::number_of;
 use crate::workload::model::Outcome;
-use crate::workload::request::Request;
 use crate::world::World;
 
-/// What a client asks of a pipeline.
-#[derive(Clone, Debug)]
-pub(crate) enum Asked {
-    /// A transaction.
-    Run(Request),
-    /// That what was built is part of the schema; by its call's tag.
-    FinishAddition(u64),
-}
-
-/// Where something is that is being added; see the module's head. With the tag of its call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Adding {
-    Resting,
-    Building(u64),
-    Built,
-    Finishing(u64),
-}
-
-/// Builds an addition, all rows of it.
-#[derive(Debug)]
-struct Building {
-    tag: u64,
-    addition: Addition,
-    begun: Option<Begun>,
-}
-
-/// Rows of a slice at most, so that an addition takes many.
-const ROWS_MAX: usize = 5;
-
-impl<R: Recording> LongWork<SimExecutor<R>> for Building
-where
-    StoreOf<R>: Send,
-{
-    fn begin(&mut self, executor: &mut SimExecutor<R>) -> Result<(), Stop> {
-        let begun = begin(&mut executor.store, self.addition);
-        if self.addition == Addition::Column && executor.reads > 0 && begun.is_err() {
-            executor.journal.lock().gave_up(self.tag);
-            return Err(Stop::Abort("a long read is open"));
-        }
-        self.begun = Some(begun.map_err(|_| Stop::Abort("an addition was not begun"))?);
-        executor.journal.lock().began_addition(self.tag);
-        Ok(())
-    }
-
-    fn slice(
-        &mut self,
-        executor: &mut SimExecutor<R>,
-        rows_max: usize,
-    ) -> Result<Sliced<u64>, Stop> {
-        let Some(begun) = &self.begun else { return Err(Stop::Abort("it never began")) };
-        match begun.slice(&mut executor.store, rows_max.min(ROWS_MAX)) {
-            Ok(Built::More { rows }) => Ok(Sliced::More { rows }),
-            Ok(Built::Done) => {
-                executor.built = self.begun.take();
-                Ok(Sliced::Done(0))
-            }
-            Err(_) => Err(Stop::Abort("an addition was refused")),
-        }
-    }
-
-    fn end(&mut self, executor: &mut SimExecutor<R>) {
-        if let Some(begun) = self.begun.take() {
-            begun.give_up(&mut executor.store);
-        }
-    }
-}
-
-impl<R: Recording> SimExecutor<R>
-where
-    StoreOf<R>: Send,
-{
-    /// Makes what was built part of the schema.
-    pub(super) fn finish_addition(&mut self, tag: u64) -> Result<u64, Stop> {
-        let Some(begun) = self.built.take() else { return Err(Stop::Abort("none was built")) };
-        let addition = begun.addition();
-        let finished = begun.finish(&mut self.store);
-        if addition == Addition::Column && self.reads > 0 && finished.is_err() {
-            self.journal.lock().gave_up(tag);
-            return Err(Stop::Abort("a long read is open"));
-        }
-        let finished = finished.and_then(|()| self.handles.follow(self.store.schema()));
-        self.recording.ran(&Step::Added(count(self.store.schema())));
-        self.journal.lock().added(tag, addition, finished.map_err(|error| error.to_string()));
-        Ok(0)
-    }
-}
-
-impl<R: Recording> Life<R>
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> Life<R> {
     /// A client asks for all rows, if it may.
     pub(super) fn submit_long(
         &mut self,
@@ -142,19 +49,16 @@ where
         work: Box<dyn LongWork<SimExecutor<R>>>,
     ) -> Result<bool, Violation> {
         let caller = &mut self.callers[client];
-        let Some(pipeline) = &self.pipeline else { return Ok(false) };
         if caller.in_flight() >= world.swarm.open_requests_max {
             return Ok(false);
         }
         let durability = draw_durability(world);
-        match pipeline.long().submit_by(caller, work, tag, durability) {
+        match self.pipeline.long().submit_by(caller, work, tag, durability) {
             Ok(_) => {
                 world.trace.event(&[number_of("long work"), tag], || {
                     format!("long work {tag:#x}, {durability:?}")
                 });
-                self.news_ns = world.clock.now_ns();
-                self.open.insert(tag, Open { durability, only_reads: true });
-                self.wake();
+                self.opened(world, tag, Open { durability, only_reads: true });
                 return Ok(true);
             }
             Err(NotSubmitted::Full(_)) => {}
@@ -174,7 +78,7 @@ where
             Adding::Resting => {
                 let Some(addition) = world.next_addition() else { return Ok(()) };
                 let tag = self.next_long_tag();
-                let work = Box::new(Building { tag, addition, begun: None });
+                let work = Box::new(Building::new(tag, addition));
                 if self.submit_work(world, client, tag, work)? {
                     self.adding = Adding::Building(tag);
                 }
@@ -184,10 +88,8 @@ where
                 let asked = Asked::FinishAddition(tag);
                 let durability = Durability::Group;
                 if self.callers[client].try_submit(asked, tag, durability).is_ok() {
-                    self.news_ns = world.clock.now_ns();
-                    self.open.insert(tag, Open { durability, only_reads: false });
+                    self.opened(world, tag, Open { durability, only_reads: false });
                     self.adding = Adding::Finishing(tag);
-                    self.wake();
                 }
             }
             _ => {}

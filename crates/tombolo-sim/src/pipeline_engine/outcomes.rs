@@ -1,13 +1,14 @@
 //! The outcomes of calls, as the pipeline reports them, and what all of them left behind.
 //!
-//! Not here: whether that is right (`history.rs`).
+//! Not here: whether that is right (`replies.rs`, `oracle/history.rs`).
 
-use tombolo_engine::pipeline::Failure;
+use tombolo_engine::pipeline::{CheckpointHandle, Failure};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
 use tombolo_storage::store::Store;
 
-use crate::history::{Rule, Violation};
+use crate::faults::FaultCounts;
+use crate::oracle::{Rule, Violation};
 use crate::workload::identified::aborted;
 use crate::workload::model::Outcome;
 use crate::workload::store::contents;
@@ -34,5 +35,32 @@ pub(super) fn judge_rows<S: Store>(store: &mut S, world: &World) -> Result<(), V
     match found.difference(world.history.state()) {
         None => Ok(()),
         Some(what) => Err(Violation::new(Rule::SoundStore, format!("after closing: {what}"))),
+    }
+}
+
+/// Checks that a demand for a checkpoint got the right answer, and that checkpoints end, for this `failure`,
+/// only if a call to the disk failed since its faults were `before`.
+///
+/// # Errors
+/// The rule that does not hold.
+pub(super) fn judge_checkpoints(
+    asked: &[CheckpointHandle],
+    failure: Option<&str>,
+    before: &FaultCounts,
+    world: &World,
+) -> Result<(), Violation> {
+    if asked.iter().any(|asked| asked.poll().is_none()) {
+        let what = "a checkpoint that was asked for came to nothing";
+        return Err(Violation::new(Rule::Progress, what));
+    }
+    let has_failed = world.disk.counts().has_failed_since(before);
+    match failure {
+        // A process that finds no room to begin is started again, but only so often.
+        Some(why) if world.swarm.has_remote_checkpoints() && why.contains("full") => Ok(()),
+        Some(why) if !has_failed && !world.has_broken_promises() => {
+            let what = format!("checkpoints ended without cause: {why}");
+            Err(Violation::new(Rule::JustRefusal, what))
+        }
+        _ => Ok(()),
     }
 }

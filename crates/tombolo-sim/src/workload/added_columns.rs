@@ -1,7 +1,7 @@
 //! The columns that are added to items: a rating, for which slots have room, and a remark, for which rows
 //! that may be rated get longer.
 //!
-//! Handles of items that were made before either was there stay in use (`store.rs`). Here are those
+//! Handles of items that were made before either was there stay in use (`tables.rs`). Here are those
 //! that know the columns, as far as the store has them. Not here: when a column is added (the engines).
 
 use tombolo_engine::transaction::{Stop, Transaction};
@@ -15,7 +15,7 @@ use tombolo_storage::store::{Store, Table, resolve_table};
 
 use super::model::{ItemRow, Later, RATING, REMARK, item_number};
 use super::request::{ItemKey, Text};
-use super::store::{Item, definition, name_in};
+use super::tables::{Item, definition, name_in};
 
 tombolo_storage::table! {
     /// Items with their ratings.

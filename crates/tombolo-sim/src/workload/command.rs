@@ -12,7 +12,7 @@
 //! logged.
 
 use super::request::{Request, Text, Work};
-use crate::history::Step;
+use super::step::Step;
 
 const TABLE: u8 = 0;
 const LENGTH_BYTES: usize = 2;
@@ -21,7 +21,7 @@ const LENGTH_BYTES: usize = 2;
 ///
 /// # Panics
 /// When it adds something, or is for what is added or carries an id.
-pub fn encode(step: &Step, out: &mut Vec<u8>) {
+pub(crate) fn encode(step: &Step, out: &mut Vec<u8>) {
     assert!(!matches!(step, Step::Added(_)), "nothing is added where commands are logged");
     let start = out.len();
     out.extend([0; LENGTH_BYTES]);
@@ -39,7 +39,7 @@ pub fn encode(step: &Step, out: &mut Vec<u8>) {
 }
 
 /// The steps in `bytes`, if they are whole ones and nothing else.
-pub fn decode_all(mut bytes: &[u8]) -> Option<Vec<Step>> {
+pub(crate) fn decode_all(mut bytes: &[u8]) -> Option<Vec<Step>> {
     let mut steps = Vec::new();
     while let Some((length, rest)) = bytes.split_first_chunk::<LENGTH_BYTES>() {
         let (step, rest) = rest.split_at_checked(u16::from_le_bytes(*length).into())?;

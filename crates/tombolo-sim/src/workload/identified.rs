@@ -3,8 +3,6 @@
 //! Not here: which requests carry one and are sent again (`world/repeats.rs`), what is remembered and for
 //! how long as the model has it (`model.rs`).
 
-use std::ops::ControlFlow;
-
 use tombolo_engine::requests::{self, COMMITTED, Kept, Once, Requests};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::{Error, SchemaError};
@@ -16,6 +14,7 @@ use tombolo_storage::schema::{DeclaredTable, Schema};
 use tombolo_storage::store::{Store, Table, resolve_table};
 
 use super::model::{Outcome, REQUEST_IDS_MAX, Remembered};
+use super::tables::row_ids;
 
 /// What a request answers that had run before, by how it ended then.
 const REPEATED_COMMITTED: &str = "it had committed before";
@@ -88,12 +87,7 @@ impl Identified {
 
     /// All that is remembered, by number, with what a pinned row failed with, in words.
     pub(super) fn rows<S: Store>(&self, store: &mut S) -> Result<Vec<(i64, Remembered)>, String> {
-        let mut ids = Vec::new();
-        let push = |id| {
-            ids.push(id);
-            ControlFlow::Continue(())
-        };
-        store.rows(&self.table, push).map_err(|error| error.to_string())?;
+        let ids = row_ids(store, &self.table)?;
         let read = |id| store.pin(&self.table, id).map(|row| remembered(&row));
         ids.into_iter().map(read).collect::<Result<_, _>>().map_err(|error| error.to_string())
     }
@@ -118,7 +112,7 @@ impl Identified {
 ///
 /// # Errors
 /// What it refused, in words.
-pub fn outcomes<S: Store>(store: &mut S, ids: &[u128]) -> Result<Vec<Option<bool>>, String> {
+pub(crate) fn outcomes<S: Store>(store: &mut S, ids: &[u128]) -> Result<Vec<Option<bool>>, String> {
     let identified = Identified::of(store.schema()).map_err(|error| error.to_string())?;
     let Some(identified) = identified else { return Ok(vec![None; ids.len()]) };
     store.begin().map_err(|error| error.to_string())?;

@@ -2,7 +2,7 @@
 //!
 //! It says what a store must answer and hold. The hash of all rows is kept up to date with every
 //! change, so that the state after each of thousands of transactions can be distinguished from the others
-//! without being kept. Not here: transactions, order, what is durable (`history.rs`).
+//! without being kept. Not here: transactions, order, what is durable (`oracle/history.rs`).
 
 use std::collections::BTreeMap;
 
@@ -152,7 +152,7 @@ pub fn client_number(client: i32, number: i64) -> u64 {
 }
 
 impl State {
-    /// A number for all tables and rows, whatever their order; indexes are derived from them, and a
+    /// A number for all tables and rows, in any order; indexes are derived from them, and a
     /// column that was added holds nothing at first.
     pub fn hash(&self) -> u64 {
         fold(self.rows_number(), self.tables as u64)

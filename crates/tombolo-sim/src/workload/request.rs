@@ -194,7 +194,7 @@ impl Request {
 }
 
 impl Work {
-    /// Whether it changes nothing, whatever it finds.
+    /// Whether it changes nothing in any case.
     pub const fn only_reads(&self) -> bool {
         matches!(
             self,

@@ -1,89 +1,34 @@
 //! The same requests as transactions on a memory store, written as an application would.
 //!
-//! Tables exercise what the log has to carry: a packed key, a hash, a non-unique key of strings,
-//! null, strings of any length, rows deleted and slots used again. Not here: what the answers
+//! Rows are deleted and their slots used again. Not here: tables (`tables.rs`), what the answers
 //! should be (`model.rs`).
 
 use std::ops::ControlFlow;
 
-use tombolo_engine::requests::request_table;
 use tombolo_engine::transaction::{Committed, Stop, Transaction, execute_undoable};
 use tombolo_storage::error::{Error, SchemaError};
 use tombolo_storage::key::Range;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::snapshot::{Slice, Snapshot, SnapshotCursor};
 use tombolo_storage::profile::MemoryProfile;
-use tombolo_storage::row::{Fields, Row, RowBytes, RowId};
-use tombolo_storage::schema::{Schema, TableDef};
+use tombolo_storage::row::{Fields, RowId};
+use tombolo_storage::schema::Schema;
 use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
 
-use crate::additions;
-
 use super::added_columns::{AddedColumns, later};
+use super::additions;
 use super::identified::{Identified, aborted};
 use super::model::{
-    AccountRow, ItemRow, Outcome, State, TABLES, account_number, client_number, fold, item_number,
+    AccountRow, ItemRow, Outcome, State, account_number, client_number, fold, item_number,
     outcome_number,
 };
 use super::request::{
     ACCOUNTS, ITEMS_PER_GROUP, ItemKey, OPENING_BALANCE, Request, Text, Work, request_id,
 };
-
-tombolo_storage::table! {
-    /// Accounts.
-    pub struct Account = "account" {
-        ID: Integer [0..=9_999];
-        CHANGES: Integer;
-        NOTE: Nullable<Text>;
-        BALANCE: BigInt => hot;
-    }
-}
-tombolo_storage::index! {
-    /// By number.
-    pub struct AccountKey = "account_pk" on Account (ID: Integer) unique Tree;
-}
-tombolo_storage::table! {
-    /// Clients and the last transaction of each.
-    pub struct Client = "client" {
-        ID: Integer;
-        LAST: BigInt;
-    }
-}
-tombolo_storage::index! {
-    /// By number, hashed.
-    pub struct ClientKey = "client_pk" on Client (ID: Integer) unique Hash;
-}
-tombolo_storage::table! {
-    /// Items in groups.
-    pub struct Item = "item" {
-        GROUP: SmallInt [0..=99];
-        ID: Integer [0..=9_999];
-        NAME: Varchar<12>;
-        BODY: Text;
-    }
-}
-tombolo_storage::index! {
-    /// By group and number.
-    pub struct ItemKeyIndex = "item_pk" on Item (GROUP: SmallInt, ID: Integer) unique Tree;
-}
-tombolo_storage::index! {
-    /// By name.
-    pub struct ItemName = "item_name" on Item (NAME: Varchar<12>) multiple Tree;
-}
-
-/// The definition of the table at `position`.
-///
-/// # Panics
-/// When the workload has no such table.
-pub fn definition(position: usize) -> TableDef {
-    match position {
-        0 => TableDef::of::<Account>().with::<AccountKey>(),
-        1 => TableDef::of::<Client>().with::<ClientKey>(),
-        2 => TableDef::of::<Item>().with::<ItemKeyIndex>().with::<ItemName>(),
-        TABLES => request_table(),
-        _ => panic!("the workload has {TABLES} tables, and one for ids"),
-    }
-}
+use super::tables::{
+    Account, AccountKey, Client, ClientKey, Item, ItemKeyIndex, ItemName, item_in, name_in,
+    name_of, row_ids,
+};
 
 /// The workload's tables and indexes in one store.
 #[derive(Clone, Debug)]
@@ -97,21 +42,6 @@ pub struct Handles {
     item_name: Index<ItemName>,
     added: AddedColumns,
     identified: Option<Identified>,
-}
-
-fn name_of(name: u8) -> Vec<u8> {
-    format!("name-{name}").into_bytes()
-}
-
-pub(super) fn name_in(text: &[u8]) -> u8 {
-    let digits = std::str::from_utf8(text).ok().and_then(|text| text.strip_prefix("name-"));
-    digits.and_then(|digits| digits.parse().ok()).unwrap_or(u8::MAX)
-}
-
-/// An item without what was added, and its key.
-pub(super) fn item_in<P: RowBytes>(row: &Row<Item, P>) -> (ItemKey, ItemRow) {
-    let (name, body) = (name_in(row.get(Item::NAME)), row.get(Item::BODY).to_vec());
-    ((row.get(Item::GROUP), row.get(Item::ID)), ItemRow::new(name, body))
 }
 
 /// What the workload's own panics say.
@@ -507,17 +437,4 @@ fn unique<T: std::fmt::Debug>(before: Option<T>) -> Result<(), String> {
         None => Ok(()),
         Some(row) => Err(format!("two rows have the same key, one is {row:?}")),
     }
-}
-
-fn row_ids<S: Store, R: tombolo_storage::store::TableType>(
-    store: &mut S,
-    table: &Table<R>,
-) -> Result<Vec<RowId>, String> {
-    let mut ids = Vec::new();
-    let push = |id| {
-        ids.push(id);
-        ControlFlow::Continue(())
-    };
-    store.rows(table, push).map_err(|error| error.to_string())?;
-    Ok(ids)
 }

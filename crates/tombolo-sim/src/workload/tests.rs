@@ -9,13 +9,13 @@ use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::Memory;
 use tombolo_storage::store::Store;
 
-use crate::additions::{Addition, begin};
-
+use super::additions::{Addition, begin};
 use super::model::{
     ItemRow, Later, Outcome, Remembered, State, TABLES, account_number, client_number, item_number,
 };
 use super::request::{Kinds, Request, Text, Work};
-use super::store::{Handles, contents, definition, hide_planned_panics, outcome};
+use super::store::{Handles, contents, hide_planned_panics, outcome};
+use super::tables::definition;
 
 fn opened() -> (MemoryStore<Memory>, Handles, State) {
     let mut store =

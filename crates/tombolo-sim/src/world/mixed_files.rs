@@ -1,25 +1,26 @@
-//! What becomes of a database some of whose files are of another copy that lived on by itself.
+//! What becomes of a database some of whose files are of another copy, which continued by itself.
 //!
 //! ```text
-//!   recovered ─copy─► lives on, checkpoints ───────────────► opened
-//!        └────copy─► lives on otherwise ─► one ring's file ────┘
+//!   recovered ─copy─► continues, checkpoints ──────────────► opened
+//!        └────copy─► continues otherwise ─► one ring's file ───┘
 //! ```
 //!
 //! Each file is intact, and nothing shows whose it is where both copies wrote the same checkpoint. So
-//! the rows may be those of two histories; but whatever opens is sound, every value a row names is
+//! the rows may be those of two histories; but a database that opens is sound, every value a row names is
 //! there, and nothing panics. Only where the medium keeps its promises. Not here: files that are
 //! damaged (`World::rehearse_rot`).
 
 use tombolo_engine::rng::Rng;
 use tombolo_storage::disk::Disk;
+use tombolo_storage::store::Store;
 
-use super::restores::Restores;
-use super::{Engine, HARD_LIVES_MAX, World, patient};
-use crate::fault::{FaultCounts, one_in};
-use crate::history::{Rule, Violation};
+use super::{Engine, HARD_LIVES_MAX, World};
+use crate::faults::{FaultKind, one_in};
+use crate::oracle::{Rule, Violation};
 use crate::trace::Trace;
+use crate::workload::store::contents;
 
-/// How long a copy lives on, in transactions.
+/// How long a copy continues, in transactions.
 const TRANSACTIONS: u64 = 30;
 
 impl World {
@@ -43,14 +44,14 @@ impl World {
         }
         let name = &names[self.rng.below(names.len() as u64) as usize];
         here.replace_file(name, &there);
-        self.files_mixed += 1;
-        // A refusal is what one hopes for.
+        self.struck.add(FaultKind::FilesMixed);
+        // A refusal is best.
         let Ok(mut engine) = E::start(&copy.disk, &self.swarm, false) else { return Ok(()) };
         let unsound = |what: String| {
             let what = format!("with {name} of another copy, {what}");
             Err(Violation::new(Rule::SoundStore, what))
         };
-        match (engine.check().first(), engine.contents()) {
+        match (engine.store().check().first(), contents(engine.store())) {
             (Some(damage), _) => unsound(format!("{}: {}", damage.check, damage.what)),
             (None, Err(what)) => unsound(what),
             (None, Ok(_)) => Ok(()),
@@ -62,30 +63,16 @@ impl World {
         let disk = self.disk.copy();
         disk.restart_process();
         disk.set_capacity_bytes(None);
-        disk.set_faults(patient(self.swarm.faults));
+        disk.set_faults(self.swarm.faults.patient());
         let mut world = World {
-            swarm: self.swarm.clone(),
             disk,
-            clock: self.clock.clone(),
             trace: Trace::new(false),
-            history: self.history.clone(),
             rng: Rng::from_seed(self.rng.next_u64()),
             requests: Rng::from_seed(self.rng.next_u64()),
-            settings: Rng::from_seed(0),
-            numbers: self.numbers.clone(),
-            sent: self.sent.clone(),
             transactions: self.swarm.transactions - TRANSACTIONS,
             // Nothing strikes any more.
             lives: HARD_LIVES_MAX + 1,
-            crashes: 0,
-            recovery_crashes: 0,
-            rot_rehearsals: 0,
-            files_mixed: 0,
-            given_up: 0,
-            is_settled: true,
-            at_restart: FaultCounts::default(),
-            verified: FaultCounts::default(),
-            restores: Restores::new(0),
+            ..self.clone()
         };
         let Ok(engine) = E::start(&world.disk, &world.swarm, false) else { return Ok(None) };
         engine.live(&mut world)?;

@@ -6,8 +6,8 @@
 //! (`workload/model.rs`).
 
 use super::World;
-use crate::fault::one_in;
-use crate::history::{Rule, Violation};
+use crate::faults::one_in;
+use crate::oracle::{Rule, Violation};
 use crate::workload::request::{Request, Work, request_id};
 
 /// Requests of a client that it may send again.

@@ -1,7 +1,7 @@
 //! What can go wrong with a disk: the kinds, how often each strikes, and how often it did.
 //!
 //! Frequencies are "one in n", 0 is never. Which kinds a seed has is the swarm's choice
-//! (`swarm.rs`); what each does to the bytes is the disk's (`faulty_disk.rs`).
+//! (`swarm.rs`); what each does to the bytes is the disk's (`disk.rs`).
 
 use tombolo_engine::rng::Rng;
 
@@ -51,54 +51,38 @@ pub enum FaultKind {
 }
 
 impl FaultKind {
-    /// All of them, in the order they are reported.
-    pub const ALL: [Self; 20] = [
-        Self::Crash,
-        Self::CrashInRecovery,
-        Self::SectorLost,
-        Self::SectorTorn,
-        Self::SectorStale,
-        Self::LengthLost,
-        Self::EntryLost,
-        Self::EntryBack,
-        Self::SyncFailed,
-        Self::SyncLied,
-        Self::WriteFailed,
-        Self::DiskFull,
-        Self::WriteLost,
-        Self::WriteMisdirected,
-        Self::Rot,
-        Self::ReadFailed,
-        Self::ReadShort,
-        Self::RotRehearsed,
-        Self::FilesMixed,
-        Self::Restored,
+    /// All of them with their names in reports, in the order they are reported.
+    const NAMED: [(Self, &str); 20] = [
+        (Self::Crash, "crash"),
+        (Self::CrashInRecovery, "crash-in-recovery"),
+        (Self::SectorLost, "sector-lost"),
+        (Self::SectorTorn, "sector-torn"),
+        (Self::SectorStale, "sector-stale"),
+        (Self::LengthLost, "length-lost"),
+        (Self::EntryLost, "entry-lost"),
+        (Self::EntryBack, "entry-back"),
+        (Self::SyncFailed, "sync-failed"),
+        (Self::SyncLied, "sync-lied"),
+        (Self::WriteFailed, "write-failed"),
+        (Self::DiskFull, "disk-full"),
+        (Self::WriteLost, "write-lost"),
+        (Self::WriteMisdirected, "write-misdirected"),
+        (Self::Rot, "rot"),
+        (Self::ReadFailed, "read-failed"),
+        (Self::ReadShort, "read-short"),
+        (Self::RotRehearsed, "rot-rehearsed"),
+        (Self::FilesMixed, "files-mixed"),
+        (Self::Restored, "restored"),
     ];
+
+    /// All of them, in the order they are reported.
+    pub fn all() -> impl Iterator<Item = Self> {
+        Self::NAMED.into_iter().map(|(kind, _)| kind)
+    }
 
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Crash => "crash",
-            Self::CrashInRecovery => "crash-in-recovery",
-            Self::SectorLost => "sector-lost",
-            Self::SectorTorn => "sector-torn",
-            Self::SectorStale => "sector-stale",
-            Self::LengthLost => "length-lost",
-            Self::EntryLost => "entry-lost",
-            Self::EntryBack => "entry-back",
-            Self::SyncFailed => "sync-failed",
-            Self::SyncLied => "sync-lied",
-            Self::WriteFailed => "write-failed",
-            Self::DiskFull => "disk-full",
-            Self::WriteLost => "write-lost",
-            Self::WriteMisdirected => "write-misdirected",
-            Self::Rot => "rot",
-            Self::ReadFailed => "read-failed",
-            Self::ReadShort => "read-short",
-            Self::RotRehearsed => "rot-rehearsed",
-            Self::FilesMixed => "files-mixed",
-            Self::Restored => "restored",
-        }
+        Self::NAMED[self as usize].1
     }
 
     /// Whether the medium broke a promise: what was synced may be gone, without an error.
@@ -109,7 +93,7 @@ impl FaultKind {
 
 /// How often each kind struck.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FaultCounts([u64; FaultKind::ALL.len()]);
+pub struct FaultCounts([u64; FaultKind::NAMED.len()]);
 
 impl FaultCounts {
     /// Counts one.
@@ -122,6 +106,13 @@ impl FaultCounts {
         self.0[kind as usize]
     }
 
+    /// Whether a call to the disk failed after these counts were `before`.
+    pub(crate) fn has_failed_since(&self, before: &Self) -> bool {
+        use FaultKind::{ReadFailed, ReadShort, SyncFailed, WriteFailed};
+        let failing = [ReadFailed, ReadShort, SyncFailed, WriteFailed];
+        failing.into_iter().any(|kind| self.of(kind) > before.of(kind))
+    }
+
     /// Whether the medium broke a promise.
     pub fn any_broken_promise(&self) -> bool {
         self.broke_promise_since(&Self::default())
@@ -130,7 +121,7 @@ impl FaultCounts {
     /// Whether the medium broke a promise after these counts were `before`.
     pub fn broke_promise_since(&self, before: &Self) -> bool {
         let more = |kind: FaultKind| self.of(kind) > before.of(kind);
-        FaultKind::ALL.into_iter().any(|kind| kind.breaks_promise() && more(kind))
+        FaultKind::all().any(|kind| kind.breaks_promise() && more(kind))
     }
 
     /// Adds another's counts to these.
@@ -200,6 +191,21 @@ impl Faults {
             latency_ns: (20_000, 120_000),
         }
     }
+
+    /// The same disk when no call fails and no promise is broken any more; what a crash leaves stays as bad as it
+    /// was.
+    pub(crate) const fn patient(self) -> Self {
+        Self {
+            sync_fails: 0,
+            write_fails: 0,
+            read_fails: 0,
+            read_short: 0,
+            sync_lies: 0,
+            write_lost: 0,
+            write_misdirected: 0,
+            ..self
+        }
+    }
 }
 
 /// Whether something that happens once in `n` happens now; never where `n` is 0.
@@ -214,7 +220,7 @@ mod tests {
     #[test]
     fn kinds_are_counted_by_themselves() {
         let mut counts = FaultCounts::default();
-        for (position, kind) in FaultKind::ALL.into_iter().enumerate() {
+        for (position, kind) in FaultKind::all().enumerate() {
             assert_eq!(kind as usize, position);
             counts.add(kind);
             counts.merge(&counts.clone());

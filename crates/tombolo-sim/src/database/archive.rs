@@ -7,13 +7,12 @@
 use std::sync::Arc;
 
 use tombolo_storage::disk::Disk;
-use tombolo_storage::value_log::archive::{ArchiveFailure, Archiver, LogArchive};
-use tombolo_storage::value_log::{LOCK_FILE, LogFailure, LogWriter};
+use tombolo_storage::value_log::archive::{Archiver, LogArchive};
+use tombolo_storage::value_log::{LOCK_FILE, LogWriter};
 
-use crate::faulty_disk::FaultyDisk;
-use crate::recording::log_refused;
+use super::refused::Refused;
+use crate::faults::FaultyDisk;
 use crate::swarm::Swarm;
-use crate::world::Refused;
 
 /// The archive's directory: behind those of any image.
 pub(crate) const DIRECTORY: usize = 9;
@@ -45,7 +44,7 @@ pub(crate) fn take(
         }
         LogArchive::open(Arc::new(directory.clone()))
     };
-    taken().map(Some).map_err(|failure| refused(disk, &failure))
+    taken().map(Some).map_err(|failure| Refused::by_archive(&failure, &directory))
 }
 
 /// Continues the archive behind the log's end.
@@ -58,24 +57,5 @@ pub(crate) fn attach(
     writer: &LogWriter,
 ) -> Result<Archiver, Refused> {
     let attached = archive.attach(writer.reader(), writer.position());
-    attached.map_err(|failure| refused(disk, &failure))
-}
-
-/// What a refusal says, and where the damage is if it says that.
-fn refused(disk: &FaultyDisk, failure: &ArchiveFailure) -> Refused {
-    let place = match failure {
-        ArchiveFailure::Log(failure) => log_refused(failure).place,
-        ArchiveFailure::Damaged { file, .. } | ArchiveFailure::OtherVersion { file, .. } => {
-            Some((file.clone(), 0))
-        }
-        // The archive's end and the log are compared: either may be what is wrong.
-        ArchiveFailure::OtherCourse { .. } => {
-            let names = disk.directory(DIRECTORY).list().unwrap_or_default();
-            names.into_iter().next_back().map(|name| (name, 0))
-        }
-        _ => None,
-    };
-    let is_failed_call =
-        matches!(failure, ArchiveFailure::Disk(_) | ArchiveFailure::Log(LogFailure::Disk(_)));
-    Refused { message: failure.to_string(), is_failed_call, place }
+    attached.map_err(|failure| Refused::by_archive(&failure, &disk.directory(DIRECTORY)))
 }

@@ -1,5 +1,5 @@
 //! Checkpoint processes of a simulated database: stepped together with its stages, killed or stopped at any moment,
-//! spoken to over a link that delays, cuts into pieces and ends.
+//! connected by a link that delays, cuts into pieces and ends.
 //!
 //! What runs is the production process (`CheckpointProcess`) on the world's disk; a kill drops it
 //! between two of its steps, and a process that hangs makes none any more. Not here: the database's side (a
@@ -16,12 +16,12 @@ use tombolo_engine::pipeline::remote_checkpoint::{
 use tombolo_engine::pipeline::{Stage, StageKind, Step};
 use tombolo_engine::rng::Rng;
 use tombolo_storage::disk::Disk;
-use tombolo_storage::memory::image::ImageSettings;
 use tombolo_storage::sync::{AtomicBool, Mutex, Ordering};
 use tombolo_storage::value_log::GroupNumber;
 
-use crate::fault::one_in;
-use crate::recording::LIMITS;
+use crate::clock::SimClock;
+use crate::database::log::LIMITS;
+use crate::faults::one_in;
 use crate::swarm::Swarm;
 use crate::world::World;
 
@@ -58,10 +58,10 @@ struct Shared {
 
 /// The checkpoint processes of one life.
 #[derive(Clone)]
-pub(crate) struct Companions(Arc<Shared>);
+pub(super) struct Companions(Arc<Shared>);
 
 impl Companions {
-    pub(crate) fn new(world: &mut World) -> Self {
+    pub(super) fn new(world: &mut World) -> Self {
         let Swarm { remote_kills: kills, remote_link: link, .. } = world.swarm;
         let rng = Mutex::new(Rng::from_seed(world.rng.next_u64()));
         let (is_closed, is_quiet) = (AtomicBool::new(false), AtomicBool::new(false));
@@ -70,20 +70,17 @@ impl Companions {
 
     /// For a pipeline whose checkpoints they write, with a log of this salt and epoch that ends with this
     /// group.
-    pub(crate) fn remote_checkpoints(
+    pub(super) fn remote_checkpoints(
         &self,
         world: &World,
         (salt, epoch): (u64, u32),
         group: GroupNumber,
     ) -> RemoteCheckpoints {
-        let (block_bytes, spare_blocks) = world.swarm.block;
-        let copy = world.swarm.second_copy.at(group, world.swarm.checkpoint_parts);
-        let directory = |number| Arc::new(world.disk.directory(number)) as Arc<dyn Disk>;
-        let disks = (0..world.swarm.directories).map(directory).collect();
+        let disks = world.disk.directories(world.swarm.directories);
         let clock = world.clock.clone();
         RemoteCheckpoints {
             start: Box::new(Starter { of: self.clone(), disks, clock }),
-            image: ImageSettings { block_bytes, spare_blocks, copy, ..ImageSettings::default() },
+            image: world.swarm.image(group),
             limits: LIMITS,
             parts: world.swarm.checkpoint_parts,
             salt,
@@ -93,17 +90,17 @@ impl Companions {
     }
 
     /// All of them, to be stepped like a stage of the database.
-    pub(crate) fn stage(&self) -> Box<dyn Stage> {
+    pub(super) fn stage(&self) -> Box<dyn Stage> {
         Box::new(self.clone())
     }
 
     /// From here on none is killed: what is to be written at the end has to be.
-    pub(crate) fn quiet(&self) {
+    pub(super) fn quiet(&self) {
         self.0.is_quiet.store(true, Ordering::Relaxed);
     }
 
     /// The database's process has ended: they find that out, and make some steps until then.
-    pub(crate) fn outlive(&mut self, world: &mut World) {
+    pub(super) fn outlive(&mut self, world: &mut World) {
         let steps = world.rng.below(STEPS_BEYOND + 1);
         for _ in 0..steps {
             if world.disk.has_crashed() || !self.are_there() {
@@ -205,7 +202,7 @@ impl Stage for Companions {
 struct Starter {
     of: Companions,
     disks: Vec<Arc<dyn Disk>>,
-    clock: crate::clock::SimClock,
+    clock: SimClock,
 }
 
 impl StartCompanion for Starter {

@@ -3,31 +3,30 @@
 //! What a pipeline does in stages happens here in one place and in an order drawn from the seed: batches of any
 //! size, several groups before one sync, several batches in one group. After a failure the loop acts like a
 //! careless caller: it asks again, and believes the answer. So a log that lets that succeed is caught. Not
-//! here: the log (a [`Subject`]).
+//! here: the log (a [`Subject`]; the production one is `groups.rs`).
+
+mod by_hand;
+mod groups;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tombolo_engine::pipeline::Records;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::online::Built;
 use tombolo_storage::profile::MemoryProfile;
-use tombolo_storage::store::{Damage, Store};
-use tombolo_storage::value_log::{LogWriter, Reservation};
+use tombolo_storage::store::Store;
 
-use crate::added_indexes::follow;
-use crate::additions::{Begun, begin};
-use crate::checkpoints::ByHand;
-use crate::fault::one_in;
-use crate::faulty_disk::FaultyDisk;
-use crate::history::{Rule, Step, Violation};
-use crate::recording::{Recording, StoreOf, TRANSACTION_BYTES_MAX};
+use crate::database::Refused;
+use crate::faults::{FaultyDisk, one_in};
+use crate::oracle::{Rule, Violation, sound};
 use crate::swarm::Swarm;
-use crate::workload::identified::outcomes;
-use crate::workload::model::{Outcome, State};
+use crate::workload::additions::{Begun, begin};
+use crate::workload::model::Outcome;
 use crate::workload::request::Request;
-use crate::workload::store::{Handles, contents, definition, outcome};
-use crate::world::{Engine, Refused, World, sound};
+use crate::workload::step::Step;
+use crate::workload::store::{Handles, outcome};
+use crate::world::{Engine, World};
+pub use groups::Groups;
 
 /// Why a log took nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,37 +97,23 @@ struct Open {
 }
 
 impl<S: Subject> Engine for LogEngine<S> {
+    type Profile = S::Profile;
+
     fn start(disk: &FaultyDisk, swarm: &Swarm, accept_loss: bool) -> Result<Self, Refused> {
         let (subject, store) = S::recover(disk, swarm, accept_loss)?;
         Ok(Self { subject, store, building: None })
     }
 
-    fn contents(&mut self) -> Result<State, String> {
-        contents(&mut self.store)
-    }
-
-    fn outcomes(&mut self, ids: &[u128]) -> Result<Vec<Option<bool>>, String> {
-        outcomes(&mut self.store, ids)
-    }
-
-    fn check(&mut self) -> Vec<Damage> {
-        self.store.check()
+    fn store(&mut self) -> &mut MemoryStore<S::Profile> {
+        &mut self.store
     }
 
     fn live(mut self, world: &mut World) -> Result<(), Violation> {
         let mut open = Open::default();
         let until = world.transactions + world.life_transactions();
-        while self.store.schema().tables.len() < world.swarm.tables() {
-            let table = definition(self.store.schema().tables.len());
-            self.store.create_table(table).map_err(|error| {
-                Violation::new(Rule::RightAnswer, format!("a table was refused: {error}"))
-            })?;
-            self.subject.ran(&Step::Table);
-            open.ran = world.history.made_table();
-        }
-        follow(&mut self.store);
-        let mut handles = Handles::of(self.store.schema())
-            .map_err(|error| Violation::new(Rule::SoundStore, error.to_string()))?;
+        let ran = |step: &Step| self.subject.ran(step);
+        let (mut handles, place) = world.make_tables(&mut self.store, ran)?;
+        open.ran = place;
         let mut refusals = 0;
         while world.transactions < until && refusals < 100 {
             let next = if self.subject.has_room(&self.store) {
@@ -273,96 +258,6 @@ impl<S: Subject> LogEngine<S> {
                 Violation::new(Rule::RightAnswer, format!("{request:?} failed: {error}"))
             }),
         }
-    }
-}
-
-/// The real log with what is recorded in it.
-#[derive(Debug)]
-pub struct Groups<R: Recording> {
-    writer: LogWriter,
-    by_hand: Option<ByHand>,
-    recording: R,
-    /// What was taken from the recording and is not written.
-    unwritten: R::Buffer,
-    reservation: Option<Reservation>,
-    syncs: u64,
-}
-
-impl<R: Recording> Subject for Groups<R> {
-    type Profile = R::Profile;
-
-    fn recover(
-        disk: &FaultyDisk,
-        swarm: &Swarm,
-        accept_loss: bool,
-    ) -> Result<(Self, StoreOf<R>), Refused> {
-        let (log, store) = R::recover(disk, swarm, accept_loss)?;
-        let (recording, unwritten, reservation) = (R::default(), R::Buffer::default(), None);
-        let writer = log.writer;
-        let by_hand = log.checkpointing.map(|image| ByHand::new(image, &writer));
-        Ok((Self { writer, by_hand, recording, unwritten, reservation, syncs: 0 }, store))
-    }
-
-    fn ran(&mut self, step: &Step) {
-        self.recording.ran(step);
-    }
-
-    fn has_room(&mut self, store: &StoreOf<R>) -> bool {
-        let pending = (self.recording.bytes(store) + self.unwritten.bytes().len()) as u64;
-        let bytes = pending + TRANSACTION_BYTES_MAX;
-        let space = self.writer.space();
-        if self.reservation.as_ref().is_some_and(|held| held.bytes() >= bytes) {
-            return true;
-        }
-        if pending == 0 {
-            self.reservation = None;
-        }
-        let reserved = space.reserve(bytes).or_else(|_| {
-            _ = self.writer.preparer().prepare();
-            space.reserve(bytes)
-        });
-        let has_room = reserved.is_ok();
-        if let Ok(reservation) = reserved {
-            self.reservation = Some(reservation);
-        }
-        has_room
-    }
-
-    fn append(&mut self, store: &mut StoreOf<R>) -> Result<(), LogRefusal> {
-        if self.unwritten.bytes().is_empty() {
-            self.recording.take(store, &mut self.unwritten);
-        }
-        let bytes = self.unwritten.bytes();
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let reservation = self.reservation.take();
-        let (head, tail) = bytes.split_at(bytes.len() / 2);
-        let transactions = self.unwritten.transactions();
-        match self.writer.append_group(&[head, tail], transactions, reservation) {
-            Ok(_) => {
-                if let Some(by_hand) = &mut self.by_hand {
-                    by_hand.wrote(self.writer.position(), bytes);
-                }
-                self.unwritten.clear();
-                Ok(())
-            }
-            Err(failure) if failure.is_full() => Err(LogRefusal::Full),
-            Err(failure) => Err(LogRefusal::Failed(failure.to_string())),
-        }
-    }
-
-    fn sync(&mut self) -> Result<(), LogRefusal> {
-        self.syncs += 1;
-        let synced = match self.syncs % 5 {
-            0 => self.writer.seal(),
-            _ => self.writer.sync(),
-        };
-        synced.map_err(|failure| LogRefusal::Failed(failure.to_string()))?;
-        if let Some(first) = self.by_hand.as_mut().and_then(ByHand::synced) {
-            self.writer.release_before(first);
-        }
-        Ok(())
     }
 }
 

@@ -1,7 +1,7 @@
-//! A long read next to transactions: every row of every table, on a snapshot, a few at a time.
+//! A long read, concurrent with transactions: every row of every table, on a snapshot, a few at a time.
 //!
 //! Its answer must be the rows' number at the moment the snapshot was opened, which it notes in the
-//! journal, whatever ran between its slices; and it must not leave before all of that is durable.
+//! journal, no matter what ran between its slices; and it must not leave before all of that is durable.
 //! Not here: slices and turns (engine `pipeline/stages/long.rs`), snapshots (storage `memory/snapshot/`).
 
 use tombolo_engine::pipeline::{LongWork, Sliced};
@@ -9,15 +9,16 @@ use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::snapshot::{Slice, Snapshot, SnapshotCursor};
 use tombolo_storage::store::Store;
 
-use crate::pipeline_engine::SimExecutor;
-use crate::recording::{Recording, StoreOf};
+use super::executor::SimExecutor;
+use super::journal::Happened;
+use crate::database::Recording;
 
 /// Rows of a slice at most, so that a read takes many.
 const ROWS_MAX: usize = 5;
 
 /// The read; see the module's head.
 #[derive(Debug)]
-pub(crate) struct LongRead {
+pub(super) struct LongRead {
     tag: u64,
     snapshot: Option<Snapshot>,
     table: usize,
@@ -26,19 +27,16 @@ pub(crate) struct LongRead {
 }
 
 impl LongRead {
-    pub(crate) fn new(tag: u64) -> Self {
+    pub(super) fn new(tag: u64) -> Self {
         Self { tag, snapshot: None, table: 0, cursor: SnapshotCursor::default(), number: 0 }
     }
 }
 
-impl<R: Recording> LongWork<SimExecutor<R>> for LongRead
-where
-    StoreOf<R>: Send,
-{
+impl<R: Recording> LongWork<SimExecutor<R>> for LongRead {
     fn begin(&mut self, executor: &mut SimExecutor<R>) -> Result<(), Stop> {
         self.snapshot = Some(executor.store.open_snapshot()?);
         executor.reads += 1;
-        executor.journal.lock().opened_snapshot(self.tag);
+        executor.journal.lock().note(Happened::OpenedSnapshot(self.tag));
         Ok(())
     }
 

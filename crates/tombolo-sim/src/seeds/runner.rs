@@ -1,7 +1,7 @@
 //! Runs many seeds on several threads and adds up their results.
 //!
 //! A seed's result depends on the seed alone, so the sums do not depend on how many threads there
-//! are or which of them ran what. Not here: what a seed does (`world.rs`), how sums are shown
+//! are or which of them ran what. Not here: what a seed does (`world/`), how sums are shown
 //! (`report.rs`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::threads::on_each;
 
-use crate::fault::FaultCounts;
-use crate::history::{Rule, Violation};
+use crate::faults::FaultCounts;
+use crate::oracle::{Rule, Violation};
 use crate::workload::store::hide_planned_panics;
 use crate::world::SeedResult;
 
@@ -67,19 +67,19 @@ impl Summary {
         self.cpu_ns / self.seeds.max(1)
     }
 
-    fn add(&mut self, result: SeedResult, cpu_ns: u64) {
-        self.seeds += 1;
-        self.counted += u64::from(result.counts());
-        self.transactions += result.transactions;
-        self.lives += result.lives;
-        self.given_up += result.given_up;
-        self.faults.merge(&result.faults);
-        self.hash = self.hash.wrapping_add(result.hash);
-        self.cpu_ns += cpu_ns;
-        self.cpu_ns_max = self.cpu_ns_max.max(cpu_ns);
-        if let Some(violation) = result.violation {
-            self.failed += 1;
-            self.violations.push((result.seed, violation));
+    fn of(result: SeedResult, cpu_ns: u64) -> Self {
+        Self {
+            seeds: 1,
+            counted: u64::from(result.counts()),
+            failed: u64::from(result.violation.is_some()),
+            violations: result.violation.map(|what| (result.seed, what)).into_iter().collect(),
+            transactions: result.transactions,
+            lives: result.lives,
+            given_up: result.given_up,
+            faults: result.faults,
+            hash: result.hash,
+            cpu_ns,
+            cpu_ns_max: cpu_ns,
         }
     }
 
@@ -123,7 +123,7 @@ pub fn run(plan: Plan, run_seed: RunSeed, observer: &SeedObserver<'_>) -> Summar
             let result = guarded(seed, false, run_seed);
             let failed = result.violation.is_some();
             observer(seed - plan.first + 1, result.violation.as_ref().map(|what| (seed, what)));
-            part.add(result, (clock.thread_cpu() - before).as_nanos() as u64);
+            part.merge(Summary::of(result, (clock.thread_cpu() - before).as_nanos() as u64));
             if failed && plan.until_violation {
                 stop.store(true, Ordering::Relaxed);
             }
@@ -146,12 +146,7 @@ pub fn guarded(seed: u64, with_text: bool, run_seed: RunSeed) -> SeedResult {
         SeedResult {
             seed,
             violation: Some(Violation::new(Rule::NoPanic, text)),
-            transactions: 0,
-            lives: 0,
-            given_up: 0,
-            faults: FaultCounts::default(),
-            hash: 0,
-            lines: Vec::new(),
+            ..SeedResult::default()
         }
     })
 }
@@ -159,7 +154,7 @@ pub fn guarded(seed: u64, with_text: bool, run_seed: RunSeed) -> SeedResult {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fault::FaultKind;
+    use crate::faults::FaultKind;
 
     fn toy(seed: u64, _: bool) -> SeedResult {
         assert!(seed != 13, "unlucky");

@@ -1,4 +1,4 @@
-//! The oracle: what ran, in which order, what was acknowledged, and whether what came back after a
+//! The history: what ran, in which order, what was acknowledged, and whether what came back after a
 //! crash is a prefix of it.
 //!
 //! A *prefix* is the state after some number of steps, in the order in which they were executed:
@@ -10,87 +10,13 @@
 //! there whose making was cut off the log: an image that a checkpoint had begun names them. That is allowed:
 //! indexes are derived from rows, and a column that was never written to is empty.
 //!
-//! Not here: crashes and recovery themselves (`world.rs`).
+//! Not here: crashes and recovery themselves (`world/`).
 
-use crate::additions::Addition;
+use super::violation::{Rule, Violation};
+use crate::workload::additions::Addition;
 use crate::workload::model::{Additions, Outcome, State};
 use crate::workload::request::Request;
-
-/// A rule that does not hold, and how.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// The rule's name.
-    pub rule: Rule,
-    /// What was found.
-    pub what: String,
-}
-
-impl Violation {
-    /// A breach of `rule`.
-    pub fn new(rule: Rule, what: impl Into<String>) -> Self {
-        Self { rule, what: what.into() }
-    }
-}
-
-impl std::fmt::Display for Violation {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {}", self.rule.name(), self.what)
-    }
-}
-
-/// What must hold.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rule {
-    /// A transaction answers what the model answers at its place in the order.
-    RightAnswer,
-    /// What comes back is a prefix of what ran.
-    Prefix,
-    /// It contains everything acknowledged, read for an answer, or shown by an earlier recovery.
-    AcknowledgedIsDurable,
-    /// Recovering the same files again gives the same state.
-    RecoveryRepeats,
-    /// A flipped bit in a log that is durable and vouched for costs no row without a refusal.
-    RotIsNoticed,
-    /// A store that came back has no damage.
-    SoundStore,
-    /// Nothing is refused unless the medium broke a promise; then the place is named.
-    JustRefusal,
-    /// What is neither crashed nor poisoned makes progress.
-    Progress,
-    /// A database that was restored to a group is what ran up to there.
-    Restored,
-    /// Nothing panics but what is made to.
-    NoPanic,
-}
-
-impl Rule {
-    /// Its name in reports.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RightAnswer => "right-answer",
-            Self::Prefix => "prefix",
-            Self::AcknowledgedIsDurable => "acknowledged-is-durable",
-            Self::RecoveryRepeats => "recovery-repeats",
-            Self::RotIsNoticed => "rot-is-noticed",
-            Self::SoundStore => "sound-store",
-            Self::JustRefusal => "just-refusal",
-            Self::Progress => "progress",
-            Self::Restored => "restored",
-            Self::NoPanic => "no-panic",
-        }
-    }
-}
-
-/// Something that was executed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// The next table was made.
-    Table,
-    /// Something was added next to transactions: from now on there is so much.
-    Added(Additions),
-    /// A transaction ran.
-    Request(Request),
-}
+use crate::workload::step::Step;
 
 #[derive(Clone, Debug)]
 struct Entry {
@@ -133,11 +59,6 @@ impl History {
     /// Whether nothing ran.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
-    }
-
-    /// How many changing steps must survive.
-    pub fn floor(&self) -> u64 {
-        self.floor
     }
 
     fn writes(&self) -> u64 {

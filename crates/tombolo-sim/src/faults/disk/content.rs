@@ -8,13 +8,13 @@
 //! ```
 //!
 //! Invariant: outside `pending` and after a failed sync, cache and medium agree. The length is
-//! versioned like a sector. Not here: names, handles, which fault strikes (`faulty_disk.rs`).
+//! versioned like a sector. Not here: names, handles, which fault strikes (`machine.rs`).
 
 use std::collections::BTreeMap;
 
 use tombolo_engine::rng::Rng;
 
-use crate::fault::{FaultCounts, FaultKind, Faults, Survival, one_in};
+use crate::faults::kinds::{FaultCounts, FaultKind, Faults, Survival, one_in};
 
 /// A file's bytes.
 #[derive(Clone, Debug, Default)]

@@ -10,9 +10,9 @@ use serde::Serialize;
 use tombolo_engine::threads;
 use tombolo_storage::plant::Plant;
 
-use crate::fault::FaultKind;
-use crate::history::Violation;
-use crate::runner::Summary;
+use super::runner::Summary;
+use crate::faults::FaultKind;
+use crate::oracle::Violation;
 
 /// The command that runs one seed again.
 pub fn replay_command(seed: u64, plant: Option<Plant>) -> String {
@@ -46,7 +46,7 @@ pub fn text(summary: &Summary, plant: Option<Plant>) -> String {
         ms(summary.cpu_ns_max),
         summary.hash
     );
-    for kind in FaultKind::ALL {
+    for kind in FaultKind::all() {
         _ = writeln!(out, "  {:<20}{:>12}", kind.name(), summary.faults.of(kind));
     }
     out
@@ -120,7 +120,7 @@ struct Broken<'a> {
 
 /// The whole summary as one JSON object.
 pub fn json(summary: &Summary, plant: Option<Plant>) -> String {
-    let faults = FaultKind::ALL.into_iter();
+    let faults = FaultKind::all();
     let faults = faults.map(|kind| (kind.name().replace('-', "_"), summary.faults.of(kind)));
     let broken = summary.violations.iter().map(|(seed, Violation { rule, what })| Broken {
         seed: *seed,
@@ -154,7 +154,7 @@ pub fn plants() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::Rule;
+    use crate::oracle::Rule;
 
     fn summary() -> Summary {
         let violation = Violation::new(Rule::Prefix, "a \"row\"\nis gone");

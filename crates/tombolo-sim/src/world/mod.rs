@@ -8,30 +8,36 @@
 //!
 //! In addition, copies of the disk are tried in ways that would spoil the original (`rehearse`, and
 //! `mixed_files.rs`), and databases are restored from backups and the log's archive (`restores.rs`).
-//! An [`Engine`] is what is tested: something that recovers from the disk, runs transactions and
-//! acknowledges them. Not here: how it runs them (`log_engine.rs`), what must hold
-//! (`history.rs`).
+//! An [`Engine`] is what is tested: it recovers from the disk, runs transactions and acknowledges
+//! them. Not here: how it runs them (`log_engine/`, `pipeline_engine/`), what must hold (`oracle/`),
+//! which requests come again (`repeats.rs`).
 
+mod backups;
 mod mixed_files;
 mod repeats;
 mod restores;
+mod tables;
 
 use tombolo_engine::rng::Rng;
-use tombolo_storage::store::Damage;
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::profile::MemoryProfile;
+use tombolo_storage::store::Store;
 use tombolo_storage::value_log::GroupNumber;
 
-use crate::added_indexes::ADDED_MAX;
-use crate::additions::Addition;
 use crate::clock::SimClock;
-use crate::fault::{FaultCounts, FaultKind, Faults, one_in};
-use crate::faulty_disk::FaultyDisk;
-use crate::history::{History, Rule, Violation};
+use crate::database::Refused;
+use crate::faults::{FaultCounts, FaultKind, FaultyDisk, one_in};
+use crate::oracle::{History, Rule, Violation, sound};
 use crate::swarm::Swarm;
 use crate::trace::{Trace, number_of};
 use crate::workload::added_columns::COLUMNS_MAX;
-use crate::workload::model::State;
+use crate::workload::added_indexes::ADDED_MAX;
+use crate::workload::additions::Addition;
+use crate::workload::identified;
+use crate::workload::model::Outcome;
 use crate::workload::request::{Request, Work};
-use restores::Restores;
+use crate::workload::store::contents;
+use backups::Backups;
 
 /// Starts of one life after which a world that always fails is called stuck.
 const STARTS_MAX: u32 = 64;
@@ -40,39 +46,19 @@ const HARD_LIVES_MAX: u64 = 6;
 /// Lives after which a world that gets nothing done is called stuck.
 const LIVES_MAX: u64 = 40;
 
-/// Why an engine did not start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
-    /// What it said.
-    pub message: String,
-    /// Whether it said that a call to the disk had failed.
-    pub is_failed_call: bool,
-    /// The file it named, if any, and where in it.
-    pub place: Option<(String, u64)>,
-}
-
 /// What is tested.
 pub trait Engine: Sized {
+    /// What its store is built of.
+    type Profile: MemoryProfile;
+
     /// Starts on what is on the disk: recovers it, or makes a new database where there is none.
     ///
     /// # Errors
     /// When a call failed or the files are damaged. With `accept_loss` damage is cut off.
     fn start(disk: &FaultyDisk, swarm: &Swarm, accept_loss: bool) -> Result<Self, Refused>;
 
-    /// All rows.
-    ///
-    /// # Errors
-    /// When they cannot be read, in words.
-    fn contents(&mut self) -> Result<State, String>;
-
-    /// What became of the requests with these ids; whether they committed, where it knows.
-    ///
-    /// # Errors
-    /// When it does not say, in words.
-    fn outcomes(&mut self, ids: &[u128]) -> Result<Vec<Option<bool>>, String>;
-
-    /// What the store itself finds wrong.
-    fn check(&mut self) -> Vec<Damage>;
+    /// The store, whose rows and own checks are judged.
+    fn store(&mut self) -> &mut MemoryStore<Self::Profile>;
 
     /// The newest group that is durable, of an engine whose log can be backed up before it lives.
     fn durable_group(&self) -> Option<GroupNumber> {
@@ -98,7 +84,7 @@ enum Next {
 }
 
 /// One seed's world.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct World {
     /// Its settings.
     pub swarm: Swarm,
@@ -121,24 +107,22 @@ pub struct World {
     sent: Vec<Request>,
     /// Transactions that ran so far.
     pub transactions: u64,
-    crashes: u64,
     lives: u64,
-    recovery_crashes: u64,
-    rot_rehearsals: u64,
-    files_mixed: u64,
     given_up: u64,
+    /// What the world itself did: crashes, and rehearsals of damage.
+    struck: FaultCounts,
     /// Whether the machine was started anew, so that what is on the disk is certain.
     is_settled: bool,
     /// What had struck when the machine was started last: all of it can be seen since then.
     at_restart: FaultCounts,
     /// What had struck before the last recovery that could see all of it: what that one found is
-    /// intact, whatever the medium did before.
+    /// intact, no matter what the medium did before.
     verified: FaultCounts,
-    restores: Restores,
+    backups: Backups,
 }
 
 /// What became of one seed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeedResult {
     /// The seed.
     pub seed: u64,
@@ -184,16 +168,13 @@ impl World {
             requests: Rng::stream(seed, &[number_of("requests")]),
             settings: Rng::stream(seed, &[number_of("settings")]),
             transactions: 0,
-            crashes: 0,
             lives: 0,
-            recovery_crashes: 0,
-            rot_rehearsals: 0,
-            files_mixed: 0,
             given_up: 0,
+            struck: FaultCounts::default(),
             is_settled: true,
             at_restart: FaultCounts::default(),
             verified: FaultCounts::default(),
-            restores: Restores::new(seed),
+            backups: Backups::new(seed),
         }
     }
 
@@ -201,11 +182,7 @@ impl World {
     pub fn run<E: Engine>(mut self, seed: u64) -> SeedResult {
         let violation = self.run_lives::<E>().err();
         let mut faults = self.disk.counts();
-        (0..self.crashes).for_each(|_| faults.add(FaultKind::Crash));
-        (0..self.recovery_crashes).for_each(|_| faults.add(FaultKind::CrashInRecovery));
-        (0..self.rot_rehearsals).for_each(|_| faults.add(FaultKind::RotRehearsed));
-        (0..self.files_mixed).for_each(|_| faults.add(FaultKind::FilesMixed));
-        (0..self.restores.count).for_each(|_| faults.add(FaultKind::Restored));
+        faults.merge(&self.struck);
         SeedResult {
             seed,
             violation,
@@ -219,7 +196,7 @@ impl World {
     }
 
     fn run_lives<E: Engine>(&mut self) -> Result<(), Violation> {
-        while self.transactions < self.swarm.transactions || self.crashes == 0 {
+        while self.transactions < self.swarm.transactions || self.struck.of(FaultKind::Crash) == 0 {
             self.lives += 1;
             if self.lives > LIVES_MAX {
                 let what = format!("{} transactions in {LIVES_MAX} lives", self.transactions);
@@ -281,6 +258,19 @@ impl World {
         adds.then_some(Addition::Column)
     }
 
+    /// Counts a transaction that ran, and notes the `outcome` of `request` in the trace.
+    pub fn note_run(&mut self, request: &Request, outcome: &Outcome) {
+        self.transactions += 1;
+        let number = match outcome {
+            Outcome::Committed(answer) => *answer,
+            Outcome::Aborted => u64::MAX,
+            Outcome::Panicked => u64::MAX - 1,
+            Outcome::Repeated(has_committed) => u64::MAX - 2 - u64::from(*has_committed),
+        };
+        let numbers = [request.client as u64, request.number as u64, number];
+        self.trace.event(&numbers, || format!("{request:?}: {outcome:?}"));
+    }
+
     /// Whether the medium broke a promise that no recovery has dealt with.
     pub fn has_broken_promises(&self) -> bool {
         self.disk.counts().broke_promise_since(&self.verified)
@@ -300,7 +290,7 @@ impl World {
         self.disk.crash_after(steps);
         let full = is_hard && one_in(&mut self.rng, full_lives);
         if !is_hard {
-            self.disk.set_faults(patient(self.swarm.faults));
+            self.disk.set_faults(self.swarm.faults.patient());
         }
         let room = self.rng.below(2 * self.swarm.segment_bytes);
         self.disk.set_capacity_bytes(full.then(|| self.disk.used_bytes() + room));
@@ -315,7 +305,7 @@ impl World {
         if !self.is_settled {
             return self.disk.restart_process();
         }
-        self.crashes += 1;
+        self.struck.add(FaultKind::Crash);
         self.restart();
     }
 
@@ -330,12 +320,12 @@ impl World {
             let steps = (crashes_left > 0).then(|| self.rng.below(10));
             self.disk.crash_after(steps);
             if attempt > 8 {
-                self.disk.set_faults(patient(self.swarm.faults));
+                self.disk.set_faults(self.swarm.faults.patient());
             }
             let before = self.disk.counts();
             let started = E::start(&self.disk, &self.swarm, accept_loss);
             if self.disk.has_crashed() {
-                self.recovery_crashes += 1;
+                self.struck.add(FaultKind::CrashInRecovery);
                 crashes_left = crashes_left.saturating_sub(1);
                 self.restart();
                 continue;
@@ -369,7 +359,7 @@ impl World {
     fn give_up(&mut self) {
         self.trace.event(&[number_of("give up")], || "gave the database up".to_string());
         self.disk.wipe();
-        self.restores.forget();
+        self.backups.forget();
         self.history = History::new();
         self.given_up += 1;
     }
@@ -381,9 +371,9 @@ impl World {
         }
         let copy = self.disk.copy();
         copy.crash_after(None);
-        copy.set_faults(patient(self.swarm.faults));
+        copy.set_faults(self.swarm.faults.patient());
         let mut engine = E::start(&copy, &self.swarm, false).ok()?;
-        engine.contents().ok().map(|state| state.hash())
+        contents(engine.store()).ok().map(|state| state.hash())
     }
 
     /// What becomes of a copy with one flipped bit of what was just recovered, all of which is
@@ -393,17 +383,17 @@ impl World {
             return Ok(());
         }
         let copy = self.disk.copy();
-        copy.set_faults(patient(self.swarm.faults));
+        copy.set_faults(self.swarm.faults.patient());
         let Some((file, offset)) = copy.rot_now() else { return Ok(()) };
-        self.rot_rehearsals += 1;
+        self.struck.add(FaultKind::RotRehearsed);
         let violation = |what: String| {
             let what = format!("with a bit of {file} flipped at {offset}, {what}");
             Err(Violation::new(Rule::RotIsNoticed, what))
         };
         match E::start(&copy, &self.swarm, false) {
-            Ok(mut engine) => match engine.contents() {
+            Ok(mut engine) => match contents(engine.store()) {
                 Ok(state) if state.hash() == hash => Ok(()),
-                Ok(_) => violation("other rows came back and nothing was said".to_string()),
+                Ok(_) => violation("other rows came back without a refusal".to_string()),
                 Err(what) => violation(what),
             },
             Err(Refused { place: Some((named, _)), .. }) if copy.holds(&named) => Ok(()),
@@ -417,16 +407,17 @@ impl World {
         engine: &mut E,
         rehearsed: Option<u64>,
     ) -> Result<u64, Violation> {
-        let state = engine.contents().map_err(|what| Violation::new(Rule::SoundStore, what))?;
+        let state =
+            contents(engine.store()).map_err(|what| Violation::new(Rule::SoundStore, what))?;
         let broken = self.has_broken_promises();
         let place = self.history.recovered(&state, broken)?;
         self.trace.event(&[number_of("recovered"), place as u64, state.hash()], || {
             format!("recovered to step {place}")
         });
-        sound(&engine.check())?;
+        sound(&engine.store().check())?;
         let ids = self.ids();
-        let outcomes =
-            engine.outcomes(&ids).map_err(|what| Violation::new(Rule::SoundStore, what))?;
+        let outcomes = identified::outcomes(engine.store(), &ids)
+            .map_err(|what| Violation::new(Rule::SoundStore, what))?;
         self.judge_outcomes(&ids, &outcomes)?;
         match rehearsed {
             Some(hash) if hash != state.hash() && !broken => {
@@ -444,14 +435,11 @@ impl World {
         before: &FaultCounts,
         accepted_loss: bool,
     ) -> Result<Next, Violation> {
-        let counts = self.disk.counts();
         let Refused { message, is_failed_call, place } = refused;
         self.trace
             .event(&[number_of("refused"), number_of(message)], || format!("refused: {message}"));
-        use FaultKind::{ReadFailed, ReadShort, SyncFailed, WriteFailed};
-        let failed = |kind: &FaultKind| counts.of(*kind) > before.of(*kind);
-        // A failed call excuses what says that a call failed, and nothing else.
-        if *is_failed_call && [ReadFailed, ReadShort, SyncFailed, WriteFailed].iter().any(failed) {
+        // A failed call excuses a message that says so, and nothing else.
+        if *is_failed_call && self.disk.counts().has_failed_since(before) {
             return Ok(Next::TryAgain);
         }
         if !self.has_broken_promises() {
@@ -465,53 +453,11 @@ impl World {
     }
 }
 
-/// A store finds nothing wrong with itself.
-///
-/// # Errors
-/// What it found first.
-pub(crate) fn sound(damage: &[Damage]) -> Result<(), Violation> {
-    damage.first().map_or(Ok(()), |damage| {
-        let what = format!("{}: {}", damage.check, damage.what);
-        Err(Violation::new(Rule::SoundStore, what))
-    })
-}
-
-/// The same disk when nothing fails any more; what a crash leaves stays as bad as it was.
-fn patient(faults: Faults) -> Faults {
-    Faults {
-        sync_fails: 0,
-        write_fails: 0,
-        read_fails: 0,
-        read_short: 0,
-        sync_lies: 0,
-        write_lost: 0,
-        write_misdirected: 0,
-        ..faults
-    }
-}
-
 impl std::fmt::Display for SeedResult {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.violation {
             Some(violation) => write!(f, "seed {}: {violation}", self.seed),
             None => write!(f, "seed {}: ok, trace {:016x}", self.seed, self.hash),
         }
-    }
-}
-
-/// Counts a transaction that ran, for the accounting and the trace.
-impl World {
-    /// Notes the `outcome` of `request` in the trace.
-    pub fn note_run(&mut self, request: &Request, outcome: &crate::workload::model::Outcome) {
-        use crate::workload::model::Outcome;
-        self.transactions += 1;
-        let number = match outcome {
-            Outcome::Committed(answer) => *answer,
-            Outcome::Aborted => u64::MAX,
-            Outcome::Panicked => u64::MAX - 1,
-            Outcome::Repeated(has_committed) => u64::MAX - 2 - u64::from(*has_committed),
-        };
-        let numbers = [request.client as u64, request.number as u64, number];
-        self.trace.event(&numbers, || format!("{request:?}: {outcome:?}"));
     }
 }

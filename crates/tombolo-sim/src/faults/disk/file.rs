@@ -1,19 +1,19 @@
 //! An open file of the faulty disk: what a process may do with it, until the machine or the process
 //! ends.
 //!
-//! Not here: what happens to the bytes (`content.rs`), which fault strikes (`faulty_disk.rs`).
+//! Not here: what happens to the bytes (`content.rs`), which fault strikes (`machine.rs`).
 
 use std::io;
 
 use tombolo_storage::disk::{DiskError, DiskFile, Operation};
 use tombolo_storage::sync::Mutex;
 
-use super::{FaultyDisk, State, crash};
+use super::machine::{Machine, State, crash};
 
-/// An open file of a [`FaultyDisk`].
+/// An open file.
 #[derive(Debug)]
 pub(super) struct SimFile {
-    pub(super) disk: FaultyDisk,
+    pub(super) machine: Machine,
     pub(super) name: String,
     pub(super) file: usize,
     pub(super) generation: u64,
@@ -24,7 +24,7 @@ pub(super) struct SimFile {
 
 impl Drop for SimFile {
     fn drop(&mut self) {
-        let mut state = self.disk.state.lock();
+        let mut state = self.machine.lock();
         if *self.has_lock.lock() && state.generation == self.generation {
             state.files[self.file].locked = false;
         }
@@ -38,7 +38,7 @@ impl SimFile {
         place: Option<(u64, usize)>,
         call: impl FnOnce(&mut State, usize) -> io::Result<T>,
     ) -> Result<T, DiskError> {
-        self.disk.perform(operation, &self.name, place, |state| {
+        self.machine.perform(operation, &self.name, place, |state| {
             if state.generation != self.generation {
                 return Err(crash());
             }

@@ -10,7 +10,7 @@ use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::schema::{IndexDef, IndexKind, Schema};
 use tombolo_storage::store::Store;
 
-use crate::workload::store::definition;
+use super::tables::definition;
 
 /// How many there are at most.
 pub(crate) const ADDED_MAX: usize = 2;

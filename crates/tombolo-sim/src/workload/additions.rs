@@ -2,7 +2,7 @@
 //!
 //! An addition is begun, continued slice by slice, and finished between two transactions; the library does the
 //! same (`tombolo::evolve`). A drop has nothing to build. Not here: when that happens (the engines), which
-//! additions there are (`added_indexes.rs`, `workload/added_columns.rs`).
+//! additions there are (`added_indexes.rs`, `added_columns.rs`).
 
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::MemoryStore;
@@ -12,9 +12,8 @@ use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::store::Store;
 
-use crate::added_indexes;
-use crate::workload::added_columns;
-use crate::workload::model::Additions;
+use super::model::Additions;
+use super::{added_columns, added_indexes};
 
 /// What is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

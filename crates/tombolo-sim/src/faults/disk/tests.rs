@@ -1,7 +1,10 @@
 //! The faulty disk does every wrong it claims, no other, and the same again for the same seed.
 
+use super::machine::CRASH;
 use super::*;
+use crate::faults::Survival;
 use std::collections::BTreeSet;
+use tombolo_engine::clock::Clock;
 
 fn disk(seed: u64, change: impl FnOnce(&mut Faults)) -> FaultyDisk {
     let mut faults = Faults { torn: 0, ..Faults::crashes_only() };

@@ -1,0 +1,4 @@
+//! Many seeds: running them, and showing what became of them.
+
+pub mod report;
+pub mod runner;
