@@ -46,7 +46,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let output = Output::new(arguments.flags.json);
     let ids = &arguments.ids;
     if ids.is_empty() {
-        return list(output);
+        let settings = arguments.flags.settings()?;
+        return list(output, &Header::new("paper", BUILD, &settings, &Host::read()));
     }
     experiment::verify(ids)?;
     // Of each paper, what is asked for of it.
@@ -80,7 +81,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(output: Output) -> Result<(), Failure> {
+fn list(output: Output, header: &Header) -> Result<(), Failure> {
     output.people(|style| {
         let mut text = String::new();
         for Reproducible { id, title } in experiment::items() {
@@ -90,9 +91,8 @@ fn list(output: Output) -> Result<(), Failure> {
         text
     })?;
     for Reproducible { id, title } in experiment::items() {
-        let [command, version, commit, id, title] =
-            ["paper", BUILD.version, BUILD.commit, id, title].map(str::to_owned);
-        let listed = Listed { command, version, commit, id, title };
+        let (id, title) = (id.to_owned(), title.to_owned());
+        let listed = Listed { header: header.clone(), id, title };
         output.result(&listed, |_, _| String::new())?;
     }
     Ok(())

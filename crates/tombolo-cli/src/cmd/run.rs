@@ -8,6 +8,7 @@ use tombolo_lab::experiment::tpk::configuration::Configuration;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::plan::{Plan, PlannedWorkload};
+use tombolo_lab::report::listed::ListedProfile;
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::run::{self, Outcome};
@@ -74,7 +75,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let output = Output::new(arguments.flags.json);
     if arguments.list_profiles {
-        return list_profiles(output, arguments.flags.json);
+        return list_profiles(output, &arguments.flags);
     }
     let workload = workload(arguments.workload.as_deref().unwrap_or_default())?;
     let (configuration, base) = settings_of(workload, &arguments.flags)?;
@@ -185,10 +186,14 @@ pub(super) fn run_one(
     Ok((result_of(settings, &outcome), outcome.failure()))
 }
 
-fn list_profiles(output: Output, json: bool) -> Result<(), Failure> {
+fn list_profiles(output: Output, flags: &Flags<RunSettings>) -> Result<(), Failure> {
     let results: Vec<_> = PROFILES.iter().map(ProfileResult::from).collect();
-    if !json {
+    if !flags.json {
         return output.people(|style| terminal::profiles(&results, style));
     }
-    results.iter().try_for_each(|result| output.result(result, |_, _| String::new()))
+    let header = Header::new("run", BUILD, &flags.settings()?, &Host::read());
+    results.into_iter().try_for_each(|profile| {
+        let listed = ListedProfile { header: header.clone(), profile };
+        output.result(&listed, |_, _| String::new())
+    })
 }

@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Header;
+use super::run::ProfileResult;
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,14 +33,25 @@ pub struct SettingsResult {
 }
 
 /// A figure or table that `paper` can reproduce.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct Listed {
-    pub command: String,
-    pub version: String,
-    pub commit: String,
+    /// What every result begins with.
+    #[serde(flatten)]
+    pub header: Header,
     pub id: String,
     pub title: String,
+}
+
+/// A profile, as `run --list-profiles` prints it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ListedProfile {
+    /// What every result begins with.
+    #[serde(flatten)]
+    pub header: Header,
+    /// The profile.
+    #[serde(flatten)]
+    pub profile: ProfileResult,
 }
 
 /// A result of `report`.

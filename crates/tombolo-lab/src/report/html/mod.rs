@@ -53,7 +53,7 @@ fn sections(results: &[Stored]) -> Vec<Section<'_>> {
             Found::Reproduction(found) => ("paper.html", title_of(&found.found.id).to_owned()),
             Found::Run(_) | Found::Summary(_) => ("runs.html", "Runs".to_owned()),
             found if found.is_compared() => ("comparison.html", "Next to other engines".to_owned()),
-            Found::Profile(found) => ("plain.html", format!("Profile {}", found.profile)),
+            Found::Profile(found) => ("plain.html", format!("Profile {}", found.profile.profile)),
             _ => ("plain.html", format!("Result of {}", stored.head.command)),
         };
         let continues = template == "runs.html" || template == "comparison.html" && is_compared;

@@ -13,9 +13,9 @@ use crate::experiment::looking_glass::result::{Dissection, Headed, Reproduction}
 use crate::failure::Failure;
 use crate::report::Header;
 use crate::report::check::CheckResult;
-use crate::report::listed::{Listed, ReportResult, SettingsResult};
+use crate::report::listed::{Listed, ListedProfile, ReportResult, SettingsResult};
 use crate::report::recovery::{InspectResult, RecoverResult};
-use crate::report::run::{ProfileResult, RunResult};
+use crate::report::run::RunResult;
 use crate::sweep::Summary;
 
 /// What a result is: the type that its command prints.
@@ -27,7 +27,7 @@ pub(super) enum Found {
     Listed(Listed),
     Run(Box<RunResult>),
     Summary(Summary),
-    Profile(ProfileResult),
+    Profile(ListedProfile),
     Engine(Box<EngineResult>),
     Ratios(RatioResult),
     Call(Box<calls::CallResult>),
@@ -120,15 +120,15 @@ fn stored(file: &str, line: usize, object: Map<String, Json>) -> Result<Stored, 
     let has = |field: &str| object.contains_key(field);
     let text = |field: &str| object.get(field).and_then(Json::as_str);
     let command = text("command").or_else(|| text("experiment")).unwrap_or_default();
-    if command.is_empty() && !has("summary") && !has("switches") {
+    if command.is_empty() && !has("summary") {
         return Err(refused(file, line, "this is no result: it names no command"));
     }
     let read = match command {
         _ if has("summary") => from(&object, Found::Summary),
-        "" => from(&object, Found::Profile),
         "dissect" => from(&object, Found::Dissection),
         "paper" if has("title") => from(&object, Found::Listed),
         "paper" => from(&object, Found::Reproduction),
+        "run" if has("switches") => from(&object, Found::Profile),
         "run" => from(&object, Found::Run),
         "compare" if has("wall_ratios") => from(&object, Found::CallRatios),
         "compare" if has("ratios") => from(&object, Found::Ratios),
