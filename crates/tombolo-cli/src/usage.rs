@@ -54,7 +54,7 @@ fn line(error: &Error) -> String {
         ErrorKind::MissingRequiredArgument => {
             format!("{} needs {}: {help}", command(), context(ContextKind::InvalidArg))
         }
-        ErrorKind::MissingSubcommand => {
+        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             format!("a command is missing: use {}; {help}", commands().join(", "))
         }
         _ => {

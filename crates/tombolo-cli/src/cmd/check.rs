@@ -1,6 +1,6 @@
 //! `tombolo check`: verifies a database, dumped or as it lies on disk.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use tombolo_engine::settings::Setting;
 use tombolo_lab::failure::Failure;
@@ -29,7 +29,7 @@ Examples:
   tombolo check dump/
   tombolo check dump/ --tamper c05      must fail, and only in c05
   tombolo run tpcc --profile conventional --data data/ --transactions 10k && tombolo check data/
-  tombolo check data/ --dump rows/      write its rows as text too";
+  tombolo check data/ --dump rows/      write its rows as text too (tombolo dump data/)";
 
 /// Verify a database that run --dump or run --data wrote; the directory is never changed
 #[derive(Debug, clap::Args)]
@@ -51,21 +51,33 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
-    let tamper = arguments.tamper.as_deref();
     let dump = arguments.dump.clone().map(|path| DumpDirectory::create(path, "--dump"));
-    let dump = dump.transpose()?;
+    let header = Header::new("check", BUILD, &settings, &Host::read());
     let directories = arguments.striped.behind(&arguments.directory);
-    let checked = check::check(&directories, tamper, dump.as_ref(), &mut Bar::default())?;
+    let tamper = arguments.tamper.as_deref();
+    verify(&directories, tamper, dump.transpose()?.as_ref(), header, arguments.flags.json)
+}
+
+/// Verifies the database in `directories`, writes its rows to `dump`, and prints what was found.
+pub(super) fn verify(
+    directories: &[&Path],
+    tamper: Option<&str>,
+    dump: Option<&DumpDirectory>,
+    header: Header,
+    json: bool,
+) -> Result<(), Failure> {
+    let checked = check::check(directories, tamper, dump, &mut Bar::default())?;
     if let Some(notice) = &checked.notice {
         output::complain(&format!("notice: {notice}"));
     }
-    let result = CheckResult::new(
-        Header::new("check", BUILD, &settings, &Host::read()),
-        arguments.directory.display().to_string(),
-        arguments.tamper.clone(),
+    let mut result = CheckResult::new(
+        header,
+        directories[0].display().to_string(),
+        tamper.map(str::to_owned),
         &checked.verification,
         checked.state_hash.map(|hash| hash.to_string()),
     );
-    Output::new(arguments.flags.json).result(&result, terminal::check)?;
+    result.dump = dump.map(|dump| dump.path().display().to_string());
+    Output::new(json).result(&result, terminal::check)?;
     checked.failure().map_or(Ok(()), Err)
 }

@@ -10,6 +10,7 @@ mod compare;
 mod count;
 mod demo;
 mod dissect;
+mod dump;
 mod inspect;
 mod paper;
 mod recover;
@@ -49,6 +50,7 @@ pub(crate) struct Cli {
 enum Command {
     Run(run::Arguments),
     Check(check::Arguments),
+    Dump(dump::Arguments),
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
     Recover(recover::Arguments),
@@ -71,6 +73,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Run(arguments) => run::run(&arguments),
         Command::Check(arguments) => check::run(&arguments),
+        Command::Dump(arguments) => dump::run(&arguments),
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),

@@ -58,6 +58,12 @@ fn every_profile_and_durability_leaves_the_same_rows() {
         (&check["state_hash"], &check["consistent"]),
         (&resumed["state_hash"], &true.into())
     );
+    let rows = scratch.path().join("rows");
+    let dumped = format!("dump {} --out {} --json", data.display(), rows.display());
+    let dumped = object(&line(&dumped));
+    assert_eq!((&dumped["command"], &dumped["state_hash"]), (&"dump".into(), &check["state_hash"]));
+    let read = object(&line(&format!("check {} --json", rows.display())));
+    assert_eq!(read["state_hash"], dumped["state_hash"]);
     refused(&format!("run tpcc {logged} --resume --transactions 1k"), 2, "no database of tpcc");
 }
 

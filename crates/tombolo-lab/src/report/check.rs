@@ -1,4 +1,4 @@
-//! The result of `check`.
+//! The result of `check` and `dump`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Header;
 use crate::rows::{Finding, Verification};
 
-/// A result of `check`.
+/// A result of `check` and `dump`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct CheckResult {
@@ -20,6 +20,9 @@ pub struct CheckResult {
     pub damage: Vec<Finding>,
     /// Null where not all rows can be read.
     pub state_hash: Option<String>,
+    /// Where the rows were written as text; null where they were not.
+    #[serde(default)]
+    pub dump: Option<String>,
 }
 
 impl CheckResult {
@@ -39,6 +42,7 @@ impl CheckResult {
             checks: verification.checks.iter().cloned().collect(),
             damage: verification.damage.clone(),
             state_hash,
+            dump: None,
         }
     }
 }

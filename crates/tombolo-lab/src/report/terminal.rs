@@ -493,6 +493,9 @@ pub fn check(result: &CheckResult, style: Style) -> String {
     }
     let state = result.state_hash.as_deref().unwrap_or("not all rows can be read");
     text.push_str(&named("state", state));
+    if let Some(dump) = &result.dump {
+        text.push_str(&named("rows", &format!("{dump}/TABLE.copy")));
+    }
     text
 }
 

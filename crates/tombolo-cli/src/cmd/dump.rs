@@ -1,0 +1,41 @@
+//! `tombolo dump`: the rows of a database as text, verified as they are read.
+
+use std::path::PathBuf;
+
+use tombolo_lab::failure::Failure;
+use tombolo_lab::host::Host;
+use tombolo_lab::report::Header;
+use tombolo_lab::rows::DumpDirectory;
+
+use super::check::{self, NoSettings};
+use super::{BUILD, Striped};
+use crate::flags::Flags;
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo run tpcc --warehouses 1 --data data/ --transactions 10k
+  tombolo dump data/                    into tombolo-dump/, a file TABLE.copy for each table
+  tombolo dump data/ --out rows/ && tombolo check rows/";
+
+/// Write the rows of a database as text, one file for each table; the database is never changed
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The database's directory
+    directory: PathBuf,
+    #[command(flatten)]
+    striped: Striped,
+    /// Where the files go
+    #[arg(long, value_name = "DIR", default_value = "tombolo-dump")]
+    out: PathBuf,
+    #[command(flatten)]
+    flags: Flags<NoSettings>,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let settings = arguments.flags.settings()?;
+    let header = Header::new("dump", BUILD, &settings, &Host::read());
+    let dump = DumpDirectory::create(arguments.out.clone(), "--out")?;
+    let directories = arguments.striped.behind(&arguments.directory);
+    check::verify(&directories, None, Some(&dump), header, arguments.flags.json)
+}
