@@ -99,7 +99,8 @@ impl History {
         if found == expected {
             return Ok(place);
         }
-        let what = format!("step {place}, {request:?}, came to {found:?}, not to {expected:?}");
+        let what =
+            format!("step {place}, {request:?}, had the outcome {found:?}, not {expected:?}");
         Err(Violation::new(Rule::RightAnswer, what))
     }
 

@@ -156,7 +156,7 @@ impl<R: Recording> Life<R> {
                 }
             }
             if world.clock.now_ns() > self.news_ns + SILENCE_NS_MAX && !self.open.is_empty() {
-                let what = format!("{} calls wait and nothing comes of it", self.open.len());
+                let what = format!("{} calls wait, and none is answered", self.open.len());
                 return Err(Violation::new(Rule::Progress, what));
             }
             if world.swarm.has_checkpoints && one_in(&mut world.rng, 100) {

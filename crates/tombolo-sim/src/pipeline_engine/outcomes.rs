@@ -50,7 +50,7 @@ pub(super) fn judge_checkpoints(
     world: &World,
 ) -> Result<(), Violation> {
     if asked.iter().any(|asked| asked.poll().is_none()) {
-        let what = "a checkpoint that was asked for came to nothing";
+        let what = "a checkpoint that was asked for was never answered";
         return Err(Violation::new(Rule::Progress, what));
     }
     let has_failed = world.disk.counts().has_failed_since(before);

@@ -113,7 +113,7 @@ impl<R: Recording> Life<R> {
             return Ok(());
         }
         if outcome_of(&outcome) != Some(ran.outcome) {
-            return wrong(&format!("it came to {:?}", ran.outcome));
+            return wrong(&format!("its outcome was {:?}", ran.outcome));
         }
         if is_durable {
             world.history.acknowledge(ran.place);

@@ -147,7 +147,7 @@ fn rot_flips_one_bit() {
 
 /// Found by seed 143205: of a group and the one that vouches for it both were flipped.
 #[test]
-fn rot_on_request_flips_one_bit_whatever_else_rots() {
+fn rot_on_request_flips_one_bit_and_no_other() {
     for seed in 0..50 {
         let disk = disk(seed, |faults| faults.rot = 1);
         settled(&disk, "a", 4_096, 0);
