@@ -146,7 +146,7 @@ fn noticed(answer: &Answer) -> String {
         return format!("seed {seed}, {what}");
     }
     let reason = line("no seed reached").unwrap_or("every seed ran as if nothing were wrong");
-    format!("NOBODY: {reason}")
+    format!("NOT NOTICED: {reason}")
 }
 
 /// Builds the simulator; the program's path.
@@ -193,7 +193,7 @@ mod tests {
     fn a_missed_plant_says_why() {
         let text = "10000 seeds\nno seed reached the plant's code\n".to_string();
         let answer = Answer { text, success: false };
-        assert_eq!(noticed(&answer), "NOBODY: no seed reached the plant's code");
-        assert!(noticed(&Answer::default()).starts_with("NOBODY: every seed"));
+        assert_eq!(noticed(&answer), "NOT NOTICED: no seed reached the plant's code");
+        assert!(noticed(&Answer::default()).starts_with("NOT NOTICED: every seed"));
     }
 }
