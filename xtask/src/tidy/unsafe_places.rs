@@ -19,7 +19,8 @@ const ALLOWED: [&str; 14] = [
     "crates/tombolo-storage/src/paged/pool",
     "crates/tombolo-storage/src/latch",
     "crates/tombolo-storage/src/log/buffer",
-    // What speaks to the system or the processor, or hands a stage from thread to thread.
+    // What speaks to the system or the processor (a checksum by its instruction), or hands a stage from thread to
+    // thread.
     "crates/tombolo-storage/src/checksum",
     "crates/tombolo-storage/src/disk",
     "crates/tombolo-engine/src/pipeline/transport/seat",
