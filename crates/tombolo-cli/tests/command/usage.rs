@@ -9,7 +9,7 @@ fn commands_and_flags_that_do_not_exist() {
     refused(
         "serve",
         2,
-        "there is no command serve: did you mean recover? use run, check, inspect, verify, recover, settings, \
+        "there is no command serve: did you mean recover? use run, check, dump, inspect, verify, recover, settings, \
          compare, demo, dissect, paper, report",
     );
     refused("", 2, "a command is missing: use run, check");
