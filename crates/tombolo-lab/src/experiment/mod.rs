@@ -8,8 +8,8 @@ pub mod tpk;
 
 use std::time::Duration;
 
+use crate::settings::Settings;
 use serde_json::Value as Json;
-use tombolo_engine::settings::Settings;
 
 use crate::failure::Failure;
 use crate::progress::Progress;

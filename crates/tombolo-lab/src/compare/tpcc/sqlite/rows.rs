@@ -13,7 +13,7 @@ use tombolo_storage::value::{ColumnReader, Value};
 use super::schema;
 use crate::compare::sqlite::failed;
 use crate::failure::Failure;
-use crate::instance::DynamicStore;
+use crate::store::DynamicStore;
 use crate::workload::rows::in_transaction;
 use crate::workload::tpcc::loader::{self, Scale};
 
