@@ -8,16 +8,16 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, value_parser};
-use tombolo_engine::settings::{self, ENVIRONMENT_PREFIX, Kind, Setting, Settings, Source};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::plan::make_effective;
+use tombolo_lab::settings::{self, ENVIRONMENT_PREFIX, Kind, Setting, Settings, Source};
 
 use crate::output;
 
 /// The settings a command takes as flags.
 pub(crate) trait Scope {
     /// In the order help lists them.
-    const SETTINGS: &'static [&'static Setting];
+    fn settings() -> &'static [&'static Setting];
     /// Defaults of this command that are not the registry's.
     const DEFAULTS: &'static [(&'static Setting, &'static str)] = &[];
 }
@@ -49,7 +49,7 @@ impl<S: Scope> Flags<S> {
     }
 
     fn settings_with(&self, file: Option<&Path>) -> Result<Settings, Failure> {
-        let mut settings = Settings::default();
+        let mut settings = settings::defaults();
         for (setting, default) in S::DEFAULTS {
             let set = settings.set(setting.name, default, Source::Default);
             set.map_err(|error| Failure::check(error.to_string()))?;
@@ -134,7 +134,7 @@ impl<S: Scope> Args for Flags<S> {
                     .help("Read settings from a TOML file; the environment and flags are stronger"),
             )
             .next_help_heading("Settings");
-        S::SETTINGS.iter().fold(command, |command, setting| {
+        S::settings().iter().fold(command, |command, setting| {
             let own = S::DEFAULTS.iter().find(|(own, _)| own.name == setting.name);
             let default = own.map_or(setting.default_text(), |(_, default)| default);
             let limits = match setting.kind {
@@ -142,7 +142,7 @@ impl<S: Scope> Args for Flags<S> {
                 _ => String::new(),
             };
             let help = format!("{} [{}{limits}]", capitalised(setting.about), default);
-            let other = settings::other_name(setting).map(|name| name.replace('_', "-"));
+            let other = setting.other_name.map(|name| name.replace('_', "-"));
             command.arg(
                 Arg::new(setting.name)
                     .long(setting.flag())
@@ -165,7 +165,7 @@ fn capitalised(text: &str) -> String {
 
 impl<S: Scope> FromArgMatches for Flags<S> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = S::SETTINGS.iter().filter_map(|setting| {
+        let given = S::settings().iter().filter_map(|setting| {
             matches.get_one::<String>(setting.name).map(|value| (setting.name, value.clone()))
         });
         Ok(Self {

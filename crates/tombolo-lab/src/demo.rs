@@ -9,7 +9,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-use tombolo_engine::settings::{Settings, Source};
+use crate::settings::{Settings, Source};
 
 use crate::experiment::looking_glass::ladder::Ladder;
 use crate::experiment::looking_glass::plan::{DissectPlan, Scope};
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn every_step_is_a_plan() {
         let parent = tempfile::tempdir().unwrap();
-        let demo = Demonstration::new(&Settings::default(), parent.path()).unwrap();
+        let demo = Demonstration::new(&crate::settings::defaults(), parent.path()).unwrap();
         assert_eq!(demo.runs.len(), STEPS.len());
         let kept: Vec<_> = demo.runs.iter().filter_map(|(.., plan)| plan.data.clone()).collect();
         assert_eq!(kept, [MEMORY_DATABASE, DATABASE].map(|name| parent.path().join(name)));

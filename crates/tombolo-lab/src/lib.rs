@@ -14,6 +14,7 @@ pub mod histogram;
 pub mod host;
 pub mod numbers;
 pub mod progress;
+pub mod settings;
 pub mod work;
 
 #[macro_use]

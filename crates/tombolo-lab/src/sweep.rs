@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::settings::{self, Settings, Source};
 use serde::{Deserialize, Serialize};
-use tombolo_engine::settings::{self, Settings, Source};
 
 use crate::failure::Failure;
 use crate::report::run::RunResult;
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn points_are_all_combinations() {
-        let base = Settings::default();
+        let base = settings::defaults();
         assert_eq!(at(&base, &[]).unwrap().len(), 1);
         let points = at(&base, &["warehouses=1,5", "profile=bare,memory"]).unwrap();
         let values: Vec<_> = points
@@ -165,7 +165,7 @@ mod tests {
     #[test]
     fn bad_sweeps_are_refused() {
         let refused = |sweep: &str, expect: &str| {
-            let error = at(&Settings::default(), &[sweep]).unwrap_err();
+            let error = at(&settings::defaults(), &[sweep]).unwrap_err();
             assert!(error.to_string().contains(expect), "{error}");
         };
         refused("warehouses", "give KEY=");
@@ -173,7 +173,7 @@ mod tests {
         refused("warehouses=1,x", "is not a whole number");
         refused("warehouses=", "is not a whole number");
         refused("rounds=1,2", "use --rounds");
-        let twice = at(&Settings::default(), &["seed=1", "seed=2"]).unwrap_err();
+        let twice = at(&settings::defaults(), &["seed=1", "seed=2"]).unwrap_err();
         assert!(twice.to_string().contains("swept already"));
     }
 

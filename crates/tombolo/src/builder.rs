@@ -13,7 +13,7 @@ use tombolo_engine::pipeline::{
     self, Archiving, GroupLog, LOG_BYTES_PER_CALL, Options, Spread, ValueLogGroups,
 };
 use tombolo_engine::recovery::OpenOptions;
-use tombolo_engine::settings::{self, Setting, Settings, Source};
+use tombolo_engine::settings::{self, Settings, Source};
 use tombolo_engine::threads;
 use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::Limits;
@@ -33,37 +33,6 @@ use crate::open::{self, OnOpening, Opened, Opening, Recovery};
 use crate::product::Product;
 use crate::tx::Tables;
 use crate::tx::derived::TableRow;
-
-/// The settings that mean something to a database in a program, by name.
-pub const SETTINGS: &[&Setting] = &[
-    &settings::PIPELINE_THREADS,
-    &settings::OUTPUT_THREADS,
-    &settings::QUEUE_TRANSACTIONS_MAX,
-    &settings::QUEUE_BYTES_MAX,
-    &settings::BATCH_TRANSACTIONS_MAX,
-    &settings::LOCATE_AHEAD,
-    &settings::SLICE_US_MAX,
-    &settings::TRANSACTIONS_PER_GROUP,
-    &settings::TIME_PER_GROUP,
-    &settings::ASYNC_LOSS_MS_MAX,
-    &settings::SEAL_MS_MAX,
-    &settings::SPIN_US_MAX,
-    &settings::MEMORY_BYTES_MAX,
-    &settings::LOG_SEGMENT_BYTES,
-    &settings::LOG_BYTES_MAX,
-    &settings::CHECKPOINTS,
-    &settings::CHECKPOINT_LOG_BYTES,
-    &settings::CHECKPOINT_THREADS,
-    &settings::CHECKPOINT_COPY,
-    &settings::CHECKPOINT_CHANGES_BYTES_MAX,
-    &settings::CHECKPOINT_DEVICE_PERCENT,
-    &settings::CHECKPOINT_QUEUE_BYTES_MAX,
-    &settings::CHECKPOINT_AT_CLOSE,
-    &settings::CHECKPOINT_BLOCK_BYTES,
-    &settings::CHECKPOINT_SPARE_BLOCKS,
-    &settings::REQUEST_IDS_MIN,
-    &settings::REQUEST_IDS_S_MIN,
-];
 
 /// What of a database lies in a directory.
 struct OnDisk {
@@ -191,16 +160,9 @@ impl Builder {
     }
 
     /// Sets what `tombolo settings` lists under `name`, as far as it concerns a database
-    /// ([`SETTINGS`]).
+    /// ([`SETTINGS`](crate::SETTINGS)).
     pub fn set(mut self, name: &str, value: &str) -> Self {
-        let is_known = settings::find(name)
-            .is_none_or(|found| SETTINGS.iter().any(|setting| setting.name == found.name));
-        let set = match is_known {
-            true => self.settings.set(name, value, Source::Flag).map_err(Error::from),
-            false => Err(Error::Setting(format!(
-                "setting {name}: it is of the command, and means nothing to a database in a program"
-            ))),
-        };
+        let set = self.settings.set(name, value, Source::Flag).map_err(Error::from);
         if let Err(mistake) = set {
             self.mistake.get_or_insert(mistake);
         }

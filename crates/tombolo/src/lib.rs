@@ -99,7 +99,7 @@ mod tx;
 pub mod types;
 
 pub use backup::Backup;
-pub use builder::{Builder, SETTINGS};
+pub use builder::Builder;
 pub use calls::{
     CallOptions, Durability, Early, EarlyError, NotSubmitted, Once, Outcome, Pending, PreCommitted,
     Promise, Registered, Settled, Transactions,
@@ -120,7 +120,7 @@ pub use tx::{Cursor, DynamicTable, NewRow, RowRef, Rows, Tx, VariableType};
 
 pub use tombolo_derive::{Enum, Table};
 pub use tombolo_engine::pipeline::Overrun;
-pub use tombolo_engine::settings::Setting;
+pub use tombolo_engine::settings::{ALL as SETTINGS, Setting};
 pub use tombolo_storage::disk::DiskError;
 pub use tombolo_storage::error::Error as StoreError;
 pub use tombolo_storage::key::{Dynamic, Edge, IndexType, KeyPrefix, Range};

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use tombolo_engine::settings::Setting;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::check::CheckResult;
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::rows::DumpDirectory;
+use tombolo_lab::settings::Setting;
 use tombolo_lab::upkeep::check;
 
 use super::{BUILD, Striped};
@@ -20,7 +20,9 @@ use crate::output::{self, Output};
 pub(super) struct NoSettings;
 
 impl Scope for NoSettings {
-    const SETTINGS: &'static [&'static Setting] = &[];
+    fn settings() -> &'static [&'static Setting] {
+        &[]
+    }
 }
 
 const EXAMPLES: &str = "\

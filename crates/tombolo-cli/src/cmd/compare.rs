@@ -1,17 +1,25 @@
 //! `tombolo compare`: the same transactions on other engines, side by side in one run.
 
 use tombolo_engine::clock::SystemClock;
-use tombolo_engine::settings::{
-    ACCOUNTS_PER_BRANCH, BRANCHES, CLIENTS, COUNTED, COUNTER, DATA, DURABILITY, IN_FLIGHT, MIX,
-    ROUNDS, SEED, Setting, Settings, Source, TELLERS_PER_BRANCH, TRANSACTIONS, WAREHOUSES,
-};
 use tombolo_lab::compare::{
     self, EngineResult, Measured, RatioResult, calls, debit_credit, restart_with_huge_pages, tpcc,
 };
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
-use tombolo_lab::plan::{self, PlannedWorkload, estimate, verify_memory};
+use tombolo_lab::plan::{self, estimate, verify_memory};
 use tombolo_lab::report::{Header, terminal};
+use tombolo_lab::settings::{
+    CLIENTS, COUNTED, COUNTER, DATA, DURABILITY, IN_FLIGHT, ROUNDS, SEED, Setting, Settings,
+    Source, TRANSACTIONS,
+};
+use tombolo_lab::workload::Workload;
+use tombolo_lab::workload::debit_credit::Scale;
+use tombolo_lab::workload::debit_credit::settings::{
+    ACCOUNTS_PER_BRANCH, BRANCHES, TELLERS_PER_BRANCH,
+};
+use tombolo_lab::workload::mixes::MIX;
+use tombolo_lab::workload::tpcc::loader;
+use tombolo_lab::workload::tpcc::settings::WAREHOUSES;
 
 use super::calls::open_own;
 use super::{BUILD, workload};
@@ -24,22 +32,25 @@ use crate::output::Output;
 pub(super) struct CompareSettings;
 
 impl Scope for CompareSettings {
-    const SETTINGS: &'static [&'static Setting] = &[
-        &WAREHOUSES,
-        &MIX,
-        &BRANCHES,
-        &TELLERS_PER_BRANCH,
-        &ACCOUNTS_PER_BRANCH,
-        &DURABILITY,
-        &CLIENTS,
-        &IN_FLIGHT,
-        &DATA,
-        &TRANSACTIONS,
-        &ROUNDS,
-        &SEED,
-        &COUNTER,
-        &COUNTED,
-    ];
+    fn settings() -> &'static [&'static Setting] {
+        const LIST: &[&Setting] = &[
+            &WAREHOUSES,
+            &MIX,
+            &BRANCHES,
+            &TELLERS_PER_BRANCH,
+            &ACCOUNTS_PER_BRANCH,
+            &DURABILITY,
+            &CLIENTS,
+            &IN_FLIGHT,
+            &DATA,
+            &TRANSACTIONS,
+            &ROUNDS,
+            &SEED,
+            &COUNTER,
+            &COUNTED,
+        ];
+        LIST
+    }
     const DEFAULTS: &'static [(&'static Setting, &'static str)] =
         &[(&TRANSACTIONS, "20k"), (&ROUNDS, "5"), (&CLIENTS, "50")];
 }
@@ -94,15 +105,20 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ("--counted", settings.source(&COUNTED) == Source::Flag),
     ] {
         if given {
-            let workload = workload.name();
+            let workload = workload.name;
             return Err(Failure::usage(format!(
                 "{flag} is for calls: leave it out of compare {workload}, or compare calls"
             )));
         }
     }
-    let (settings, measured) = match workload {
-        PlannedWorkload::Tpcc => run_tpcc(arguments, settings)?,
-        PlannedWorkload::DebitCredit => run_debit_credit(arguments, settings)?,
+    let (settings, measured) = match workload.name {
+        loader::Scale::NAME => run_tpcc(arguments, settings)?,
+        Scale::NAME => run_debit_credit(arguments, settings)?,
+        name => {
+            return Err(Failure::usage(format!(
+                "{name} is not compared so far: use tpcc, debit-credit or calls"
+            )));
+        }
     };
     let header = Header::new("compare", BUILD, &settings, &Host::read());
     let result = |engine| EngineResult::new(header.clone(), engine);

@@ -1,14 +1,12 @@
 //! The hidden command that `--counter callgrind` starts under valgrind.
 
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
-use tombolo_engine::settings::{
-    ACCOUNTS_PER_BRANCH, BRANCHES, COUNTED, LOCATE_AHEAD, MIX, PROFILE, SEED, Setting,
-    TELLERS_PER_BRANCH, WAREHOUSES,
-};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::plan::{Part, Plan};
 use tombolo_lab::run::counting;
+use tombolo_lab::settings::{COUNTED, LOCATE_AHEAD, PROFILE, SEED, Setting, of_workloads};
 
 use crate::flags::{Flags, Scope};
 
@@ -17,17 +15,12 @@ use crate::flags::{Flags, Scope};
 pub(super) struct CountSettings;
 
 impl Scope for CountSettings {
-    const SETTINGS: &'static [&'static Setting] = &[
-        &PROFILE,
-        &WAREHOUSES,
-        &MIX,
-        &BRANCHES,
-        &TELLERS_PER_BRANCH,
-        &ACCOUNTS_PER_BRANCH,
-        &SEED,
-        &COUNTED,
-        &LOCATE_AHEAD,
-    ];
+    fn settings() -> &'static [&'static Setting] {
+        static LIST: LazyLock<Vec<&'static Setting>> = LazyLock::new(|| {
+            [&PROFILE, &SEED, &COUNTED, &LOCATE_AHEAD].into_iter().chain(of_workloads()).collect()
+        });
+        &LIST
+    }
 }
 
 /// Count the transactions of a mix, as a process under callgrind

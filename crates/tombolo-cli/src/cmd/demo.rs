@@ -6,13 +6,13 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tombolo_engine::settings::{SEED, Setting};
 use tombolo_lab::demo::{self, Demonstration};
 use tombolo_lab::experiment::looking_glass::dissect;
 use tombolo_lab::experiment::looking_glass::result::Headed;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::demo as text;
+use tombolo_lab::settings::{SEED, Setting};
 
 use super::dissect::{header, write_page};
 use super::run::run_one;
@@ -25,7 +25,10 @@ use crate::output::{self, Output};
 pub(super) struct DemoSettings;
 
 impl Scope for DemoSettings {
-    const SETTINGS: &'static [&'static Setting] = &[&SEED];
+    fn settings() -> &'static [&'static Setting] {
+        const LIST: &[&Setting] = &[&SEED];
+        LIST
+    }
 }
 
 const EXAMPLES: &str = "\

@@ -3,7 +3,6 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use tombolo_engine::settings::{self, Setting, Settings};
 use tombolo_lab::experiment::looking_glass::dissect;
 use tombolo_lab::experiment::looking_glass::ladder::{self, Ladder};
 use tombolo_lab::experiment::looking_glass::paper::Switch;
@@ -12,6 +11,7 @@ use tombolo_lab::experiment::looking_glass::result::{Dissection, Headed};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::{Header, dissection, html};
+use tombolo_lab::settings::{self, Setting, Settings};
 
 use super::{BUILD, verify_tpcc};
 use crate::bar::Bar;
@@ -23,21 +23,24 @@ use crate::output::{self, Output};
 pub(super) struct DissectSettings;
 
 impl flags::Scope for DissectSettings {
-    const SETTINGS: &'static [&'static Setting] = &[
-        &settings::WAREHOUSES,
-        &settings::TRANSACTIONS,
-        &settings::ROUNDS,
-        &settings::COUNTER,
-        &settings::COUNTED,
-        &settings::REPEAT,
-        &settings::DURABILITY,
-        &settings::DATA,
-        &settings::POOL_BYTES,
-        &settings::LOG_BUFFER_BYTES,
-        &settings::LOAD_THREADS,
-        &settings::MEMORY_LIMIT,
-        &settings::SEED,
-    ];
+    fn settings() -> &'static [&'static Setting] {
+        const LIST: &[&Setting] = &[
+            &settings::WAREHOUSES,
+            &settings::TRANSACTIONS,
+            &settings::ROUNDS,
+            &settings::COUNTER,
+            &settings::COUNTED,
+            &settings::REPEAT,
+            &settings::DURABILITY,
+            &settings::DATA,
+            &settings::POOL_BYTES,
+            &settings::LOG_BUFFER_BYTES,
+            &settings::LOAD_THREADS,
+            &settings::MEMORY_LIMIT,
+            &settings::SEED,
+        ];
+        LIST
+    }
     const DEFAULTS: &'static [(&'static Setting, &'static str)] =
         &[(&settings::TRANSACTIONS, "40k"), (&settings::COUNTER, "auto")];
 }

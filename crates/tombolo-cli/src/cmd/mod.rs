@@ -23,8 +23,8 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 use tombolo_lab::failure::Failure;
-use tombolo_lab::plan::PlannedWorkload;
 use tombolo_lab::report::Build;
+use tombolo_lab::workload::{self, WORKLOADS, Workload, WorkloadInfo, tpcc};
 
 /// Which build this is.
 const BUILD: Build =
@@ -107,19 +107,17 @@ impl Striped {
 }
 
 /// The workload called `name`.
-fn workload(name: &str) -> Result<PlannedWorkload, Failure> {
-    PlannedWorkload::find(name).ok_or_else(|| {
-        let known = PlannedWorkload::ALL.map(PlannedWorkload::name);
+fn workload(name: &str) -> Result<&'static WorkloadInfo, Failure> {
+    workload::find(name).ok_or_else(|| {
+        let known: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
         Failure::usage(format!("there is no workload {name}: use {}", known.join(", ")))
     })
 }
 
 /// Refuses a workload that a command cannot do anything with.
 fn verify_tpcc(name: &str) -> Result<(), Failure> {
-    match workload(name)? {
-        PlannedWorkload::Tpcc => Ok(()),
-        PlannedWorkload::DebitCredit => {
-            Err(Failure::usage(format!("{name} is not taken apart so far: use tpcc")))
-        }
+    match workload(name)?.name {
+        tpcc::loader::Scale::NAME => Ok(()),
+        _ => Err(Failure::usage(format!("{name} is not taken apart so far: use tpcc"))),
     }
 }

@@ -2,17 +2,18 @@
 
 use std::path::PathBuf;
 
-use tombolo_engine::settings::{self, Setting, Settings};
 use tombolo_engine::threads;
 use tombolo_lab::experiment::tpk::configuration::Configuration;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
-use tombolo_lab::plan::{Plan, PlannedWorkload};
+use tombolo_lab::plan::Plan;
 use tombolo_lab::report::listed::ListedProfile;
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::run::{self, Outcome};
+use tombolo_lab::settings::{self, Setting, Settings};
 use tombolo_lab::sweep::{self, Summary};
+use tombolo_lab::workload::{Workload, WorkloadInfo, debit_credit};
 use tombolo_storage::profile::PROFILES;
 
 use super::{BUILD, workload};
@@ -25,7 +26,9 @@ use crate::output::Output;
 pub(super) struct RunSettings;
 
 impl Scope for RunSettings {
-    const SETTINGS: &'static [&'static Setting] = settings::ALL;
+    fn settings() -> &'static [&'static Setting] {
+        settings::all()
+    }
 }
 
 const EXAMPLES: &str = "\
@@ -39,6 +42,7 @@ Examples:
   tombolo run tpcc --sweep durability=none,group --clients 64 --in-flight 64 --rounds 5
   tombolo run debit-credit --clients 64 --in-flight 64 --seconds 5
   tombolo run debit-credit --branches 15 --accounts-per-branch 1k --group-transactions 200
+  tombolo run ycsb --mix a --records 100k --seconds 2
   tombolo run debit-credit --config B --clients 800     threads as in the paper (./B is a file)
   tombolo run tpcc --profile conventional --threads 2 --data data/ && tombolo check data/";
 
@@ -46,7 +50,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The workload: tpcc or debit-credit
+    /// The workload: tpcc, debit-credit or ycsb
     #[arg(required_unless_present = "list_profiles")]
     workload: Option<String>,
     /// Print the profiles and which components they have
@@ -160,12 +164,12 @@ fn verify_keeps_nothing(arguments: &Arguments, plan: &Plan) -> Result<(), Failur
 /// The settings of a run, and the paper's configuration if one is named: on debit-credit `A`, `B` and
 /// `C` are no files (`docs/decisions/0019-configurations.md`).
 fn settings_of(
-    workload: PlannedWorkload,
+    workload: &WorkloadInfo,
     flags: &Flags<RunSettings>,
 ) -> Result<(Option<Configuration>, Settings), Failure> {
-    let configuration = match workload {
-        PlannedWorkload::DebitCredit => flags.configuration(Configuration::find),
-        PlannedWorkload::Tpcc => None,
+    let configuration = match workload.name {
+        debit_credit::Scale::NAME => flags.configuration(Configuration::find),
+        _ => None,
     };
     let Some(configuration) = configuration else { return Ok((None, flags.settings()?)) };
     let mut settings = flags.settings_without_file()?;

@@ -1,11 +1,11 @@
 //! `tombolo settings`: every setting, its value and where the value comes from.
 
-use tombolo_engine::settings::{self, Setting, Settings};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::listed::{SettingResult, SettingsResult};
 use tombolo_lab::report::terminal::{Style, table};
 use tombolo_lab::report::{Header, value_json};
+use tombolo_lab::settings::{self, Setting, Settings};
 
 use super::BUILD;
 use super::run::RunSettings;
@@ -46,7 +46,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
     let result = SettingsResult {
         header: Header::new("settings", BUILD, &settings, &Host::read()),
-        registry: settings::ALL.iter().map(|setting| describe(&settings, setting)).collect(),
+        registry: settings::all().iter().map(|setting| describe(&settings, setting)).collect(),
     };
     Output::new(arguments.flags.json)
         .result(&result, |result, style| for_people(&settings, &result.registry, style))
@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn for_people(settings: &Settings, registry: &[SettingResult], style: Style) -> String {
     let heads = ["setting", "value", "from", "default", "limits", "unit"];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
-    for (setting, result) in settings::ALL.iter().zip(registry) {
+    for (setting, result) in settings::all().iter().zip(registry) {
         let value = settings.get(setting).map_or_else(|| "—".to_owned(), ToString::to_string);
         let texts =
             [&result.name, &value, &result.source, &result.default, &result.limits, &result.unit];

@@ -34,18 +34,6 @@ pub use arguments::{Arguments, BadArguments, Decoder, Encoder};
 pub use procedures::{CommandStore, ProcedureNumbers, Procedures, call, log_bytes_max, name};
 pub use replay::{Recovered, recover};
 
-use tombolo_storage::value_log::LogKind;
-
-use crate::settings::{self, Settings};
-
-/// What the log of a new database is to hold. An existing one's says so itself.
-pub fn log_kind(settings: &Settings) -> LogKind {
-    match settings.word(&settings::LOG) {
-        "command" => LogKind::Command,
-        _ => LogKind::Value,
-    }
-}
-
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;

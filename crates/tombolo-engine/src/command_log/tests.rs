@@ -411,16 +411,6 @@ fn a_log_of_values_is_refused() {
 }
 
 #[test]
-fn the_setting_names_both_kinds() {
-    let mut settings = Settings::default();
-    assert_eq!(log_kind(&settings), LogKind::Value);
-    for kind in [LogKind::Command, LogKind::Value] {
-        settings.set("log", kind.name(), settings::Source::Flag).unwrap();
-        assert_eq!(log_kind(&settings), kind);
-    }
-}
-
-#[test]
 #[should_panic(expected = "transfer, version 1, twice")]
 fn a_name_and_version_are_registered_once() {
     let mut procedures = transfers();

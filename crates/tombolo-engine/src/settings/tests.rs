@@ -1,6 +1,28 @@
 //! What texts become settings, and which are refused with what words.
 
+use std::time::Duration;
+
 use super::*;
+
+const GB: u64 = 1 << 30;
+
+crate::setting_list! {
+    /// Settings such as a program that uses the engine may have.
+    static LIST;
+
+    COUNTED = Setting::new("counted", Kind::Count(100, 1_000_000), Default::Is("2k"), "how many are counted");
+    MEMORY_LIMIT =
+        Setting::new("memory_limit", Kind::Bytes(GB / 16, GB << 14), Default::Means("none"), "the most memory");
+    SECONDS = Setting::new(
+        "seconds",
+        Kind::Duration(Duration::from_millis(1), Duration::from_secs(86_400)),
+        Default::Is("5s"),
+        "how long",
+    );
+    WAREHOUSES = Setting::new("warehouses", Kind::Count(1, 65_535), Default::Is("5"), "how large");
+    COLOUR = Setting::new("colour", Kind::Choice(&["red", "green"]), Default::Is("red"), "which colour");
+    IN_FLIGHT = Setting::new("in_flight", Kind::Count(1, 1_000), Default::Is("1"), "calls").also("window");
+}
 
 fn value(setting: &Setting, text: &str) -> Result<String, String> {
     setting.parse(text).map(|value| value.to_string()).map_err(|error| error.to_string())
@@ -62,16 +84,15 @@ fn limits_and_choices_are_named() {
         "setting warehouses: 0 is outside its limits: give 1 to 65535 (1_000, 50k, 2M)"
     );
     assert_eq!(
-        value(&PROFILE, "fast").unwrap_err(),
-        "setting profile: \"fast\" is not known: give one of bare, memory, conventional, \
-         no-btree-keys, … (53 in all)"
+        value(&COLOUR, "blue").unwrap_err(),
+        "setting colour: \"blue\" is not known: give one of red, green"
     );
     assert!(value(&MEMORY_LIMIT, "1 KB").unwrap_err().contains("64 MB to 16384 GB"));
 }
 
 #[test]
 fn the_strongest_source_wins_whatever_the_order() {
-    let mut settings = Settings::default();
+    let mut settings = Settings::of(LIST);
     assert_eq!(settings.count(&WAREHOUSES), 5);
     settings.set("warehouses", "7", Source::Environment).unwrap();
     settings.set("warehouses", "9", Source::File).unwrap();
@@ -92,6 +113,8 @@ fn the_strongest_source_wins_whatever_the_order() {
     );
     settings.set("in-flight", "4", Source::Flag).unwrap();
     assert_eq!(settings.count(&IN_FLIGHT), 4);
+    settings.set("window", "5", Source::Flag).unwrap();
+    assert_eq!(settings.count(&IN_FLIGHT), 5);
 }
 
 #[test]
@@ -117,6 +140,6 @@ fn the_registry_is_complete_and_consistent() {
         if let Some(value) = settings.get(setting) {
             assert_eq!(setting.parse(&value.to_string()), Ok(value.clone()));
         }
-        assert_eq!(find(&setting.flag()), Some(*setting));
+        assert_eq!(find(ALL, &setting.flag()), Some(*setting));
     }
 }

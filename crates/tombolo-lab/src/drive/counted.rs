@@ -4,7 +4,7 @@
 //! (`run/counting.rs`).
 
 use crate::counters;
-use crate::workload::{Kind, Workload, WorkloadInput, kind_name};
+use crate::workload::{Kind, Workload, WorkloadInput};
 
 /// Transactions before the first that is counted.
 pub(crate) const UNCOUNTED: usize = 200;
@@ -18,7 +18,7 @@ pub fn kind_of(input: &impl WorkloadInput) -> counters::Kind {
 }
 
 const fn number(kind: Kind, aborts: bool) -> counters::Kind {
-    counters::Kind(kind as u8 + if aborts { ABORTS } else { 0 })
+    counters::Kind(kind.place() as u8 + if aborts { ABORTS } else { 0 })
 }
 
 /// Transactions of which one kind is counted.
@@ -47,9 +47,9 @@ impl<I: WorkloadInput> CountInputs<I> {
         let mut inputs = workload.inputs();
         let uncounted = inputs.by_ref().take(UNCOUNTED).collect();
         let (kinds, aborting) = workload.counted();
-        let mut group = |kind, aborts: bool| {
+        let mut group = |kind: Kind, aborts: bool| {
             let suffix = if aborts { "_aborted" } else { "" };
-            let name = format!("{}{suffix}", kind_name(kind));
+            let name = format!("{}{suffix}", W::KINDS[kind.place()]);
             Group {
                 name,
                 kind: number(kind, aborts),

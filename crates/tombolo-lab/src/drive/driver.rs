@@ -308,7 +308,7 @@ fn record<I: WorkloadInput>(
     for (i, input) in inputs.iter().enumerate().skip(callers) {
         let ns = ends[i] - answers[i - callers];
         let probes = probe * callers as u64;
-        latencies[input.kind() as usize].record(ns.saturating_sub(probes));
+        latencies[input.kind().place()].record(ns.saturating_sub(probes));
     }
 }
 

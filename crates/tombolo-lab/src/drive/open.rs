@@ -20,9 +20,9 @@ use tombolo_storage::profile::{Conventional, MemoryProfile, PROFILES, PagedProfi
 use super::Instance;
 use super::benchmark::{Benchmark, Kind};
 use crate::failure::Failure;
-use crate::plan::{Options, Plan, profiles::all_on};
+use crate::plan::{Options, profiles::all_on};
 use crate::rows::StoreChecks;
-use crate::workload::{Workload, debit_credit, tpcc};
+use crate::workload::{AnyWorkload, Workload, for_each_workload, tpcc};
 
 /// Memory stores.
 struct InMemory;
@@ -193,37 +193,29 @@ fn in_memory<W: Workload>(profile: &str, options: &Options, how: How) -> Made<W>
 }
 
 /// A workload with the profiles that it is compiled for.
-pub trait Deployed: Workload {
-    /// A database on pages, of the profile called `profile`; none where it is not compiled.
+pub trait Deployed: Workload + Into<AnyWorkload> {
+    /// A database on pages, of the profile called `profile`; none where it is not compiled. This is the conventional
+    /// end to compare with, and no ladder.
     #[doc(hidden)]
-    fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self>;
-
-    /// Says in `plan` at which scale the workload really runs: that of a database that was opened.
-    fn note_in(&self, plan: &mut Plan);
-}
-
-/// What the ladders are measured with.
-impl Deployed for tpcc::loader::Scale {
-    fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
-        let make = ON_PAGES.get().copied().unwrap_or(on_tested_pages);
-        make(profile, options, how)
-    }
-
-    fn note_in(&self, plan: &mut Plan) {
-        plan.warehouses = self.warehouses;
-    }
-}
-
-/// The conventional end to compare with, and no ladder.
-impl Deployed for debit_credit::Scale {
     fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
         (profile == "conventional").then(|| paged::<Self, Conventional>(options, how))
     }
-
-    fn note_in(&self, plan: &mut Plan) {
-        plan.debit_credit = *self;
-    }
 }
+
+macro_rules! deployed {
+    ($first:ident => $ladder:ty, $($name:ident => $scale:ty,)*) => {
+        /// What the ladders are measured with.
+        impl Deployed for $ladder {
+            fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
+                let make = ON_PAGES.get().copied().unwrap_or(on_tested_pages);
+                make(profile, options, how)
+            }
+        }
+
+        $(impl Deployed for $scale {})*
+    };
+}
+for_each_workload!(deployed);
 
 fn database<W: Deployed>(
     profile: &str,

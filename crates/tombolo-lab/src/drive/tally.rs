@@ -7,10 +7,10 @@ use tombolo_storage::error::Error;
 
 use crate::failure::Failure;
 use crate::histogram::Latencies;
-use crate::workload::{KINDS, Kind};
+use crate::workload::{KINDS_MAX, Kind};
 
-/// Latencies, by kind in the order of [`KINDS`].
-pub type ByKind = [Latencies; KINDS.len()];
+/// Latencies, by kind at its place.
+pub type ByKind = [Latencies; KINDS_MAX];
 
 /// How many transactions ended which way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,8 +24,8 @@ pub struct Outcomes {
 /// How transactions ended, by kind and reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// By kind, in the order of [`KINDS`].
-    pub kinds: [Outcomes; KINDS.len()],
+    /// By kind, at its place.
+    pub kinds: [Outcomes; KINDS_MAX],
     /// Aborts by reason.
     pub reasons: Vec<(&'static str, u64)>,
     /// How many of the aborts were tried again.
@@ -36,7 +36,7 @@ impl Tally {
     /// Counts a commit.
     #[inline(always)]
     pub fn committed(&mut self, kind: Kind) {
-        self.kinds[kind as usize].committed += 1;
+        self.kinds[kind.place()].committed += 1;
     }
 
     /// Counts an abort, or passes on what no run survives.
@@ -53,7 +53,7 @@ impl Tally {
     /// Counts an abort.
     #[cold]
     pub fn aborted(&mut self, kind: Kind, reason: &'static str) {
-        self.kinds[kind as usize].aborted += 1;
+        self.kinds[kind.place()].aborted += 1;
         self.add_reason(reason, 1);
     }
 

@@ -4,8 +4,8 @@
 
 use std::time::Duration;
 
+use crate::settings::Settings;
 use serde_json::Value as Json;
-use tombolo_engine::settings::Settings;
 
 use super::looking_glass::result::Reproduction;
 use crate::failure::Failure;

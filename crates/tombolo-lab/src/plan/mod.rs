@@ -15,9 +15,9 @@ mod settings;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::settings::{self as keys, Settings, Source};
 use tombolo_engine::checkpointing::image_settings;
 use tombolo_engine::pipeline;
-use tombolo_engine::settings::{self as keys, Settings, Source};
 use tombolo_engine::threads;
 use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::{Durability, LogSettings};
@@ -29,16 +29,14 @@ use tombolo_storage::value_log;
 
 use crate::failure::Failure;
 use crate::files::{Place, verify_place};
-use crate::workload::debit_credit;
 use crate::workload::tpcc::input::Mix;
+use crate::workload::{AnyWorkload, WORKLOADS, WorkloadInfo};
 use crate::{host, numbers};
 
 pub use counter::Counter;
 pub(crate) use counter::own_file;
 pub use options::Options;
 pub use part::Part;
-pub use planned::{PlannedWorkload, mix_name};
-use planned::{debit_credit_scale, mix_named};
 use settings::{
     batch_of, data_of, durability_of, limits, load_threads, lock_settings, log_settings,
     profile_named, rate_of, verify_profile,
@@ -70,8 +68,8 @@ const CALLERS_MAX: u64 = 1_000_000;
 /// What a run does, its settings read and found to fit each other.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What runs.
-    pub workload: PlannedWorkload,
+    /// What runs, at its scale.
+    pub workload: AnyWorkload,
     /// The profile's name.
     pub profile: String,
     /// What a committed transaction survives.
@@ -103,12 +101,6 @@ pub struct Plan {
     pub log_buffer_bytes: usize,
     /// The lock table.
     pub locks: LockSettings,
-    /// The scale of TPC-C.
-    pub warehouses: i32,
-    /// Its mix.
-    pub mix: Mix,
-    /// The scale of debit-credit.
-    pub debit_credit: debit_credit::Scale,
     /// When the throughput pass ends.
     pub bound: Bound,
     /// Callers.
@@ -157,14 +149,14 @@ impl Plan {
     /// # Errors
     /// As [`Plan::of`].
     pub fn new(settings: &Settings) -> Result<Self, Failure> {
-        Self::of(PlannedWorkload::Tpcc, settings)
+        Self::of(&WORKLOADS[0], settings)
     }
 
     /// Reads the settings of a run of `workload`.
     ///
     /// # Errors
     /// When settings do not fit each other or ask for what does not exist yet, with the reason.
-    pub fn of(workload: PlannedWorkload, settings: &Settings) -> Result<Self, Failure> {
+    pub fn of(workload: &WorkloadInfo, settings: &Settings) -> Result<Self, Failure> {
         let info = profile_named(settings.word(&keys::PROFILE))?;
         let durability = durability_of(info, settings)?;
         verify_profile(info, settings)?;
@@ -186,7 +178,7 @@ impl Plan {
         };
         let count = |setting| settings.count(setting) as usize;
         Ok(Self {
-            workload,
+            workload: (workload.planned)(settings)?,
             profile: info.name.to_owned(),
             durability,
             data: data_of(settings),
@@ -202,15 +194,16 @@ impl Plan {
             pool_bytes: settings.number(&keys::POOL_BYTES),
             log_buffer_bytes: count(&keys::LOG_BUFFER_BYTES),
             locks: lock_settings(settings),
-            warehouses: settings.count(&keys::WAREHOUSES) as i32,
-            mix: mix_named(settings.word(&keys::MIX)),
-            debit_credit: debit_credit_scale(settings)?,
             bound,
             clients: clients as usize,
             in_flight: in_flight as usize,
             rate,
             callers: callers as usize,
-            pipeline: pipeline::Options::new(settings, threads::available()),
+            pipeline: pipeline::Options::with_input_stages(
+                settings,
+                threads::available(),
+                count(&keys::INPUT_THREADS),
+            ),
             log: log_settings(settings)?,
             image: image_settings(settings)
                 .filter(|_| info.name == Memory::NAME && durability != Durability::None),
@@ -352,7 +345,8 @@ impl Plan {
                     .to_owned(),
             );
         }
-        let is_standard = self.workload == PlannedWorkload::Tpcc && self.mix == Mix::Standard;
+        let is_standard =
+            matches!(self.workload, AnyWorkload::Tpcc(scale) if scale.mix == Mix::Standard);
         if is_standard && !profiles::runs_all_natively(&self.profile) {
             notes.push(format!(
                 "on {} order_status, delivery and stock_level run through the run-time interface: \

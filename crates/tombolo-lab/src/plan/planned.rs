@@ -1,49 +1,24 @@
 //! What a plan runs: which workload, at which scale.
 //!
-//! Plans name a workload by value; what runs one takes it by type (`workload/mod.rs`), and the only
+//! Plans hold a workload without its type; what runs one takes it by type (`workload/interface.rs`), and the only
 //! places where one becomes the other are here and in `run/`. Not here: settings
-//! that are any workload's (`plan.rs`).
-
-use tombolo_engine::settings::{self, Settings};
+//! that are any workload's (`mod.rs`).
 
 use super::{Plan, estimate, profiles};
-use crate::failure::Failure;
-use crate::workload::Workload;
-use crate::workload::debit_credit::{self, ROWS_MAX};
-use crate::workload::tpcc::input::{Input, Mix};
+use crate::workload::tpcc::input::Input;
 use crate::workload::tpcc::loader::Scale;
-
-/// Which workload a plan is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PlannedWorkload {
-    /// TPC-C.
-    Tpcc,
-    /// Debit-credit.
-    DebitCredit,
-}
-
-impl PlannedWorkload {
-    /// All of them, in the order they are listed.
-    pub const ALL: [Self; 2] = [Self::Tpcc, Self::DebitCredit];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Tpcc => Scale::NAME,
-            Self::DebitCredit => debit_credit::Scale::NAME,
-        }
-    }
-
-    /// The one with this name.
-    pub fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|workload| workload.name() == name)
-    }
-}
+use crate::workload::{AnyWorkload, Workload, for_each_workload};
 
 impl Plan {
     /// What is loaded of TPC-C.
+    ///
+    /// # Panics
+    /// When the plan is for another workload: what asks for this made it for TPC-C.
     pub fn scale(&self) -> Scale {
-        Scale { seed: self.seed, warehouses: self.warehouses, mix: self.mix }
+        match self.workload {
+            AnyWorkload::Tpcc(scale) => scale,
+            other => unreachable!("{other:?} is no TPC-C"),
+        }
     }
 
     /// The inputs of a run of TPC-C, from the first.
@@ -52,53 +27,56 @@ impl Plan {
     }
 
     /// What runs, for people.
-    pub fn title(&self) -> &'static str {
-        match self.workload {
-            PlannedWorkload::Tpcc => mix_name(self.mix),
-            PlannedWorkload::DebitCredit => debit_credit::Scale::NAME,
-        }
+    pub fn title(&self) -> String {
+        title(self.workload.info().name, self.workload.mix())
     }
 
     /// Bytes that the run needs in pages, for `transactions` transactions.
     pub(super) fn page_bytes(&self, transactions: u64) -> u64 {
-        match self.workload {
-            PlannedWorkload::Tpcc => estimate::page_bytes(&self.scale(), transactions),
-            PlannedWorkload::DebitCredit => estimate::page_bytes(&self.debit_credit, transactions),
+        macro_rules! of {
+            ($($name:ident => $scale:ty,)*) => {
+                match &self.workload {
+                    $(AnyWorkload::$name(scale) => estimate::page_bytes(scale, transactions),)*
+                }
+            };
         }
+        for_each_workload!(of)
     }
 
     /// Bytes that the run needs in memory, pages left out, for so many transactions.
     pub(crate) fn bytes(&self, transactions: u64, batch: u64) -> u64 {
-        fn of<W: Workload>(plan: &Plan, workload: &W, transactions: u64, batch: u64) -> u64 {
-            if profiles::has_pages(&plan.profile) {
-                return estimate::beside_pages::<W>(batch);
-            }
-            let second = match plan.image {
-                Some(_) => estimate::second_copy(workload, transactions),
-                None => 0,
+        macro_rules! of {
+            ($($name:ident => $scale:ty,)*) => {
+                match &self.workload {
+                    $(AnyWorkload::$name(scale) => self.bytes_of(scale, transactions, batch),)*
+                }
             };
-            estimate::bytes(workload, transactions, batch).saturating_add(second)
         }
-        match self.workload {
-            PlannedWorkload::Tpcc => of(self, &self.scale(), transactions, batch),
-            PlannedWorkload::DebitCredit => of(self, &self.debit_credit, transactions, batch),
+        for_each_workload!(of)
+    }
+
+    fn bytes_of<W: Workload>(&self, workload: &W, transactions: u64, batch: u64) -> u64 {
+        if profiles::has_pages(&self.profile) {
+            return estimate::beside_pages::<W>(batch);
         }
+        let second = match self.image {
+            Some(_) => estimate::second_copy(workload, transactions),
+            None => 0,
+        };
+        estimate::bytes(workload, transactions, batch).saturating_add(second)
     }
 
     /// The flags that make a counted process count the same.
     pub fn count_arguments(&self) -> Vec<String> {
-        let scale = match self.workload {
-            PlannedWorkload::Tpcc => vec![
-                ("warehouses", self.warehouses.to_string()),
-                ("mix", mix_name(self.mix).to_owned()),
-            ],
-            PlannedWorkload::DebitCredit => vec![
-                ("workload", self.workload.name().to_owned()),
-                ("branches", self.debit_credit.branches.to_string()),
-                ("tellers-per-branch", self.debit_credit.tellers_per_branch.to_string()),
-                ("accounts-per-branch", self.debit_credit.accounts_per_branch.to_string()),
-            ],
-        };
+        let info = self.workload.info();
+        // A counted process is one of TPC-C unless it is told otherwise.
+        let name =
+            (info.name != Scale::NAME).then(|| ("workload".to_owned(), info.name.to_owned()));
+        let values = (info.settings)().iter().zip(self.workload.values());
+        let values = values.map(|(setting, value)| (setting.flag(), value.to_string()));
+        let mix = self.workload.mix().map(|mix| ("mix".to_owned(), mix.to_owned()));
+        let scale = name.into_iter().chain(values).chain(mix);
+        let own = |(name, value): (&str, String)| (name.to_owned(), value);
         let flags = [("seed", self.seed.to_string()), ("counted", self.counted.to_string())];
         let ahead = self.locate_ahead.map(|ahead| ("locate-ahead", ahead.to_string()));
         let saved = self.saved.as_ref().map(|path| ("saved", path.display().to_string()));
@@ -106,45 +84,17 @@ impl Plan {
             [("part", part.rung().to_owned()), ("logs", parent.display().to_string())]
         });
         let profile = std::iter::once(("profile", self.profile.clone()));
-        let flags = profile.chain(scale).chain(flags).chain(ahead).chain(saved).chain(part);
+        let others = flags.into_iter().chain(ahead).chain(saved).chain(part).map(own);
+        let flags = profile.map(own).chain(scale).chain(others);
         flags.flat_map(|(name, value)| [format!("--{name}"), value]).collect()
     }
 }
 
-/// The scale of debit-credit: whether the ids have room is a matter of several settings.
-pub(super) fn debit_credit_scale(settings: &Settings) -> Result<debit_credit::Scale, Failure> {
-    let count = |setting| settings.count(setting);
-    let branches = count(&settings::BRANCHES);
-    let each = [
-        ("tellers-per-branch", count(&settings::TELLERS_PER_BRANCH)),
-        ("accounts-per-branch", count(&settings::ACCOUNTS_PER_BRANCH)),
-    ];
-    for (flag, each) in each {
-        let rows = branches.saturating_mul(each);
-        if rows > ROWS_MAX {
-            return Err(Failure::usage(format!(
-                "{branches} branches with {each} each are {rows} rows, and ids go up to \
-                 {ROWS_MAX}: lower --branches or --{flag}"
-            )));
-        }
-    }
-    Ok(debit_credit::Scale {
-        seed: count(&settings::SEED),
-        branches: branches as u32,
-        tellers_per_branch: each[0].1 as u32,
-        accounts_per_branch: each[1].1 as u32,
-    })
-}
-
-/// The name of a mix.
-pub const fn mix_name(mix: Mix) -> &'static str {
+/// A workload and its mix, for people: TPC-C's mixes are known by their own names.
+fn title(workload: &str, mix: Option<&str>) -> String {
     match mix {
-        Mix::Paper => "paper",
-        Mix::Standard => "standard",
+        Some(mix) if workload == Scale::NAME => mix.to_owned(),
+        Some(mix) => format!("{workload} {mix}"),
+        None => workload.to_owned(),
     }
-}
-
-/// The mix of a name.
-pub(super) fn mix_named(name: &str) -> Mix {
-    if name == mix_name(Mix::Paper) { Mix::Paper } else { Mix::Standard }
 }

@@ -5,8 +5,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tombolo_engine::command_log;
-use tombolo_engine::settings::{self, Settings, Source};
+use crate::settings::{self, Settings, Source};
 use tombolo_engine::threads;
 use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::Durability;
@@ -93,7 +92,7 @@ pub(super) fn verify_profile(info: &ProfileInfo, settings: &Settings) -> Result<
             info.name, info.threads_max
         )));
     }
-    if command_log::log_kind(settings) == LogKind::Command {
+    if settings.word(&settings::LOG) == LogKind::Command.name() {
         return Err(Failure::usage(
             "a run writes a log of values: leave --log command out (a program of your own can have one, with \
              tombolo_engine::command_log)",

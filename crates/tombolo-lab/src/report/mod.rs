@@ -12,14 +12,15 @@ pub mod html;
 pub mod listed;
 pub mod recovery;
 pub mod run;
+pub mod scale;
 pub mod terminal;
 
 use std::fmt::Write as _;
 
+use crate::settings::{self, Settings, Value};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
-use tombolo_engine::settings::{self, Settings, Value};
 
 pub use crate::numbers::{quantity, rounded, separated, size};
 
@@ -94,14 +95,14 @@ pub fn value_json(value: Option<&Value>) -> Json {
 
 fn settings_json(settings: &Settings) -> Map<String, Json> {
     let value = |setting| value_json(settings.get(setting));
-    settings::ALL.iter().map(|setting| (setting.name.to_owned(), value(setting))).collect()
+    settings::all().iter().map(|setting| (setting.name.to_owned(), value(setting))).collect()
 }
 
 /// Sixteen hexadecimal digits that differ where an identifying setting does; seeds, paths and the
 /// machine are left out.
 pub fn settings_hash(settings: &Settings) -> String {
     let mut digest = Sha256::new();
-    let mut identifying: Vec<_> = settings::ALL.iter().filter(|s| s.identifies).collect();
+    let mut identifying: Vec<_> = settings::all().iter().filter(|s| s.identifies).collect();
     identifying.sort_unstable_by_key(|setting| setting.name);
     for setting in identifying {
         digest.update(format!("{}={}\n", setting.name, value_json(settings.get(setting))));
@@ -124,11 +125,11 @@ const MISSING: &str = "–";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tombolo_engine::settings::Source;
+    use crate::settings::Source;
 
     #[test]
     fn the_hash_leaves_the_seed_out_and_nothing_that_matters() {
-        let plain = Settings::default();
+        let plain = settings::defaults();
         let with = |name, value| {
             let mut settings = plain.clone();
             settings.set(name, value, Source::Flag).unwrap();
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn what_only_a_command_has_identifies_its_results() {
         let build = Build { version: "0.1.0", commit: "0123456789ab" };
-        let header = || Header::new("dissect", build, &Settings::default(), &Host::read());
+        let header = || Header::new("dissect", build, &settings::defaults(), &Host::read());
         let with = |ladder: &str| header().and(&[("ladder", ladder.into())]);
         assert_ne!(with("paper").settings_hash, header().settings_hash);
         assert_ne!(with("paper").settings_hash, with("product").settings_hash);
@@ -160,10 +161,10 @@ mod tests {
         let header = Header::new(
             "run",
             Build { version: "1.2.3", commit: "abc" },
-            &Settings::default(),
+            &settings::defaults(),
             &Host::read(),
         );
-        assert_eq!(header.settings.len(), settings::ALL.len());
+        assert_eq!(header.settings.len(), settings::all().len());
         assert_eq!(header.settings["seconds"], 5.0);
         assert_eq!(header.settings["transactions"], Json::Null);
         assert_eq!(header.seed, Some(1));

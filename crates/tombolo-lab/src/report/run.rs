@@ -9,15 +9,16 @@ use serde::{Deserialize, Serialize};
 use tombolo_engine::pipeline::{Busy, CheckpointStatistics};
 use tombolo_storage::profile::ProfileInfo;
 
-use super::{Header, rounded, separated};
+use super::scale::ScaleResult;
+use super::{Header, rounded};
 use crate::counters::Category;
 use crate::drive::PipelineOutcome;
 use crate::files::Recovery;
 use crate::histogram::{Latencies, SECOND_NS, Summary};
-use crate::plan::{Plan, PlannedWorkload, mix_name};
 use crate::run::Outcome;
 use crate::run::counting::GroupCost;
-use crate::workload::{KINDS, kind_name};
+use crate::settings::Setting;
+use crate::workload;
 
 /// Instructions by call category.
 pub type Calls = BTreeMap<String, f64>;
@@ -172,31 +173,6 @@ impl From<&Recovery> for RecoveryResult {
     }
 }
 
-/// How large a database was, and of what; what is of another workload is null.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[expect(missing_docs, reason = "cli.md says what each field means")]
-pub struct ScaleResult {
-    pub mix: Option<String>,
-    pub warehouses: Option<i32>,
-    pub branches: Option<u32>,
-    pub tellers_per_branch: Option<u32>,
-    pub accounts_per_branch: Option<u32>,
-}
-
-impl From<&Plan> for ScaleResult {
-    fn from(plan: &Plan) -> Self {
-        let tpcc = plan.workload == PlannedWorkload::Tpcc;
-        let branches = (plan.workload == PlannedWorkload::DebitCredit).then_some(plan.debit_credit);
-        Self {
-            mix: tpcc.then(|| mix_name(plan.mix).to_owned()),
-            warehouses: tpcc.then_some(plan.warehouses),
-            branches: branches.map(|scale| scale.branches),
-            tellers_per_branch: branches.map(|scale| scale.tellers_per_branch),
-            accounts_per_branch: branches.map(|scale| scale.accounts_per_branch),
-        }
-    }
-}
-
 /// When calls began; what is of an open loop is null in a closed one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LoopResult {
@@ -336,7 +312,7 @@ impl RunResult {
         let pipeline = outcome.pipeline.as_ref();
         let raw = pipeline.and_then(|found| found.raw_flush.as_ref());
         Self {
-            workload: outcome.plan.workload.name().to_owned(),
+            workload: outcome.plan.workload.info().name.to_owned(),
             scale: ScaleResult::from(&outcome.plan),
             profile: outcome.plan.profile.clone(),
             durability: outcome.plan.durability_name().to_owned(),
@@ -400,7 +376,7 @@ impl RunResult {
 
     /// What was run, for people.
     pub fn title(&self) -> String {
-        match &self.scale.mix {
+        match self.scale.mix() {
             Some(mix) => format!("{} {mix}", self.workload),
             None => self.workload.to_owned(),
         }
@@ -408,19 +384,9 @@ impl RunResult {
 
     /// How large the database was, for people.
     pub fn size(&self) -> String {
-        let ScaleResult { warehouses, branches, tellers_per_branch, accounts_per_branch, .. } =
-            self.scale;
-        let branches = u64::from(branches.unwrap_or_default());
-        let of = |each: Option<u32>| separated(branches * u64::from(each.unwrap_or_default()));
-        match warehouses {
-            Some(warehouses) => format!("{warehouses} warehouses"),
-            None => format!(
-                "{} accounts, {} tellers, {} branches",
-                of(accounts_per_branch),
-                of(tellers_per_branch),
-                separated(branches)
-            ),
-        }
+        let Some(workload) = workload::find(&self.workload) else { return String::new() };
+        let value = |setting: &&Setting| self.scale.get(setting).as_u64().unwrap_or_default();
+        (workload.size)(&(workload.settings)().iter().map(value).collect::<Vec<_>>())
     }
 
     /// The state, for people.
@@ -467,9 +433,10 @@ fn by_stage(outcome: &Outcome) -> BTreeMap<String, ByStage> {
 /// What a stage executes for a committed transaction; none where it was not counted for all kinds.
 fn stage_instructions(stage: &str, outcome: &Outcome) -> Option<f64> {
     let (mut sum, mut committed) = (0.0, 0);
-    for (kind, outcomes) in KINDS.into_iter().zip(outcome.throughput.tally.kinds) {
+    let kinds = outcome.plan.workload.info().kinds;
+    for (kind, outcomes) in kinds.iter().zip(outcome.throughput.tally.kinds) {
         if outcomes.committed > 0 {
-            let name = format!("{}.{stage}", kind_name(kind));
+            let name = format!("{kind}.{stage}");
             let cost = outcome.stages.iter().find(|cost| cost.name == name)?;
             sum += cost.instructions * outcomes.committed as f64;
             committed += outcomes.committed;
@@ -532,14 +499,14 @@ fn counted(count: &[GroupCost]) -> BTreeMap<String, Counted> {
 
 fn by_transaction(outcome: &Outcome) -> BTreeMap<String, ByTransaction> {
     let mut by_name = BTreeMap::new();
-    for (i, kind) in KINDS.into_iter().enumerate() {
+    for (i, kind) in outcome.plan.workload.info().kinds.iter().enumerate() {
         let outcomes = outcome.throughput.tally.kinds[i];
         let latencies = &outcome.latencies[i];
         if outcomes.committed + outcomes.aborted + latencies.len() == 0 {
             continue;
         }
         let find = |costs: Option<&Vec<GroupCost>>, suffix: &str| {
-            let name = format!("{}{suffix}", kind_name(kind));
+            let name = format!("{kind}{suffix}");
             costs.and_then(|costs| costs.iter().find(|cost| cost.name == name).cloned())
         };
         let committed = find(outcome.counts.first(), "");
@@ -547,7 +514,7 @@ fn by_transaction(outcome: &Outcome) -> BTreeMap<String, ByTransaction> {
         let cycles = find(Some(&outcome.cycles), "");
         let rounded_to = |cost: &GroupCost| rounded(cost.instructions, 2);
         by_name.insert(
-            kind_name(kind).to_owned(),
+            (*kind).to_owned(),
             ByTransaction {
                 committed: outcomes.committed,
                 aborted: outcomes.aborted,

@@ -13,7 +13,7 @@ use crate::compare::calls::CallResult;
 use crate::compare::{EngineResult, RatioResult};
 use crate::histogram::Summary as Latency;
 use crate::sweep::{Spread, Summary};
-use crate::workload::{KINDS, kind_name};
+use crate::workload::WORKLOADS;
 
 /// How to emphasise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -324,8 +324,13 @@ fn opened(recovery: &RecoveryResult) -> String {
     )
 }
 
+/// The kinds of transaction of all workloads, in the order they are printed.
+fn kind_names() -> impl Iterator<Item = &'static str> {
+    WORKLOADS.iter().flat_map(|workload| workload.kinds).copied()
+}
+
 fn by_transaction(by_name: &BTreeMap<String, ByTransaction>, style: Style) -> String {
-    let rows = KINDS.map(kind_name).into_iter().filter_map(|name| {
+    let rows = kind_names().filter_map(|name| {
         let kind = by_name.get(name)?;
         let at = |get: fn(&Latency) -> f64| {
             kind.latency_us.as_ref().map_or_else(String::new, |summary| quantity(get(summary)))
@@ -350,7 +355,7 @@ pub fn instructions(result: &RunResult, counter: &str, style: Style) -> String {
         "  {}\n",
         style.strong(&format!("instructions per transaction, counted by {counter}"))
     );
-    let counted = KINDS.map(kind_name).into_iter().filter_map(|name| {
+    let counted = kind_names().filter_map(|name| {
         let kind = result.by_transaction.get(name)?;
         Some((name, kind, kind.instructions?))
     });

@@ -25,8 +25,8 @@ use crate::counters::meter::{Native, NativeCount};
 use crate::counters::names::CallNames;
 use crate::drive::{CountInputs, Deployed, GROUP, Group, Instance, UNCOUNTED};
 use crate::failure::Failure;
-use crate::plan::{Counter, Plan, PlannedWorkload, estimate, own_file, profiles};
-use crate::workload::{KINDS, Workload};
+use crate::plan::{Counter, Plan, estimate, own_file, profiles};
+use crate::workload::{AnyWorkload, KINDS_MAX, Workload, for_each_workload};
 
 /// The calls of every store. What is dropped outside of them are pins.
 const CALLS: CallNames = CallNames {
@@ -143,7 +143,7 @@ type Loaded<W> = (Box<dyn Instance<W>>, CountInputs<<W as Workload>::Input>);
 /// The database and the inputs of a count.
 fn load<W: Deployed>(plan: &Plan, workload: &W, threads: usize) -> Result<Loaded<W>, Failure> {
     // No more address space than can be needed: under valgrind there is far less of it.
-    let transactions = (plan.counted * (KINDS.len() + 1)) as u64;
+    let transactions = (plan.counted * (KINDS_MAX + 1)) as u64;
     let bytes = estimate::bytes(workload, transactions, transactions);
     // Each table and index reserves address space, of which valgrind has little: no more than half
     // of everything, or than the largest needs.
@@ -192,10 +192,14 @@ pub const CHILD_COMMAND: &str = "count-under-callgrind";
 /// # Errors
 /// When it does not run under callgrind, or something cannot be counted.
 pub fn child(plan: &Plan) -> Result<(), Failure> {
-    match plan.workload {
-        PlannedWorkload::Tpcc => count_in_child(plan, &plan.scale()),
-        PlannedWorkload::DebitCredit => count_in_child(plan, &plan.debit_credit),
+    macro_rules! count_it {
+        ($($name:ident => $scale:ty,)*) => {
+            match &plan.workload {
+                $(AnyWorkload::$name(scale) => count_in_child(plan, scale),)*
+            }
+        };
     }
+    for_each_workload!(count_it)
 }
 
 fn count_in_child<W: Deployed>(plan: &Plan, workload: &W) -> Result<(), Failure> {

@@ -24,9 +24,10 @@ use crate::drive::{ByKind, Deployed, Driver, Instance, PipelineOutcome, Throughp
 use crate::failure::Failure;
 use crate::files::{FlushTimes, Place, RawFlush, TimedDisk};
 use crate::histogram::Latencies;
-use crate::plan::{Bound, Counter, Part, Plan, PlannedWorkload, WARM_UP};
+use crate::plan::{Bound, Counter, Part, Plan, WARM_UP};
 use crate::progress::Progress;
 use crate::rows::{DumpDirectory, Quiescent, Verification};
+use crate::workload::{AnyWorkload, for_each_workload};
 use crate::{drive, files, host, numbers};
 
 /// Bytes in front of a group's records, about.
@@ -108,12 +109,14 @@ pub fn run(
     progress: &mut dyn Progress,
     measured: Measured<'_>,
 ) -> Result<Outcome, Failure> {
-    match plan.workload {
-        PlannedWorkload::Tpcc => run_workload(plan, plan.scale(), dump, progress, measured),
-        PlannedWorkload::DebitCredit => {
-            run_workload(plan, plan.debit_credit, dump, progress, measured)
-        }
+    macro_rules! run_it {
+        ($($name:ident => $scale:ty,)*) => {
+            match plan.workload {
+                $(AnyWorkload::$name(scale) => run_workload(plan, scale, dump, progress, measured),)*
+            }
+        };
     }
+    for_each_workload!(run_it)
 }
 
 fn run_workload<W: Deployed>(
@@ -131,8 +134,8 @@ fn run_workload<W: Deployed>(
     let disk_before = host::disk_bytes();
     let (mut instance, workload, load_s) =
         load(plan, workload, place.as_ref(), &flushes, &clock, progress)?;
-    let mut plan = plan.clone();
-    workload.note_in(&mut plan);
+    // That of a database that was opened is its own.
+    let plan = Plan { workload: workload.into(), ..plan.clone() };
     let usage = instance.rest()?.usage();
     let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
     instance.start(progress)?;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tombolo_engine::settings::{Settings, Source};
+use crate::settings::Source;
 use tombolo_engine::threads;
 use tombolo_storage::profile::PROFILES;
 
@@ -15,7 +15,7 @@ use crate::workload::tpcc::input::Mix;
 use crate::workload::tpcc::loader::Scale;
 
 fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
-    let mut settings = Settings::default();
+    let mut settings = crate::settings::defaults();
     for (name, value) in given {
         settings.set(name, value, Source::Flag).unwrap();
     }
@@ -27,7 +27,10 @@ fn settings_become_a_plan() {
     let plan =
         plan(&[("mix", "paper"), ("transactions", "5k"), ("clients", "10"), ("in_flight", "2")]);
     let plan = plan.unwrap();
-    assert_eq!((plan.mix, plan.bound, plan.callers), (Mix::Paper, Bound::Transactions(5_000), 20));
+    assert_eq!(
+        (plan.scale().mix, plan.bound, plan.callers),
+        (Mix::Paper, Bound::Transactions(5_000), 20)
+    );
     assert_eq!(
         plan.count_arguments().join(" "),
         "--profile memory --warehouses 5 --mix paper --seed 1 --counted 2000"

@@ -84,6 +84,11 @@ impl Options {
     /// # Panics
     /// Never: a setting is held within its limits.
     pub fn new(settings: &Settings, cores: usize) -> Self {
+        Self::with_input_stages(settings, cores, 1)
+    }
+
+    /// The same with so many input stages.
+    pub fn with_input_stages(settings: &Settings, cores: usize, input_stages: usize) -> Self {
         let count = |setting| settings.count(setting) as usize;
         let ms = |setting| settings.count(setting) * 1_000_000;
         let spread = match settings.word(&settings::PIPELINE_THREADS) {
@@ -94,8 +99,7 @@ impl Options {
             "each" => Spread::Each,
             _ => Spread::Carried,
         };
-        let (input_stages, output_stages) =
-            (count(&settings::INPUT_THREADS), count(&settings::OUTPUT_THREADS));
+        let output_stages = count(&settings::OUTPUT_THREADS);
         let threads = match spread {
             Spread::One => 1,
             Spread::Coalesced => 1 + input_stages,

@@ -13,7 +13,7 @@
 use std::ffi::{CString, OsString};
 use std::path::Path;
 
-use tombolo_engine::settings::{self, Settings};
+use crate::settings::{self, Settings};
 
 use super::driver::Inputs;
 use super::{Caller, Engine, OpenOwn, Opening, What, durability_name, open};

@@ -35,8 +35,8 @@ mod sqlite;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::settings::{self, Settings, Source};
 use tombolo_engine::clock::SystemClock;
-use tombolo_engine::settings::{self, Settings, Source};
 
 pub use counting::{CHILD_COMMAND, Counted, child};
 pub use report::{CallResult, RatioResult};

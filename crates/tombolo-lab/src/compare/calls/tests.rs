@@ -10,7 +10,7 @@ fn plan(
     what: &str,
 ) -> Result<Plan, Failure> {
     let list = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
-    let mut settings = Settings::default();
+    let mut settings = settings::defaults();
     settings.set("transactions", "300", Source::Flag).unwrap();
     for (name, value) in flags {
         settings.set(name, value, Source::Flag).unwrap();

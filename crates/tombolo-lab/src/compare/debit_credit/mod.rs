@@ -47,8 +47,8 @@ mod values;
 
 use std::path::PathBuf;
 
+use crate::settings::{self, Settings, Source};
 use tombolo_engine::clock::SystemClock;
-use tombolo_engine::settings::{self, Settings, Source};
 use tombolo_storage::log::Durability;
 use tombolo_storage::profile::{Memory, MemoryProfile};
 
@@ -57,11 +57,12 @@ use super::{Batch, Calls, Measured, OURS, Scratch, absolute, place_of};
 use crate::failure::Failure;
 use crate::files::Place;
 use crate::histogram::Latencies;
-use crate::plan::{self, PlannedWorkload, WARM_UP, estimate};
+use crate::plan::{self, WARM_UP, estimate};
 use crate::progress::Progress;
 use crate::workload::Workload;
 use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::input::Input;
+use crate::workload::{self, AnyWorkload};
 use ledger::Ledger;
 use rows::{Balances, Rows};
 
@@ -126,6 +127,7 @@ pub(crate) trait Engine {
 pub struct Plan {
     /// How our own side runs; what concerns all engines is the same for the others.
     run: plan::Plan,
+    scale: Scale,
     /// Where all engines' directories go, if it was said.
     data: Option<PathBuf>,
     transactions: usize,
@@ -148,18 +150,16 @@ impl Plan {
         // Here the directory is the parent of all engines', also of those without durable files.
         let mut own = settings.clone();
         own.set(settings::DATA.name, "", Source::Flag)?;
-        let run = plan::Plan::of(PlannedWorkload::DebitCredit, &own)?;
+        let run = plan::Plan::of(workload::info::<Scale>(), &own)?;
+        let AnyWorkload::DebitCredit(scale) = run.workload else { unreachable!("{run:?}") };
         let data = settings.word(&settings::DATA);
         Ok(Self {
             run,
+            scale,
             data: (!data.is_empty()).then(|| data.into()),
             transactions: settings.count(&settings::TRANSACTIONS) as usize,
             rounds: settings.count(&settings::ROUNDS) as usize,
         })
-    }
-
-    fn scale(&self) -> Scale {
-        self.run.debit_credit
     }
 
     fn is_durable(&self) -> bool {
@@ -207,7 +207,7 @@ pub fn verify_names(names: &[String]) -> Result<(), Failure> {
 /// Environment, with what to install.
 pub fn verify_machine(plan: &Plan, names: &[String]) -> Result<(), Failure> {
     let transactions = (plan.transactions.saturating_mul(plan.rounds) + WARM_UP) as u64;
-    let needed = estimate::bytes(&plan.scale(), transactions, plan.transactions as u64);
+    let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
     // Each engine keeps all rows in memory, and so does what they are loaded from.
     plan::verify_memory(needed.saturating_mul(names.len() as u64 + 1), plan.run.memory_limit)?;
     let named = PEERS.iter().filter(|peer| names.iter().any(|name| name == peer.name));
@@ -269,12 +269,12 @@ pub fn compare(
     let scratch = Scratch(Place::create(plan.data.as_deref(), plan.is_durable(), false)?);
     // Servers leave this process's current directory: only a full path means the same to them.
     let parent = absolute(&scratch.0.path)?;
-    let rows = Rows::of(plan.scale(), plan.run.load_threads)?;
-    let mut ledger = Ledger::new(plan.scale(), &rows);
+    let rows = Rows::of(plan.scale, plan.run.load_threads)?;
+    let mut ledger = Ledger::new(plan.scale, &rows);
     let warm_up = ledger.take(WARM_UP);
     let mut contenders = Vec::new();
     for name in names {
-        progress.begin(&format!("loading {} on {name}", plan.scale().describe()));
+        progress.begin(&format!("loading {} on {name}", plan.scale.describe()));
         let directory = parent.join(name.strip_prefix(OURS).unwrap_or(name));
         let opening = Opening { plan, rows: &rows, directory, clock: &clock };
         let mut engine = open(name, opening, &mut |part| progress.part(part, ""))?;

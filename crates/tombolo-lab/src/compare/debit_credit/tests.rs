@@ -21,7 +21,7 @@ pub(super) fn built_peers() -> impl Iterator<Item = String> {
 }
 
 pub(super) fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
-    let mut settings = Settings::default();
+    let mut settings = settings::defaults();
     let common = [
         ("branches", "3"),
         ("tellers_per_branch", "4"),

@@ -14,9 +14,8 @@ use crate::files::FlushTimes;
 use crate::histogram::Latencies;
 use crate::plan::Plan;
 use crate::store::Erased;
-use crate::workload::Kind;
-use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::input::Input;
+use crate::workload::debit_credit::{KIND, Scale};
 
 /// A database behind a pipeline.
 struct Tombolo<'a> {
@@ -34,7 +33,7 @@ pub(super) fn open<'a>(
     let directory = opening.plan.is_durable().then_some(&*opening.directory);
     let mut instance = create_piped(&plan, directory, &FlushTimes::default())?;
     let mut report = |done: usize, of: usize| progress(done as f64 / of as f64);
-    instance.load(opening.plan.scale(), plan.load_threads, &mut report)?;
+    instance.load(opening.plan.scale, plan.load_threads, &mut report)?;
     instance.start(&mut ())?;
     Ok(Box::new(Tombolo { clock: opening.clock, instance }))
 }
@@ -56,7 +55,7 @@ impl Engine for Tombolo<'_> {
         let total = tally.total();
         let batch = watch.stop(total.committed, total.aborted);
         let answered = self.instance.answered().unwrap_or_default();
-        latencies.add(&answered[Kind::DebitCredit as usize]);
+        latencies.add(&answered[KIND.place()]);
         Ok(batch)
     }
 

@@ -119,7 +119,7 @@ pub(crate) struct Calling {
 
 impl<W: Workload> Group<W> {
     fn new(caller: Caller<Request<W>, Answered<W>>, calls: usize, durability: Durability) -> Self {
-        let none = Slot { kind: Kind::NewOrder, number: None, made_ns: 0 };
+        let none = Slot { kind: Kind::at(0), number: None, made_ns: 0 };
         let free = (0..calls as u32).rev().collect();
         let (calls_made, replies) = (Vec::with_capacity(calls), Vec::new());
         let slots = vec![none; calls];
@@ -379,7 +379,7 @@ fn take<W: Workload>(
             }
             Err(failure) => return Err(no_outcome(failure, tally.done())),
         }
-        latencies[kind as usize].record(now_ns - made_ns);
+        latencies[kind.place()].record(now_ns - made_ns);
         if is_in_checkpoint {
             in_checkpoint.record(now_ns - made_ns);
         }

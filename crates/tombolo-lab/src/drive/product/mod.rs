@@ -26,7 +26,6 @@ use std::sync::Arc;
 
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{self as engine, GroupLog, RoomMaker};
-use tombolo_engine::settings::Settings;
 use tombolo_engine::threads;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::disk::{Disk, OsDisk};
@@ -202,7 +201,7 @@ impl<W: Workload> Product<MemoryLogged, W> {
         limits: Limits,
         directory: PathBuf,
     ) -> Result<Self, Failure> {
-        let mut options = engine::Options::new(&Settings::default(), threads::available());
+        let mut options = engine::Options::new(&crate::settings::defaults(), threads::available());
         options.locate_ahead = plan.locate_ahead;
         let (clients, in_flight) = CALLERS;
         let plan = Plan {

@@ -9,7 +9,6 @@ use tombolo_engine::clock::Clock;
 use tombolo_engine::pipeline::{
     self, Builder, Caller, Durability, GroupLog, Pipeline, Spread, Stage, StageKind, Step, Tagged,
 };
-use tombolo_engine::settings::Settings;
 use tombolo_storage::profile::MemoryProfile;
 
 use super::GROUP;
@@ -37,7 +36,7 @@ impl<P: MemoryProfile, W: Workload> Stepped<P, W> {
         locate_ahead: Option<usize>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let mut options = pipeline::Options::new(&Settings::default(), 1);
+        let mut options = pipeline::Options::new(&crate::settings::defaults(), 1);
         options.locate_ahead = Some(locate_ahead.unwrap_or(0)); // what is counted is not timed
         // Every stage is counted by itself, and so is none that a caller would carry.
         options.spread = Spread::One;

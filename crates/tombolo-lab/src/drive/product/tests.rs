@@ -36,7 +36,7 @@ fn what_is_counted_does_not_depend_on_the_time() {
     let directory = tempfile::tempdir().unwrap();
     let log = directory.path().join("log");
     let limits = Limits { structure_bytes_max: 64 << 20, ..Limits::default() };
-    let plan = Plan::new(&Settings::default()).unwrap();
+    let plan = Plan::new(&crate::settings::defaults()).unwrap();
     let mut product = Product::<MemoryLogged, Scale>::of_part(Part::Pipeline, &plan, limits, log);
     let product = product.as_mut().unwrap();
     let (branches, tellers_per_branch, accounts_per_branch) = (1, 10, 1_000);

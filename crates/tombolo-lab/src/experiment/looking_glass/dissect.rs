@@ -7,7 +7,7 @@
 //! Not here: how one profile is measured (`measure.rs`), what follows from the measurements
 //! (`summary.rs`), what is printed.
 
-use tombolo_engine::settings;
+use crate::settings;
 
 use super::measure::{Found, Workbench};
 use super::plan::DissectPlan;

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::settings;
 use tombolo_engine::clock::{Clock, SystemClock};
-use tombolo_engine::settings;
 use tombolo_engine::threads;
 use tombolo_storage::log::Durability;
 
@@ -29,7 +29,7 @@ use crate::run::counting::GroupCost;
 use crate::run::saved::SavedDatabases;
 use crate::run::{counting, saved};
 use crate::work::WorkDone;
-use crate::workload::{WorkloadInput, kind_name};
+use crate::workload::{WorkloadInput, tpcc};
 
 /// Transactions between two looks at that clock.
 const DURABLE_SLICE: u64 = 500;
@@ -390,7 +390,7 @@ fn work(plan: &Plan) -> Result<BTreeMap<Transaction, Cost>, Failure> {
     let mut sums: BTreeMap<&str, (u64, WorkDone)> = BTreeMap::new();
     for input in plan.inputs().take(plan.counted) {
         let mut tally = Tally::default();
-        let name = kind_name(input.kind());
+        let name = tpcc::kinds::NAMES[input.kind().place()];
         let batch = Batch::whole(std::slice::from_ref(&input), &clock, &mut report);
         let executed = instance.run_on_all(batch, &mut tally)?;
         if tally.total().committed == 1 {
@@ -451,9 +451,9 @@ mod tests {
     fn of_new_order(profile: &str) -> BTreeMap<String, f64> {
         use crate::experiment::looking_glass::ladder::Ladder;
         use crate::experiment::looking_glass::plan::Scope;
-        use tombolo_engine::settings::{Settings, Source};
+        use crate::settings::Source;
 
-        let mut settings = Settings::default();
+        let mut settings = settings::defaults();
         for (name, value) in [("warehouses", "1"), ("counted", "200")] {
             settings.set(name, value, Source::Flag).unwrap();
         }

@@ -5,8 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::settings::{self, Settings, Source};
 use serde_json::Value as Json;
-use tombolo_engine::settings::{self, Settings, Source};
 use tombolo_storage::log::Durability;
 use tombolo_storage::profile::PROFILES;
 

@@ -2,7 +2,7 @@
 //!
 //! Not here: the figures themselves (`figures.rs`), running (`dissect.rs`).
 
-use tombolo_engine::settings::{self, Settings, Source};
+use crate::settings::{self, Settings, Source};
 
 use super::dissect::dissect;
 use super::figures::Figure;
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     fn settings() -> Settings {
-        let mut settings = Settings::default();
+        let mut settings = settings::defaults();
         for (name, value) in [("warehouses", "1"), ("transactions", "300")] {
             settings.set(name, value, Source::Flag).unwrap();
         }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use tombolo_engine::settings;
+use crate::settings;
 use tombolo_storage::log::Durability;
 
 use super::ladder::{CONVENTIONAL, IF_VARIANT, LATTICE_POINTS, Ladder, Step};
@@ -220,10 +220,10 @@ mod tests {
     use crate::experiment::looking_glass::ladder::find_switch;
     use crate::experiment::looking_glass::plan::Scope;
     use crate::experiment::looking_glass::result::{Cost, Speed};
-    use tombolo_engine::settings::{Settings, Source};
+    use crate::settings::Source;
 
     fn plan(scope: Scope) -> DissectPlan {
-        let mut settings = Settings::default();
+        let mut settings = settings::defaults();
         for (name, value) in [("warehouses", "1"), ("transactions", "300")] {
             settings.set(name, value, Source::Flag).unwrap();
         }

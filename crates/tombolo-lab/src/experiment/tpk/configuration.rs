@@ -5,7 +5,7 @@
 //! configuration has threads, the configuration is as near as that machine can come, and
 //! [`Configuration::caveat`] says how.
 
-use tombolo_engine::settings::{self, Settings, Source};
+use crate::settings::{self, Settings, Source};
 
 use crate::failure::Failure;
 

@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tombolo_engine::settings::{self, Settings, Source};
+use crate::settings::{self, Settings, Source};
 use tombolo_engine::threads;
 
 use super::configuration::{Configuration, Printed};

@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use crate::settings::{Settings, Source};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
     Busy, CheckpointHandle, Durability, Failure as CallFailure, Pipeline, Reply, Sink, Statistics,
     Submitter, Tagged,
 };
-use tombolo_engine::settings::{Settings, Source};
 use tombolo_engine::threads::{self, OnOneCore};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::profile::MemoryLogged;
@@ -28,8 +28,9 @@ use crate::drive::{Answered, Database, Instance, Product, Request, pipeline_busy
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::host::{self, Switches};
-use crate::plan::{Plan, PlannedWorkload};
+use crate::plan::Plan;
 use crate::progress::Progress;
+use crate::workload;
 use crate::workload::Workload;
 use crate::workload::debit_credit::Scale;
 
@@ -232,7 +233,7 @@ fn plan(point: &Point, settings: &Settings) -> Result<Plan, Failure> {
     let group = point.group.to_string();
     settings.set("transactions_per_group", &group, Source::Flag)?;
     settings.set("time_per_group", TIME_PER_GROUP, Source::Flag)?;
-    Plan::of(PlannedWorkload::DebitCredit, &settings)
+    Plan::of(workload::info::<Scale>(), &settings)
 }
 
 /// Lets the input thread, which is this one, put in all transactions.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::settings::{Settings, Source};
 use tombolo_engine::pipeline::{self, Spread};
-use tombolo_engine::settings::{Settings, Source};
 
 use super::configuration::Configuration::{self, A, B, C};
 use super::table::{Found, Table, TablePlan, direction, notes, rows};
@@ -12,7 +12,7 @@ use crate::host::Switches;
 use crate::workload::debit_credit::Scale;
 
 fn settings(given: &[(&str, &str)]) -> Settings {
-    let mut settings = Settings::default();
+    let mut settings = crate::settings::defaults();
     for (name, value) in given {
         settings.set(name, value, Source::Flag).unwrap();
     }
@@ -35,7 +35,7 @@ fn configurations_are_settings_unless_reported_otherwise() {
     let process = |configuration: Configuration, given| {
         let mut settings = settings(given);
         configuration.apply(&mut settings, 8).unwrap();
-        settings.word(&tombolo_engine::settings::CHECKPOINT_PROCESS).to_owned()
+        settings.word(&crate::settings::CHECKPOINT_PROCESS).to_owned()
     };
     assert_eq!((process(B, &[]), process(C, &[])), ("own".to_owned(), "other".to_owned()));
     assert_eq!(process(C, &[("checkpoint_process", "own")]), "own");

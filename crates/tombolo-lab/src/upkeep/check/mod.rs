@@ -16,7 +16,7 @@ use std::path::Path;
 use tombolo_storage::error::Error;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::Memory;
-use tombolo_storage::schema::{DeclaredTable, TableDef};
+use tombolo_storage::schema::TableDef;
 
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -25,8 +25,7 @@ use crate::rows::{
     DumpDirectory, DumpReader, Quiescent, RestoreError, Rows, StateHash, Verification,
 };
 use crate::workload::error::WorkloadError;
-use crate::workload::tpcc::input::Mix;
-use crate::workload::{debit_credit, tpcc};
+use crate::workload::{WORKLOADS, WorkloadInfo};
 
 /// What was found.
 #[derive(Clone, Debug)]
@@ -128,15 +127,9 @@ pub fn check(
     if saved::is_saved(directory) {
         return saved::check(directory, tamper, dump, progress);
     }
-    if directory.join(debit_credit_file()).exists() {
-        return check_dump(directory, debit_credit::schema::tables(), tamper, dump, progress);
-    }
-    check_dump(directory, tpcc::schema::tables(Mix::Standard), tamper, dump, progress)
-}
-
-/// A file that only a dump of debit-credit has.
-fn debit_credit_file() -> String {
-    rows::file_name(debit_credit::schema::Account::NAME)
+    let is_of = |workload: &&WorkloadInfo| directory.join(rows::file_name(workload.table)).exists();
+    let workload = WORKLOADS.iter().find(is_of).unwrap_or(&WORKLOADS[0]);
+    check_dump(directory, (workload.tables)(), tamper, dump, progress)
 }
 
 /// Verifies a dump of `tables`, at whatever scale it is.

@@ -36,7 +36,7 @@ const _: () = assert!(size_of::<Input>() == 24, "inputs are stored by the millio
 impl WorkloadInput for Input {
     #[inline]
     fn kind(&self) -> Kind {
-        Kind::DebitCredit
+        super::KIND
     }
 
     /// For want of permission; balances suffice until long after what is counted.

@@ -16,6 +16,7 @@ pub mod checks;
 pub mod input;
 pub mod load;
 pub mod schema;
+pub mod settings;
 pub mod transaction;
 
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod tests;
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::rng::Rng;
+use tombolo_engine::settings::{Setting, Settings};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
@@ -31,13 +33,22 @@ use tombolo_storage::store::Store;
 
 use super::error::WorkloadError;
 use super::log_bytes::updated;
-use super::{Kind, Workload};
+use super::{Check, Kind, Workload};
 use input::{Generator, Input};
 use schema::{Account, Branch, Holder, Teller};
+use settings::{ACCOUNTS_PER_BRANCH, BRANCHES, SETTINGS, TELLERS_PER_BRANCH};
 use transaction::DebitCredit;
+
+use crate::failure::Failure;
+use crate::numbers::separated;
+use crate::settings::SEED;
+use crate::store::DynamicStore;
 
 /// The most rows of a table: ids are positive integers of 32 bits.
 pub const ROWS_MAX: u64 = 2_147_483_647;
+
+/// The only kind of transaction: an account, a teller and a branch are debited or credited.
+pub const KIND: Kind = Kind::at(0);
 
 /// How large a database is, and its seed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +106,9 @@ fn code(seed: u64, id: i32) -> i64 {
 
 impl Workload for Scale {
     const NAME: &'static str = "debit-credit";
+    const KINDS: &'static [&'static str] = &["debit_credit"];
+    const MIXES: &'static [&'static str] = &[];
+    const TABLE: &'static str = Account::NAME;
     const LOG_BYTES_MAX: usize =
         updated(Account::PAID) + updated(Teller::PAID) + updated(Branch::PAID);
     type Input = Input;
@@ -103,8 +117,48 @@ impl Workload for Scale {
     type Reply = i64;
     type NewRows = ();
 
+    fn settings() -> &'static [&'static Setting] {
+        SETTINGS
+    }
+
+    /// Whether the ids have room is a matter of several settings.
+    fn planned(settings: &Settings, _: usize) -> Result<Self, Failure> {
+        let branches = settings.count(&BRANCHES);
+        let each = |setting: &Setting| {
+            let each = settings.count(setting);
+            let rows = branches.saturating_mul(each);
+            if rows <= ROWS_MAX {
+                return Ok(each as u32);
+            }
+            Err(Failure::usage(format!(
+                "{branches} branches with {each} each are {rows} rows, and ids go up to \
+                 {ROWS_MAX}: lower --branches or --{}",
+                setting.flag()
+            )))
+        };
+        Ok(Self {
+            seed: settings.count(&SEED),
+            branches: branches as u32,
+            tellers_per_branch: each(&TELLERS_PER_BRANCH)?,
+            accounts_per_branch: each(&ACCOUNTS_PER_BRANCH)?,
+        })
+    }
+
+    fn values(&self) -> Vec<u64> {
+        [self.branches, self.tellers_per_branch, self.accounts_per_branch].map(u64::from).to_vec()
+    }
+
+    fn size(values: &[u64]) -> String {
+        let of = |each: u64| separated(values[0] * each);
+        format!("{} accounts, {} tellers, {} branches", of(values[2]), of(values[1]), of(1))
+    }
+
     fn describe(&self) -> String {
         format!("{} accounts of {} branches", self.accounts(), self.branches)
+    }
+
+    fn all_tables() -> Vec<TableDef> {
+        schema::tables()
     }
 
     fn tables(&self) -> Vec<TableDef> {
@@ -125,7 +179,7 @@ impl Workload for Scale {
     }
 
     fn counted(&self) -> (&'static [Kind], Kind) {
-        (&[Kind::DebitCredit], Kind::DebitCredit)
+        (&[KIND], KIND)
     }
 
     fn load_parts<S: Store>(
@@ -175,5 +229,13 @@ impl Workload for Scale {
 
     fn by_table((): ()) -> impl Iterator<Item = (&'static str, usize)> {
         std::iter::empty()
+    }
+
+    fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
+        checks::checks(store)
+    }
+
+    fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
+        checks::tamper(store, check)
     }
 }

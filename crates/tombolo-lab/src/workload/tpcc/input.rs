@@ -20,6 +20,7 @@
 
 use tombolo_engine::rng::Rng;
 
+use super::kinds;
 use super::nurand::Constants;
 use super::text::{Text, last_name};
 use super::{DAY, DISTRICTS, ITEMS, MILLISECOND, ORDER_LINES_MAX, ORDER_LINES_MIN, Stream, money};
@@ -38,6 +39,18 @@ pub enum Mix {
     Paper,
     /// The specification's five transactions.
     Standard,
+}
+
+impl Mix {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Paper, Self::Standard];
+    /// Their names, in this order.
+    pub const NAMES: [&str; 2] = ["paper", "standard"];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
 }
 
 /// One line of a New Order.
@@ -180,11 +193,11 @@ impl WorkloadInput for Input {
     #[inline]
     fn kind(&self) -> Kind {
         match self {
-            Self::NewOrder(_) => Kind::NewOrder,
-            Self::Payment(_) => Kind::Payment,
-            Self::OrderStatus(_) => Kind::OrderStatus,
-            Self::Delivery(_) => Kind::Delivery,
-            Self::StockLevel(_) => Kind::StockLevel,
+            Self::NewOrder(_) => kinds::NEW_ORDER,
+            Self::Payment(_) => kinds::PAYMENT,
+            Self::OrderStatus(_) => kinds::ORDER_STATUS,
+            Self::Delivery(_) => kinds::DELIVERY,
+            Self::StockLevel(_) => kinds::STOCK_LEVEL,
         }
     }
 
@@ -200,15 +213,15 @@ const DECK: usize = 100;
 
 /// The deck before it is shuffled.
 const fn new_deck() -> [Kind; DECK] {
-    let mut deck = [Kind::NewOrder; DECK];
+    let mut deck = [kinds::NEW_ORDER; DECK];
     let mut card = 0;
     while card < DECK {
         deck[card] = match card {
-            0..43 => Kind::Payment,
-            43..47 => Kind::OrderStatus,
-            47..51 => Kind::Delivery,
-            51..55 => Kind::StockLevel,
-            _ => Kind::NewOrder,
+            0..43 => kinds::PAYMENT,
+            43..47 => kinds::ORDER_STATUS,
+            47..51 => kinds::DELIVERY,
+            51..55 => kinds::STOCK_LEVEL,
+            _ => kinds::NEW_ORDER,
         };
         card += 1;
     }
@@ -248,19 +261,19 @@ impl Generator {
         let now = self.now;
         self.now += MILLISECOND;
         match self.next_kind() {
-            Kind::NewOrder => Input::NewOrder(self.new_order(now)),
-            Kind::Payment => Input::Payment(self.payment(now)),
-            Kind::OrderStatus => Input::OrderStatus(self.order_status()),
-            Kind::Delivery => Input::Delivery(self.delivery(now)),
-            Kind::StockLevel => Input::StockLevel(self.stock_level()),
-            Kind::DebitCredit => unreachable!("the deck has no such card"),
+            kinds::NEW_ORDER => Input::NewOrder(self.new_order(now)),
+            kinds::PAYMENT => Input::Payment(self.payment(now)),
+            kinds::ORDER_STATUS => Input::OrderStatus(self.order_status()),
+            kinds::DELIVERY => Input::Delivery(self.delivery(now)),
+            kinds::STOCK_LEVEL => Input::StockLevel(self.stock_level()),
+            _ => unreachable!("the deck has no such card"),
         }
     }
 
     fn next_kind(&mut self) -> Kind {
         match self.mix {
-            Mix::Paper if self.rng.below(2) == 0 => Kind::NewOrder,
-            Mix::Paper => Kind::Payment,
+            Mix::Paper if self.rng.below(2) == 0 => kinds::NEW_ORDER,
+            Mix::Paper => kinds::PAYMENT,
             Mix::Standard => {
                 if self.dealt == DECK {
                     self.rng.shuffle(&mut self.deck);

@@ -78,9 +78,9 @@ fn paper_payments_stay_at_home_and_name_the_customer_by_number() {
 fn every_hundred_of_the_standard_mix_has_the_same_shares() {
     for hundred in generate(Mix::Standard, 5, 10_000).chunks(100) {
         let count = |kind| hundred.iter().filter(|input| input.kind() == kind).count();
-        let kinds = [Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery];
+        let kinds = [kinds::NEW_ORDER, kinds::PAYMENT, kinds::ORDER_STATUS, kinds::DELIVERY];
         assert_eq!(kinds.map(count), [45, 43, 4, 4]);
-        assert_eq!(count(Kind::StockLevel), 4);
+        assert_eq!(count(kinds::STOCK_LEVEL), 4);
     }
 }
 
@@ -88,8 +88,8 @@ fn every_hundred_of_the_standard_mix_has_the_same_shares() {
 fn standard_decks_are_shuffled() {
     let inputs = generate(Mix::Standard, 5, 100_000);
     let first: Vec<_> = inputs.chunks(100).map(|hundred| hundred[0].kind()).collect();
-    check_percent(first.iter().filter(|&&kind| kind == Kind::Payment).count(), 1_000, 43.0);
-    check_percent(first.iter().filter(|&&kind| kind == Kind::NewOrder).count(), 1_000, 45.0);
+    check_percent(first.iter().filter(|&&kind| kind == kinds::PAYMENT).count(), 1_000, 43.0);
+    check_percent(first.iter().filter(|&&kind| kind == kinds::NEW_ORDER).count(), 1_000, 45.0);
 }
 
 #[test]

@@ -2,18 +2,21 @@
 
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::Ahead;
+use tombolo_engine::settings::{Setting, Settings};
 use tombolo_engine::transaction::{Stop, execute};
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
 use tombolo_storage::store::{Store, Table, resolve_table};
 
 use super::input::{Generator, Input, Mix};
+use super::kinds;
 use super::loader::{self, Scale};
 use super::new_rows::NewRows;
 use super::nurand::Constants;
 use super::schema::{
     Customer, District, History, NewOrder, OrderLine, Orders, Stock, Warehouse, tables,
 };
+use super::settings::{SETTINGS, WAREHOUSES};
 use super::transactions::delivery::DeliveryAnswer;
 use super::transactions::new_order::NewOrderAnswer;
 use super::transactions::order_status::OrderStatusAnswer;
@@ -21,9 +24,12 @@ use super::transactions::payment::PaymentAnswer;
 use super::transactions::stock_level::StockLevelAnswer;
 use super::transactions::{Answer, Transactions};
 use super::{CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDER_LINES_MAX, ORDERS};
+use crate::failure::Failure;
+use crate::settings::SEED;
+use crate::store::DynamicStore;
 use crate::workload::error::WorkloadError;
 use crate::workload::log_bytes::{RECORD, inserted, updated};
-use crate::workload::{Kind, Workload};
+use crate::workload::{Check, Kind, Workload};
 
 /// Lines of an order on average, in both mixes.
 const LINES: u64 = 10;
@@ -124,6 +130,9 @@ fn count_rows<S: Store, R: DeclaredTable>(store: &mut S) -> Result<u64, Workload
 
 impl Workload for Scale {
     const NAME: &'static str = "tpcc";
+    const KINDS: &'static [&'static str] = &kinds::NAMES;
+    const MIXES: &'static [&'static str] = &Mix::NAMES;
+    const TABLE: &'static str = Warehouse::NAME;
     const LOG_BYTES_MAX: usize = larger(ORDER + LINES_MAX * LINE, larger(PAYMENT, DELIVERY));
     type Input = Input;
     type Transactions = Transactions;
@@ -131,8 +140,33 @@ impl Workload for Scale {
     type Reply = Reply;
     type NewRows = NewRows;
 
+    fn settings() -> &'static [&'static Setting] {
+        SETTINGS
+    }
+
+    fn planned(settings: &Settings, mix: usize) -> Result<Self, Failure> {
+        let warehouses = settings.count(&WAREHOUSES) as i32;
+        Ok(Self { seed: settings.count(&SEED), warehouses, mix: Mix::ALL[mix] })
+    }
+
+    fn values(&self) -> Vec<u64> {
+        vec![self.warehouses.unsigned_abs().into()]
+    }
+
+    fn mix(&self) -> Option<&'static str> {
+        Some(self.mix.name())
+    }
+
+    fn size(values: &[u64]) -> String {
+        format!("{} warehouses", values[0])
+    }
+
     fn describe(&self) -> String {
         format!("{} warehouses", self.warehouses)
+    }
+
+    fn all_tables() -> Vec<TableDef> {
+        tables(Mix::Standard)
     }
 
     fn tables(&self) -> Vec<TableDef> {
@@ -149,13 +183,18 @@ impl Workload for Scale {
     }
 
     fn counted(&self) -> (&'static [Kind], Kind) {
-        const KINDS: &[Kind] =
-            &[Kind::NewOrder, Kind::Payment, Kind::OrderStatus, Kind::Delivery, Kind::StockLevel];
+        const KINDS: &[Kind] = &[
+            kinds::NEW_ORDER,
+            kinds::PAYMENT,
+            kinds::ORDER_STATUS,
+            kinds::DELIVERY,
+            kinds::STOCK_LEVEL,
+        ];
         let kinds = match self.mix {
             Mix::Paper => &KINDS[..2],
             Mix::Standard => KINDS,
         };
-        (kinds, Kind::NewOrder)
+        (kinds, kinds::NEW_ORDER)
     }
 
     fn load_parts<S: Store>(
@@ -227,6 +266,14 @@ impl Workload for Scale {
 
     fn by_table(rows: NewRows) -> impl Iterator<Item = (&'static str, usize)> {
         rows.by_table().into_iter()
+    }
+
+    fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
+        super::checks::checks(store)
+    }
+
+    fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
+        super::tamper::tamper(store, check)
     }
 }
 

@@ -3,10 +3,11 @@
 use super::*;
 use crate::compare::failure;
 use crate::compare::tpcc::{Plan, compare, open};
+use crate::workload::WorkloadInput;
 use crate::workload::tpcc::input::Generator;
+use crate::workload::tpcc::kinds;
 use crate::workload::tpcc::nurand::Constants;
 use crate::workload::tpcc::transactions::{self, Transactions};
-use crate::workload::{Kind, WorkloadInput};
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::{Limits, MemoryStore};
@@ -77,7 +78,7 @@ fn both_engines_give_the_same_answers() {
         seen.insert(input.kind());
     }
     assert_eq!(seen.len(), 5);
-    assert!(seen.contains(&Kind::Delivery));
+    assert!(seen.contains(&kinds::DELIVERY));
 }
 
 /// A statement that breaks each condition, perhaps with others.

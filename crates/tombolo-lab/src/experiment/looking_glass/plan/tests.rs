@@ -8,7 +8,7 @@ fn scope(ladder: Ladder) -> Scope {
 }
 
 fn settings() -> Settings {
-    let mut settings = Settings::default();
+    let mut settings = settings::defaults();
     settings.set("transactions", "300", Source::Flag).unwrap();
     settings.set("warehouses", "1", Source::Flag).unwrap();
     settings
@@ -57,7 +57,7 @@ fn a_dissection_decides_what_runs() {
     settings.set("threads", "4", Source::Environment).unwrap();
     let plan = DissectPlan::new(&settings, scope(Ladder::Paper)).unwrap();
     let conventional = plan.of(CONVENTIONAL).unwrap();
-    assert_eq!(crate::plan::mix_name(conventional.mix), "paper");
+    assert_eq!(conventional.scale().mix.name(), "paper");
     assert_eq!((conventional.threads, conventional.durability), (1, Durability::None));
     assert_eq!(plan.durable(), ["conventional", "no-btree-keys"]);
     settings.set("durability", "none", Source::Flag).unwrap();

@@ -1,0 +1,74 @@
+//! The list of all settings: complete, consistent, and in the order in which they are printed.
+
+use super::*;
+use tombolo_storage::value_log::LogKind;
+
+#[test]
+fn the_list_is_complete_and_consistent() {
+    let settings = defaults();
+    for (i, setting) in all().iter().enumerate() {
+        assert!(
+            all()[..i].iter().all(|other| other.name != setting.name),
+            "{} twice",
+            setting.name
+        );
+        assert!(setting.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+        assert!(!setting.about.is_empty() && !setting.about.contains('\n'));
+        assert!(!setting.default_text().is_empty(), "{}", setting.name);
+        let is_number =
+            matches!(setting.kind, Kind::Count(..) | Kind::Bytes(..) | Kind::Duration(..));
+        assert!(
+            !is_number || !setting.unit.is_empty() || setting.name == "seed",
+            "{}",
+            setting.name
+        );
+        match setting.default {
+            Default::Is(_) => assert!(settings.get(setting).is_some()),
+            Default::Means(_) => assert!(settings.get(setting).is_none()),
+        }
+        // What is printed can be written back.
+        if let Some(value) = settings.get(setting) {
+            assert_eq!(setting.parse(&value.to_string()), Ok(value.clone()));
+        }
+        assert_eq!(find(&setting.flag()), Some(*setting));
+    }
+}
+
+#[test]
+fn each_setting_stands_where_it_stood() {
+    let names: Vec<_> = all().iter().map(|setting| setting.name).collect();
+    let follows = |first: &str, second: &str| {
+        let at = names.iter().position(|name| *name == first).unwrap();
+        assert_eq!(names[at + 1], second);
+    };
+    assert_eq!(names.first(), Some(&"profile"));
+    follows("lock_wait_max", "pipeline_threads");
+    follows("pipeline_threads", "input_threads");
+    follows("checkpoint_threads", "checkpoint_process");
+    follows("memory_bytes_max", "snapshot_bytes_max");
+    follows("request_ids_s_min", "clients");
+    follows("rate", "warehouses");
+    follows("warehouses", "mix");
+    follows("mix", "branches");
+    assert_eq!(names.last(), Some(&"repeat"));
+}
+
+#[test]
+fn many_choices_are_shortened() {
+    let error = PROFILE.parse("fast").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "setting profile: \"fast\" is not known: give one of bare, memory, conventional, \
+         no-btree-keys, … (53 in all)"
+    );
+}
+
+#[test]
+fn the_setting_names_both_kinds_of_log() {
+    let mut settings = defaults();
+    assert_eq!(settings.word(&LOG), LogKind::Value.name());
+    for kind in [LogKind::Command, LogKind::Value] {
+        settings.set("log", kind.name(), Source::Flag).unwrap();
+        assert_eq!(settings.word(&LOG), kind.name());
+    }
+}

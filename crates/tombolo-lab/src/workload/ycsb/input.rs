@@ -1,0 +1,155 @@
+//! Transaction inputs: the shares of the six core workloads, and which record each transaction is about.
+//!
+//! | mix | transactions | record |
+//! |---|---|---|
+//! | a | half read, half update | zipfian |
+//! | b | 95 % read, 5 % update | zipfian |
+//! | c | read | zipfian |
+//! | d | 95 % read, 5 % insert | latest |
+//! | e | 95 % scan of 1 to 100 records, 5 % insert | zipfian |
+//! | f | half read, half read-modify-write | zipfian |
+//!
+//! The generator is that of Gray et al., *Quickly Generating Billion-Record Synthetic Databases*, with the constant
+//! 0.99; popular records are scattered over all keys by a hash, except with *latest*, where the newest is the most
+//! popular. Reads are of all fields, an update writes one. Only *latest* asks for records that were inserted.
+
+use tombolo_engine::rng::Rng;
+
+use super::schema::{Record, Value, value};
+use super::{INSERT, MODIFY, READ, SCAN, Scale, UPDATE, rng};
+use crate::workload::{Kind, WorkloadInput};
+
+/// The most records of a scan.
+pub const SCAN_MAX: usize = 100;
+/// The skew.
+const THETA: f64 = 0.99;
+
+/// The input of one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Input {
+    /// What it does.
+    pub kind: Kind,
+    /// The field that is written.
+    pub field: u8,
+    /// How many records are scanned.
+    pub count: u8,
+    /// The record, or the first of a scan.
+    pub key: i32,
+    /// What is written.
+    pub value: Value,
+}
+
+impl WorkloadInput for Input {
+    #[inline]
+    fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    fn aborts(&self) -> bool {
+        false
+    }
+}
+
+/// Ranks from 0, each as popular as its place to the power of -0.99.
+#[derive(Clone, Debug)]
+pub struct Zipfian {
+    ranks: u64,
+    zeta: f64,
+}
+
+impl Zipfian {
+    /// So many ranks.
+    pub fn new(ranks: u64) -> Self {
+        let mut zipfian = Self { ranks: 0, zeta: 0.0 };
+        (0..ranks).for_each(|_| zipfian.grow());
+        zipfian
+    }
+
+    /// One rank more.
+    pub fn grow(&mut self) {
+        self.ranks += 1;
+        self.zeta += (self.ranks as f64).powf(-THETA);
+    }
+
+    /// A rank.
+    pub fn next(&self, rng: &mut Rng) -> u64 {
+        let second = 0.5_f64.powf(THETA);
+        let part = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+        match part * self.zeta {
+            at if at < 1.0 => 0,
+            at if at < 1.0 + second => 1,
+            _ => {
+                let ranks = self.ranks as f64;
+                let eta =
+                    (1.0 - (2.0 / ranks).powf(1.0 - THETA)) / (1.0 - (1.0 + second) / self.zeta);
+                let rank = ranks * (eta * part - eta + 1.0).powf(1.0 / (1.0 - THETA));
+                (rank as u64).min(self.ranks - 1)
+            }
+        }
+    }
+}
+
+/// An endless stream of inputs.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    rng: Rng,
+    scale: Scale,
+    /// The newest record.
+    newest: i32,
+    /// Over the records that were loaded; with *latest* over all.
+    zipfian: Zipfian,
+}
+
+impl Generator {
+    /// The inputs of a database.
+    pub fn new(scale: Scale) -> Self {
+        let zipfian = Zipfian::new(scale.records.into());
+        Self { rng: rng(scale.seed, 1, 0), scale, newest: scale.records as i32, zipfian }
+    }
+
+    fn kind(&mut self) -> Kind {
+        let percent = self.rng.below(100);
+        match self.scale.mix {
+            0 if percent < 50 => UPDATE,
+            1 if percent < 5 => UPDATE,
+            3 | 4 if percent < 5 => INSERT,
+            4 => SCAN,
+            5 if percent < 50 => MODIFY,
+            _ => READ,
+        }
+    }
+
+    fn key(&mut self, kind: Kind) -> i32 {
+        let is_latest = self.scale.mix == 3;
+        if kind == INSERT {
+            self.newest += 1;
+            if is_latest {
+                self.zipfian.grow();
+            }
+            return self.newest;
+        }
+        let rank = self.zipfian.next(&mut self.rng);
+        if is_latest {
+            return self.newest - rank as i32;
+        }
+        let scattered = Rng::from_seed(rank).below(self.scale.records.into());
+        1 + scattered as i32
+    }
+}
+
+impl Iterator for Generator {
+    type Item = Input;
+
+    fn next(&mut self) -> Option<Input> {
+        let kind = self.kind();
+        let key = self.key(kind);
+        let field = self.rng.below(Record::FIELDS.len() as u64) as u8;
+        let count = self.rng.between(1, SCAN_MAX as i64) as u8;
+        let is_written = [UPDATE, INSERT, MODIFY].contains(&kind);
+        let value = match is_written {
+            true => value(key, || b'a' + self.rng.below(26) as u8),
+            false => [0; _],
+        };
+        Some(Input { kind, field, count, key, value })
+    }
+}

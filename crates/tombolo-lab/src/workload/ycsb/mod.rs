@@ -1,0 +1,245 @@
+//! YCSB: the six core workloads of *Benchmarking Cloud Serving Systems with YCSB* (Cooper et al., 2010), on one table
+//! of records.
+//!
+//! # Map
+//! [`schema`] has the table, [`input`] what is asked and how often, [`transaction`] what it does, [`checks`] what
+//! holds of the rows afterwards.
+
+pub mod checks;
+pub mod input;
+pub mod schema;
+pub mod settings;
+pub mod transaction;
+
+#[cfg(test)]
+mod tests;
+
+use tombolo_engine::hints::Hints;
+use tombolo_engine::procedure::{Ahead, Procedure};
+use tombolo_engine::rng::Rng;
+use tombolo_engine::settings::{Setting, Settings};
+use tombolo_engine::transaction::{Stop, execute};
+use tombolo_storage::error::SchemaError;
+use tombolo_storage::row::RowMut;
+use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
+use tombolo_storage::store::Store;
+
+use super::error::WorkloadError;
+use super::loading::{self, Fill, create_rows, insert_run, store_batches};
+use super::log_bytes::{inserted, updated};
+use super::{Check, Kind, Workload};
+use crate::failure::Failure;
+use crate::numbers::separated;
+use crate::settings::SEED;
+use crate::store::DynamicStore;
+use input::{Generator, Input};
+use schema::{Record, Value, tables, value};
+use settings::{RECORDS, SETTINGS};
+use transaction::{Transactions, fill};
+
+/// A record is read.
+pub const READ: Kind = Kind::at(0);
+/// A field of a record is written.
+pub const UPDATE: Kind = Kind::at(1);
+/// A record is made.
+pub const INSERT: Kind = Kind::at(2);
+/// Records are read in the order of their keys.
+pub const SCAN: Kind = Kind::at(3);
+/// A record is read, and a field of it written.
+pub const MODIFY: Kind = Kind::at(4);
+
+/// How large a database is, what runs on it, and the seed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// The seed of every value.
+    pub seed: u64,
+    /// Records that are loaded.
+    pub records: u32,
+    /// The place of the mix among [`Workload::MIXES`].
+    pub mix: usize,
+}
+
+/// The random numbers of the part `part` of what is numbered `of`: 0 for records, 1 for inputs.
+fn rng(seed: u64, of: u64, part: u64) -> Rng {
+    const YCSB: u64 = 200;
+    Rng::stream(seed, &[YCSB, of, part])
+}
+
+/// Records of a part of the initial database, at most.
+const PART: usize = 10_000;
+
+/// A record of the initial database: all fields have the same value.
+struct Initial {
+    key: i32,
+    value: Value,
+}
+
+impl Fill<Record> for Initial {
+    fn fill(&self, row: &mut RowMut<'_, Record>) {
+        fill(row, self.key, &self.value);
+    }
+}
+
+impl Workload for Scale {
+    const NAME: &'static str = "ycsb";
+    const KINDS: &'static [&'static str] =
+        &["read", "update", "insert", "scan", "read_modify_write"];
+    const MIXES: &'static [&'static str] = &["a", "b", "c", "d", "e", "f"];
+    const TABLE: &'static str = Record::NAME;
+    const LOG_BYTES_MAX: usize = inserted::<Record>();
+    type Input = Input;
+    type Transactions = Transactions;
+    type Answer = u64;
+    type Reply = u64;
+    type NewRows = usize;
+
+    fn settings() -> &'static [&'static Setting] {
+        SETTINGS
+    }
+
+    fn planned(settings: &Settings, mix: usize) -> Result<Self, Failure> {
+        Ok(Self { seed: settings.count(&SEED), records: settings.count(&RECORDS) as u32, mix })
+    }
+
+    fn values(&self) -> Vec<u64> {
+        vec![self.records.into()]
+    }
+
+    fn mix(&self) -> Option<&'static str> {
+        Some(Self::MIXES[self.mix])
+    }
+
+    fn size(values: &[u64]) -> String {
+        format!("{} records", separated(values[0]))
+    }
+
+    fn describe(&self) -> String {
+        Self::size(&self.values())
+    }
+
+    fn all_tables() -> Vec<TableDef> {
+        tables()
+    }
+
+    fn tables(&self) -> Vec<TableDef> {
+        tables()
+    }
+
+    /// One transaction in twenty inserts, with the mixes that do.
+    fn rows_after(&self, table: &str, transactions: u64) -> u64 {
+        let inserts = if [3, 4].contains(&self.mix) { transactions / 16 } else { 0 };
+        if table == Record::NAME { u64::from(self.records).saturating_add(inserts) } else { 0 }
+    }
+
+    fn inputs(&self) -> impl Iterator<Item = Input> + Send + use<> {
+        Generator::new(*self)
+    }
+
+    fn counted(&self) -> (&'static [Kind], Kind) {
+        let kinds: &[Kind] = match self.mix {
+            0 | 1 => &[READ, UPDATE],
+            2 => &[READ],
+            3 => &[READ, INSERT],
+            4 => &[SCAN, INSERT],
+            _ => &[READ, MODIFY],
+        };
+        (kinds, READ)
+    }
+
+    fn load_parts<S: Store>(
+        &self,
+        store: &mut S,
+        threads: usize,
+        after_part: impl FnMut(&mut S, usize, usize) -> Result<(), WorkloadError>,
+    ) -> Result<(), WorkloadError> {
+        for table in tables() {
+            store.create_table(table)?;
+        }
+        let Transactions { records, key } = Transactions::bind(store.schema())?;
+        let parts: Vec<_> = (1..=self.records as i32).step_by(PART).collect();
+        let last = self.records as i32;
+        let generate = |first: &i32| {
+            let mut rng = rng(self.seed, 0, u64::from(first.unsigned_abs()));
+            let mut record =
+                |key| Initial { key, value: value(key, || b'a' + rng.below(26) as u8) };
+            let part = *first..=last.min(first + PART as i32 - 1);
+            part.map(&mut record).collect::<Vec<_>>()
+        };
+        let store_part = |store: &mut S, part: &Vec<Initial>| {
+            store_batches(store, part, |store, rows| {
+                let ids = create_rows(store, &records, rows)?;
+                insert_run(store, &key, rows, &ids, |row| row.key)
+            })
+        };
+        loading::load_parts(store, &parts, threads, generate, store_part, after_part)
+    }
+
+    /// New records come behind the newest. How many were to be loaded is nowhere: a load that was broken off is a
+    /// smaller database.
+    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
+        let records = Transactions::bind(store.schema())?.records;
+        let newest = execute(store, |mut tx| {
+            let mut rows = Vec::new();
+            tx.rows(&records, |row| {
+                rows.push(row);
+                std::ops::ControlFlow::Continue(())
+            })?;
+            let mut newest = 0;
+            for row in rows {
+                newest = newest.max(tx.pin(&records, row)?.get(Record::KEY));
+            }
+            tx.commit(newest)
+        })?;
+        Ok((newest > 0).then_some(Self { records: newest.unsigned_abs(), ..*self }))
+    }
+
+    fn bind(&self, schema: &Schema) -> Result<Transactions, SchemaError> {
+        Transactions::bind(schema)
+    }
+
+    #[inline]
+    fn call<S: Store>(
+        transactions: &Transactions,
+        store: &mut S,
+        input: &Input,
+        hints: &Hints,
+    ) -> Result<u64, Stop> {
+        transactions.call_located(store, input, hints)
+    }
+
+    #[inline]
+    fn look_ahead<S: Store>(
+        transactions: &Transactions,
+        store: &S,
+        input: &Input,
+        ahead: Ahead,
+        hints: &mut Hints,
+    ) {
+        transactions.look_ahead(store, input, ahead, hints);
+    }
+
+    #[inline]
+    fn log_bytes_max(input: &Input) -> usize {
+        match input.kind {
+            INSERT => inserted::<Record>(),
+            UPDATE | MODIFY => updated(Record::UPDATED),
+            _ => 0,
+        }
+    }
+
+    fn new_rows(inputs: &[Input]) -> usize {
+        inputs.iter().filter(|input| input.kind == INSERT).count()
+    }
+
+    fn by_table(rows: usize) -> impl Iterator<Item = (&'static str, usize)> {
+        std::iter::once((Record::NAME, rows))
+    }
+
+    fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
+        checks::checks(store)
+    }
+
+    fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
+        checks::tamper(store, check)
+    }
+}
