@@ -69,7 +69,8 @@ impl<'f, 'h> Orders<'f, 'h> {
         self.nodes
     }
 
-    /// A likely order: by what is known without any guess, and the middle of each transaction's time.
+    /// A likely order: by what is known without any guess, by positions of commits, and by the middle of each
+    /// transaction's time.
     fn likely_places(&self) -> Vec<u32> {
         let facts = self.facts;
         let mut edges: Vec<Edge> = self.sessions.iter().chain(&self.clock).copied().collect();
@@ -78,10 +79,8 @@ impl<'f, 'h> Orders<'f, 'h> {
         let read = known.map(|read| (facts.writer(read.version), read.txn));
         let both = ordered.chain(read).filter(|&(from, to)| from != NONE && from != to);
         edges.extend(both.map(|(from, to)| Edge::plain(from, to, Why::WriteRead)));
-        let key = |node: u32| {
-            let head = facts.history.heads.get(node as usize);
-            (head.map_or(0, |head| head.begin / 2 + head.end / 2), node)
-        };
+        let times = likely_times(facts);
+        let key = |node: u32| (times.get(node as usize).copied().unwrap_or_default(), node);
         let sequence = by_priority(self.nodes, &edges, key);
         let mut place = vec![0; self.nodes as usize];
         for (i, &node) in sequence.iter().enumerate() {
@@ -402,6 +401,20 @@ fn by_priority<K: Ord>(nodes: u32, edges: &[Edge], key: impl Fn(u32) -> K) -> Ve
             }
         }
     }
+}
+
+/// When each transaction took place, about, and its position among those of the same time: no earlier than it began
+/// and those began whose commits came before; the middle of its time where its position is not known.
+fn likely_times(facts: &Facts<'_>) -> Vec<(u64, u64)> {
+    let heads = &facts.history.heads;
+    let mut times: Vec<_> = heads.iter().map(|head| (head.begin / 2 + head.end / 2, 0)).collect();
+    let positions = heads.iter().enumerate().filter_map(|(at, head)| Some((head.commit?, at)));
+    let mut latest = 0;
+    for (position, at) in positions.collect::<BTreeMap<_, _>>() {
+        latest = heads[at].begin.max(latest);
+        times[at] = (latest, position);
+    }
+    times
 }
 
 /// Pairs of versions that positions of commits prove.

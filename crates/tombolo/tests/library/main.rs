@@ -18,6 +18,7 @@ mod drops;
 mod evolve;
 mod failures;
 mod handles;
+mod histories;
 mod kills;
 mod loads;
 mod long_reads;
