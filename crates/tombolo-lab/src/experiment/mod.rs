@@ -8,11 +8,11 @@ pub mod tpk;
 
 use std::time::Duration;
 
-use crate::settings::Settings;
 use serde_json::Value as Json;
 
 use crate::failure::Failure;
 use crate::progress::Progress;
+use crate::settings::Settings;
 use looking_glass::result::Reproduction;
 
 /// Something of a paper that can be reproduced: a figure or a table.

@@ -10,7 +10,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::{self, Settings, Source};
 use serde_json::Value as Json;
 use tombolo_storage::log::Durability;
 use tombolo_storage::profile::PROFILES;
@@ -23,6 +22,7 @@ use super::summary;
 use crate::failure::Failure;
 use crate::plan::{Counter, Part, Plan, profiles};
 use crate::progress::Progress;
+use crate::settings::{self, Settings, Source};
 
 /// What a dissection covers.
 #[derive(Clone, Copy, Debug, PartialEq)]
