@@ -7,12 +7,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::settings::{self, Settings, Source};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
 use crate::report::run::RunResult;
 use crate::report::{rounded, value_json};
+use crate::settings::{self, Settings, Source};
 
 /// Where a point lies: the swept settings with their values there.
 pub type Point = BTreeMap<String, serde_json::Value>;

@@ -15,7 +15,6 @@ mod settings;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::{self as keys, Settings, Source};
 use tombolo_engine::checkpointing::image_settings;
 use tombolo_engine::pipeline;
 use tombolo_engine::threads;
@@ -29,6 +28,7 @@ use tombolo_storage::value_log;
 
 use crate::failure::Failure;
 use crate::files::{Place, verify_place};
+use crate::settings::{self as keys, Settings, Source};
 use crate::workload::tpcc::input::Mix;
 use crate::workload::{AnyWorkload, WORKLOADS, WorkloadInfo};
 use crate::{host, numbers};

@@ -5,7 +5,6 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::settings::{self, Settings, Source};
 use tombolo_engine::threads;
 use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::Durability;
@@ -15,6 +14,7 @@ use tombolo_storage::value_log::{self, LogKind};
 
 use super::{Bound, profiles};
 use crate::failure::Failure;
+use crate::settings::{self, Settings, Source};
 
 /// The most inputs that are made at a time for an open loop.
 const OPEN_BATCH_MAX: u64 = 500_000;

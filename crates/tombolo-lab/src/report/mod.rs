@@ -17,7 +17,6 @@ pub mod terminal;
 
 use std::fmt::Write as _;
 
-use crate::settings::{self, Settings, Value};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 use sha2::{Digest, Sha256};
@@ -25,6 +24,7 @@ use sha2::{Digest, Sha256};
 pub use crate::numbers::{quantity, rounded, separated, size};
 
 use crate::host::Host;
+use crate::settings::{self, Settings, Value};
 
 /// Which build made a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

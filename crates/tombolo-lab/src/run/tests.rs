@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use crate::settings::Source;
 use tombolo_engine::threads;
 use tombolo_storage::profile::PROFILES;
 
@@ -10,9 +9,11 @@ use super::*;
 use crate::drive::Tally;
 use crate::failure::Blame;
 use crate::plan::Options;
+use crate::settings::Source;
 use crate::upkeep::check;
 use crate::workload::tpcc::input::Mix;
 use crate::workload::tpcc::loader::Scale;
+use crate::workload::{self, Workload, ycsb};
 
 fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
     let mut settings = crate::settings::defaults();
@@ -121,6 +122,54 @@ fn a_tiny_run_of_the_standard_mix_is_consistent_with_the_same_state() {
     }
     let checks = outcomes.map(|outcome| outcome.verification.checks.len());
     assert_eq!(checks, [14, 14, 15, 15, 14]);
+}
+
+/// A run of YCSB.
+fn ycsb(given: &[(&str, &str)]) -> Outcome {
+    let mut settings = crate::settings::defaults();
+    let tiny = [("records", "2k"), ("transactions", "1k"), ("latency_transactions", "50")];
+    for (name, value) in tiny.iter().chain(given) {
+        settings.set(name, value, Source::Flag).unwrap();
+    }
+    let plan = Plan::of(workload::info::<ycsb::Scale>(), &settings).unwrap();
+    let plan = Plan { volatile_ok: true, ..plan };
+    run(&plan, None, &mut (), &mut |_| ()).unwrap()
+}
+
+#[test]
+fn ycsb_runs_on_every_kind_of_store_with_the_same_state() {
+    for mix in ycsb::Scale::MIXES {
+        let on = |profile| ycsb(&[("mix", mix), ("profile", profile), ("durability", "none")]);
+        let outcomes = ["memory", "bare", "conventional"].map(on);
+        for outcome in &outcomes {
+            assert!(outcome.verification.consistent(), "{mix}: {:?}", outcome.verification);
+            assert_eq!(outcome.state_hash, outcomes[0].state_hash, "{mix}");
+            assert_eq!(outcome.throughput.tally, outcomes[0].throughput.tally, "{mix}");
+            assert_eq!(outcome.throughput.tally.total().committed, 1_000, "{mix}");
+        }
+    }
+}
+
+#[test]
+fn ycsb_survives_in_a_directory() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let outcome = ycsb(&[("mix", "d"), ("data", data.to_str().unwrap()), ("clients", "4")]);
+    let checked = check::check(&[&data], None, None, &mut ()).unwrap();
+    assert_eq!(checked.failure(), None);
+    assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);
+    let tampered = check::check(&[&data], Some("values"), None, &mut ()).unwrap();
+    assert!(tampered.failure().unwrap().to_string().contains("check values failed"));
+}
+
+#[test]
+fn a_mix_is_of_its_workload() {
+    let error = plan(&[("mix", "a")]).unwrap_err();
+    assert_eq!(error.blame(), Blame::Usage);
+    assert_eq!(
+        error.to_string(),
+        "setting mix: \"a\" is not known to tpcc: give one of paper, standard"
+    );
 }
 
 /// Those that this build has; `dissect` compares all.

@@ -188,7 +188,7 @@ fn damage_is_refused_with_its_place() {
         let opened =
             open_directories(&[scratch.path()], &options(threads), &SystemClock::new(), &mut ());
         let error = opened.unwrap_err();
-        assert_eq!(error.blame(), Blame::Environment);
+        assert_eq!(error.blame(), Blame::Check);
         let text = error.to_string();
         assert!(text.contains("log-000001 at offset ") && text.contains(", group "), "{text}");
     }
@@ -340,7 +340,7 @@ fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
     let damaged = inspect(&[scratch.path()], &mut ()).unwrap().image.unwrap().damage;
     assert_eq!(damaged.len(), 1);
     let refused = open_directories(&[scratch.path()], &options(2), &clock, &mut ()).unwrap_err();
-    assert_eq!(refused.blame(), Blame::Environment);
+    assert_eq!(refused.blame(), Blame::Check);
     let text = refused.to_string();
     assert!(text.contains(&survey.rings[0].file) && text.contains("at offset"), "{text}");
     let checked = crate::upkeep::check::check(&[scratch.path()], None, None, &mut ()).unwrap();

@@ -35,7 +35,6 @@ mod sqlite;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::settings::{self, Settings, Source};
 use tombolo_engine::clock::SystemClock;
 
 pub use counting::{CHILD_COMMAND, Counted, child};
@@ -47,6 +46,7 @@ use crate::failure::Failure;
 use crate::files::Place;
 use crate::histogram::Latencies;
 use crate::progress::Progress;
+use crate::settings::{self, Settings, Source};
 use driver::{Bound, Point};
 
 /// What `compare` calls this.

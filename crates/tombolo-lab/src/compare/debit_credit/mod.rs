@@ -47,7 +47,6 @@ mod values;
 
 use std::path::PathBuf;
 
-use crate::settings::{self, Settings, Source};
 use tombolo_engine::clock::SystemClock;
 use tombolo_storage::log::Durability;
 use tombolo_storage::profile::{Memory, MemoryProfile};
@@ -59,6 +58,7 @@ use crate::files::Place;
 use crate::histogram::Latencies;
 use crate::plan::{self, WARM_UP, estimate};
 use crate::progress::Progress;
+use crate::settings::{self, Settings, Source};
 use crate::workload::Workload;
 use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::input::Input;

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use crate::files::Logged;
     use crate::workload::tpcc::input::Mix;
-    use crate::workload::{debit_credit, tpcc};
+    use crate::workload::{debit_credit, tpcc, ycsb};
     use tombolo_storage::memory::Limits;
 
     fn no_transaction_logs_more_than_it_said<W: Workload>(workload: &W) {
@@ -221,5 +221,8 @@ mod tests {
             tellers_per_branch: 3,
             accounts_per_branch: 500,
         });
+        for mix in [0, 3, 4, 5] {
+            no_transaction_logs_more_than_it_said(&ycsb::Scale { seed: 1, records: 500, mix });
+        }
     }
 }

@@ -7,8 +7,6 @@
 //! Not here: how one profile is measured (`measure.rs`), what follows from the measurements
 //! (`summary.rs`), what is printed.
 
-use crate::settings;
-
 use super::measure::{Found, Workbench};
 use super::plan::DissectPlan;
 use super::result::Dissection;
@@ -16,6 +14,7 @@ use super::summary;
 use crate::failure::Failure;
 use crate::plan::Counter;
 use crate::progress::Progress;
+use crate::settings;
 
 /// Takes the engine apart.
 ///

@@ -9,7 +9,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::settings;
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::threads;
 use tombolo_storage::log::Durability;
@@ -28,6 +27,7 @@ use crate::rows::Verification;
 use crate::run::counting::GroupCost;
 use crate::run::saved::SavedDatabases;
 use crate::run::{counting, saved};
+use crate::settings;
 use crate::work::WorkDone;
 use crate::workload::{WorkloadInput, tpcc};
 

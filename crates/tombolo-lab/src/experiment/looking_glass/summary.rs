@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::settings;
 use tombolo_storage::log::Durability;
 
 use super::ladder::{CONVENTIONAL, IF_VARIANT, LATTICE_POINTS, Ladder, Step};
@@ -18,6 +17,7 @@ use crate::failure::Failure;
 use crate::numbers::separated;
 use crate::plan::profiles::same_type;
 use crate::plan::{Counter, Part};
+use crate::settings;
 
 type Profiles = BTreeMap<&'static str, Profile>;
 

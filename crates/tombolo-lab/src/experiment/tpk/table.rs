@@ -8,7 +8,6 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::settings::{self, Settings, Source};
 use tombolo_engine::threads;
 
 use super::configuration::{Configuration, Printed};
@@ -20,6 +19,7 @@ use crate::files::Place;
 use crate::histogram::SECOND_NS;
 use crate::numbers::rounded;
 use crate::progress::Progress;
+use crate::settings::{self, Settings, Source};
 use crate::workload::debit_credit::Scale;
 use Configuration::{A, B, C};
 

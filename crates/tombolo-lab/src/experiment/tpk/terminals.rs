@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::settings::{Settings, Source};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
     Busy, CheckpointHandle, Durability, Failure as CallFailure, Pipeline, Reply, Sink, Statistics,
@@ -30,6 +29,7 @@ use crate::histogram::Latencies;
 use crate::host::{self, Switches};
 use crate::plan::Plan;
 use crate::progress::Progress;
+use crate::settings::{Settings, Source};
 use crate::workload;
 use crate::workload::Workload;
 use crate::workload::debit_credit::Scale;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use crate::settings::{Settings, Source};
 use tombolo_engine::pipeline::{self, Spread};
 
 use super::configuration::Configuration::{self, A, B, C};
 use super::table::{Found, Table, TablePlan, direction, notes, rows};
 use super::terminals::{Measured, Point, measure};
 use crate::host::Switches;
+use crate::settings::{Settings, Source};
 use crate::workload::debit_credit::Scale;
 
 fn settings(given: &[(&str, &str)]) -> Settings {

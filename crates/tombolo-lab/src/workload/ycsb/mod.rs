@@ -30,12 +30,13 @@ use super::log_bytes::{inserted, updated};
 use super::{Check, Kind, Workload};
 use crate::failure::Failure;
 use crate::numbers::separated;
-use crate::settings::SEED;
 use crate::store::DynamicStore;
 use input::{Generator, Input};
 use schema::{Record, Value, tables, value};
 use settings::{RECORDS, SETTINGS};
 use transaction::{Transactions, fill};
+
+use crate::settings::SEED;
 
 /// A record is read.
 pub const READ: Kind = Kind::at(0);
