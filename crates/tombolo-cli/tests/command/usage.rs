@@ -13,7 +13,7 @@ fn commands_and_flags_that_do_not_exist() {
          compare, demo, dissect, paper, report",
     );
     refused("", 2, "a command is missing: use run, check");
-    refused("rum tpcc", 2, "did you mean run?");
+    refused("rum tpcc", 2, "did you mean dump, run? use run");
     refused("--fast", 2, "tombolo has no flag --fast");
     refused("run tpcc --ack file", 2, "tombolo run has no flag --ack: ");
     refused("run tpcc --warehuoses 2", 2, "did you mean --warehouses?");
