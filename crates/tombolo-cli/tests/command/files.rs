@@ -37,7 +37,7 @@ fn check(directory: &Path) -> Ended {
 #[test]
 fn a_durable_run_says_what_it_wrote_and_where() {
     let (directory, result) = saved();
-    assert_eq!(result["durability"], "group, no restart");
+    assert_eq!(result["durability"], "group");
     assert_eq!(result["data_dir"], directory.display().to_string());
     assert!(result["data_fs"].is_string());
     let number = |field: &str| result[field].as_f64().unwrap_or_else(|| panic!("{field}"));

@@ -143,6 +143,16 @@ pub struct Plan {
     pub repeat: u64,
 }
 
+/// A durability, as settings and results have it.
+pub const fn durability_name(durability: Durability) -> &'static str {
+    match durability {
+        Durability::None => "none",
+        Durability::Async => "async",
+        Durability::Group => "group",
+        Durability::Sync => "sync",
+    }
+}
+
 impl Plan {
     /// Reads the settings of a run of TPC-C.
     ///
@@ -302,20 +312,7 @@ impl Plan {
 
     /// The durability, as results have it.
     pub fn durability_name(&self) -> &'static str {
-        if self.is_piped() {
-            return match self.durability {
-                Durability::None => "none",
-                Durability::Async => "async",
-                Durability::Group => "group",
-                Durability::Sync => "sync",
-            };
-        }
-        match self.durability {
-            Durability::None => "none",
-            Durability::Async => "async, no restart",
-            Durability::Group => "group, no restart",
-            Durability::Sync => "sync, no restart",
-        }
+        durability_name(self.durability)
     }
 
     /// Makes the directory of the files, if there will be any.

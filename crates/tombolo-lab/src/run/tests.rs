@@ -62,7 +62,7 @@ fn what_does_not_exist_is_refused_with_the_reason() {
 }
 
 #[test]
-fn a_profile_is_as_durable_as_it_can_be_unless_told() {
+fn a_profile_is_as_durable_as_it_can_be_unless_asked() {
     let of = |given: &[(&str, &str)]| {
         let plan = plan(given).unwrap();
         (plan.durability_name(), plan.keeps_files())
@@ -72,8 +72,8 @@ fn a_profile_is_as_durable_as_it_can_be_unless_told() {
     assert_eq!(of(&[("durability", "none")]), ("none", false));
     assert_eq!(of(&[("durability", "sync")]), ("sync", true));
     assert_eq!(of(&[("profile", "bare")]), ("none", false));
-    assert_eq!(of(&[conventional]), ("group, no restart", true));
-    assert_eq!(of(&[conventional, ("durability", "async")]), ("async, no restart", true));
+    assert_eq!(of(&[conventional]), ("group", true));
+    assert_eq!(of(&[conventional, ("durability", "async")]), ("async", true));
     assert_eq!(of(&[conventional, ("durability", "none")]), ("none", false));
     assert_eq!(of(&[("profile", "no-lsn"), ("data", "x")]), ("none", true));
     assert_eq!(plan(&[conventional, ("threads", "4")]).unwrap().callers, 4);

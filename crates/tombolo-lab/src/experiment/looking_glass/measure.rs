@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::threads;
-use tombolo_storage::log::Durability;
 
 use super::plan::DissectPlan;
 use super::result::{Call, Cost, Speed, StageCost, Transaction};
@@ -21,7 +20,7 @@ use crate::failure::Failure;
 use crate::files::WorkDirectory;
 use crate::host;
 use crate::numbers::separated;
-use crate::plan::{Bound, Counter, Plan, WARM_UP};
+use crate::plan::{Bound, Counter, Plan, WARM_UP, durability_name};
 use crate::progress::Progress;
 use crate::rows::Verification;
 use crate::run::counting::GroupCost;
@@ -269,15 +268,6 @@ impl Profile {
 fn calls(group: &GroupCost) -> BTreeMap<Call, f64> {
     let names = Category::ALL.iter().map(|category| category.name().to_owned());
     names.zip(group.categories).collect()
-}
-
-fn durability_name(durability: Durability) -> &'static str {
-    match durability {
-        Durability::None => "none",
-        Durability::Async => "async",
-        Durability::Group => "group",
-        Durability::Sync => "sync",
-    }
 }
 
 /// How many counts run at the same time. One by valgrind is two processes; one by the processor is
