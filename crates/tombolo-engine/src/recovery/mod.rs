@@ -96,15 +96,12 @@ pub enum OpenFailure {
 }
 
 impl OpenFailure {
-    /// Whether the files do not hold what they are known to have held.
+    /// Whether the files do not hold what they are known to have held. What cannot be replayed may only lack memory.
     pub const fn is_damage(&self) -> bool {
         matches!(
             self,
-            Self::Log(
-                LogFailure::Damaged { .. }
-                    | LogFailure::Irreparable { .. }
-                    | LogFailure::Replay { .. }
-            ) | Self::Image(ImageFailure::Damaged { .. } | ImageFailure::NoCatalogue { .. })
+            Self::Log(LogFailure::Damaged { .. } | LogFailure::Irreparable { .. })
+                | Self::Image(ImageFailure::Damaged { .. } | ImageFailure::NoCatalogue { .. })
         )
     }
 }

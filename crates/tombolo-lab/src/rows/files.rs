@@ -91,7 +91,7 @@ impl DumpReader {
         let mut bytes = 0;
         if !directory.is_dir() {
             return Err(Failure::usage(format!(
-                "{} is no directory: give one that run --dump wrote",
+                "{} is no directory: give one that run --data made or run --dump wrote",
                 directory.display()
             )));
         }
