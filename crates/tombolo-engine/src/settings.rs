@@ -163,5 +163,36 @@ pub fn find(list: &[&'static Setting], name: &str) -> Option<&'static Setting> {
     found.find(|setting| setting.name == name || setting.other_name == Some(&name))
 }
 
+/// Verifies a list of settings, for the tests of the crates that list them: each is there once, says what it is, and
+/// takes back what is printed of it.
+///
+/// # Panics
+/// When that does not hold, with the setting's name.
+pub fn verify(list: &'static [&'static Setting]) {
+    let settings = Settings::of(list);
+    for (i, setting) in list.iter().enumerate() {
+        assert!(list[..i].iter().all(|other| other.name != setting.name), "{} twice", setting.name);
+        assert!(setting.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+        assert!(!setting.about.is_empty() && !setting.about.contains('\n'));
+        assert!(!setting.default_text().is_empty(), "{}", setting.name);
+        let is_number =
+            matches!(setting.kind, Kind::Count(..) | Kind::Bytes(..) | Kind::Duration(..));
+        assert!(
+            !is_number || !setting.unit.is_empty() || setting.name == "seed",
+            "{}",
+            setting.name
+        );
+        match setting.default {
+            Default::Is(_) => assert!(settings.get(setting).is_some()),
+            Default::Means(_) => assert!(settings.get(setting).is_none()),
+        }
+        // What is printed can be written back.
+        if let Some(value) = settings.get(setting) {
+            assert_eq!(setting.parse(&value.to_string()), Ok(value.clone()));
+        }
+        assert_eq!(find(list, &setting.flag()), Some(*setting));
+    }
+}
+
 #[cfg(test)]
 mod tests;

@@ -112,7 +112,7 @@ pub fn closing(program: &str, directory: &Path, style: Style) -> String {
         ),
         (format!("check {}", database(DATABASE)), "verify the pages it left"),
         ("dissect tpcc --lattice --html costs.html".to_owned(), "all of it, at 5 warehouses"),
-        ("paper lg/fig5".to_owned(), "the paper's figures beside ours"),
+        ("paper lg/fig5".to_owned(), "the paper's figures next to ours"),
         ("run tpcc --warehouses 20 --seconds 10".to_owned(), "a larger database"),
         ("run tpcc --list-profiles".to_owned(), "every combination of parts"),
     ];

@@ -5,33 +5,8 @@ use tombolo_storage::value_log::LogKind;
 
 #[test]
 fn the_list_is_complete_and_consistent() {
-    let settings = defaults();
-    for (i, setting) in all().iter().enumerate() {
-        assert!(
-            all()[..i].iter().all(|other| other.name != setting.name),
-            "{} twice",
-            setting.name
-        );
-        assert!(setting.name.bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
-        assert!(!setting.about.is_empty() && !setting.about.contains('\n'));
-        assert!(!setting.default_text().is_empty(), "{}", setting.name);
-        let is_number =
-            matches!(setting.kind, Kind::Count(..) | Kind::Bytes(..) | Kind::Duration(..));
-        assert!(
-            !is_number || !setting.unit.is_empty() || setting.name == "seed",
-            "{}",
-            setting.name
-        );
-        match setting.default {
-            Default::Is(_) => assert!(settings.get(setting).is_some()),
-            Default::Means(_) => assert!(settings.get(setting).is_none()),
-        }
-        // What is printed can be written back.
-        if let Some(value) = settings.get(setting) {
-            assert_eq!(setting.parse(&value.to_string()), Ok(value.clone()));
-        }
-        assert_eq!(find(&setting.flag()), Some(*setting));
-    }
+    verify(all());
+    assert!(all().iter().all(|setting| find(&setting.flag()) == Some(*setting)));
 }
 
 #[test]
