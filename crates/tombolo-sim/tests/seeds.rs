@@ -27,3 +27,10 @@ fn a_seed_leaves_the_same_trace_to_the_last_word() {
         assert_eq!(first.hash, run_seed(seed, false).hash);
     }
 }
+
+/// A directory sync lies, and the log made behind it is gone; the catalogue, whose first checkpoint is not
+/// complete, is not. Its tables came back without a row, next to a new log, before such a directory was refused.
+#[test]
+fn a_log_that_is_gone_is_not_made_again_next_to_an_image() {
+    assert_eq!(run_seed(3_041_264, false).violation, None);
+}

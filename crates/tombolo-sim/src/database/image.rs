@@ -68,7 +68,8 @@ pub(crate) fn open_doors(
     };
     let recovered = recover(Arc::clone(&door), log, options, &mut replay, &mut |_| {});
     let opened = match recovered {
-        Err(LogFailure::NoLog) if image.position().group == 0 => LogWriter::create(door, log),
+        // Next to an image a log that is gone is a loss, even if no checkpoint is complete: the log is made first.
+        Err(LogFailure::NoLog) if image.any_file().is_none() => LogWriter::create(door, log),
         recovered => recovered.map(|recovered| recovered.writer),
     };
     // The place is the log's in either case: what it lacks is what is known to be wrong.

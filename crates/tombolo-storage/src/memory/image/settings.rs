@@ -197,8 +197,8 @@ impl fmt::Display for ImageFailure {
             ),
             Self::NoLog { file } => write!(
                 f,
-                "{file} is of a database whose log is not here: put the files of its log beside \
-                 it, or restore a copy of the database"
+                "{file} is of a database whose log is not here: put the files of its log next \
+                 to it, or restore a copy of the database"
             ),
             Self::Rows(what) => f.write_str(what),
             Self::Settings(what) => f.write_str(what),

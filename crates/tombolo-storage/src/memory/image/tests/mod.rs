@@ -130,7 +130,7 @@ impl Database {
         };
         let recovered = recover(disks[0].clone(), LOG, options, &mut replay, &mut |_| {});
         let writer = match recovered {
-            Err(LogFailure::NoLog) if image.position().group == 0 => {
+            Err(LogFailure::NoLog) if image.any_file().is_none() => {
                 LogWriter::create(disks[0].clone(), LOG)?
             }
             recovered => {
