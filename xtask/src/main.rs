@@ -3,10 +3,11 @@
 //! `cargo xtask ci` is the whole list of checks, `cargo xtask test` installs what they need and runs them, `cargo
 //! xtask tidy` holds the rules no compiler knows, `cargo xtask figures` makes the documents' figures, `cargo xtask
 //! examples` runs the library's examples, `cargo xtask asan` runs the unsafe code under the address sanitizer,
-//! `cargo xtask loom` explores interleavings of threads, `cargo xtask sim` crashes the engine in simulated worlds,
-//! `cargo xtask kills` kills real processes, `cargo xtask trace` looks at their system calls, and `cargo xtask
-//! soak` has many threads call for a minute. The only scripts besides this program are `.ci/run`, which calls it,
-//! and `verify_dump.py`, which is in another language on purpose: it must share no code with what it verifies.
+//! `cargo xtask loom` and `cargo xtask shuttle` explore interleavings of threads, `cargo xtask sim` crashes the
+//! engine in simulated worlds, `cargo xtask kills` kills real processes, `cargo xtask trace` looks at their system
+//! calls, and `cargo xtask soak` has many threads call for a minute. The only scripts besides this program are
+//! `.ci/run`, which calls it, and `verify_dump.py`, which is in another language on purpose: it must share no code
+//! with what it verifies.
 //!
 //! What it does not do: measure (that is the `tombolo` command) or reach the network once the machine has
 //! what [`needs`] lists. It depends on two small libraries only, so that it builds before anything else.
@@ -29,6 +30,7 @@ mod process;
 mod provenance;
 mod random;
 mod shipped;
+mod shuttle;
 mod sim;
 mod soak;
 mod stopwatch;
@@ -53,6 +55,8 @@ Usage: cargo xtask COMMAND
   examples              the library's examples as a program that embeds it runs them
   asan [TEST-FILTER]    the storage crate's tests under the address sanitizer
   loom [--only MODULE]  what storage and engine do with several threads, in every interleaving up to a bound
+  shuttle [--seeds N] [--seed S]
+                        transactions of the paged store's sessions, in orders that are drawn (2,000 of them)
   sim [--program SIMULATOR] [--seeds N] [--seed S] [--threads N] [--json]
                         the engine in simulated worlds that crash and lie (10,000 of them)
   sim --plant NAME      whether a bug planted on purpose is noticed; --list-plants names them
@@ -105,6 +109,7 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ["asan", filter] => asan::run(root, Some(filter)),
         ["loom"] => loom::run(root, None),
         ["loom", "--only", module] => loom::run(root, Some(module)),
+        ["shuttle", rest @ ..] => shuttle::run(root, rest),
         ["sim", rest @ ..] => sim::run(root, rest),
         ["kills", rest @ ..] => kills::run(root, rest),
         ["soak", rest @ ..] => soak::run(root, rest),

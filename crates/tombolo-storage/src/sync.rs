@@ -1,10 +1,11 @@
 //! The only place where storage waits: atomics, mutex, condition variable, parking and the spin
-//! hint, from the standard library or, under `--cfg loom`, from loom.
+//! hint, from the standard library, from loom (`--cfg loom`) or from shuttle (`--cfg shuttle`).
 //!
-//! Latches, the lock table and the log buffer are written against these names, so what loom
-//! explores is the code that runs. Not here: threads (the engine starts them), clocks (a bounded
-//! wait counts intervals, it does not ask what time it is), any policy of which thread waits for
-//! which.
+//! Latches, the lock table and the log buffer are written against these names, so what loom and
+//! shuttle explore is the code that runs. Loom takes *every* order of a few steps of one structure;
+//! shuttle takes *drawn* orders of whole transactions of a whole store, each again from its seed.
+//! Not here: threads (the engine starts them), clocks (a bounded wait counts intervals, it does not
+//! ask what time it is), any policy of which thread waits for which.
 //!
 //! A mutex that a panicking thread held is simply taken over: what a panic left behind is judged by
 //! the engine, which poisons the database, not by the next thread that needs the mutex.
@@ -14,7 +15,9 @@ use std::time::Duration;
 
 #[cfg(loom)]
 use loom as library;
-#[cfg(not(loom))]
+#[cfg(shuttle)]
+use shuttle as library;
+#[cfg(not(any(loom, shuttle)))]
 use std as library;
 
 pub use library::hint::spin_loop;
@@ -26,10 +29,10 @@ pub use library::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fenc
 #[cfg(loom)]
 pub use loom;
 
-#[cfg(loom)]
-pub use loom::thread_local;
-#[cfg(not(loom))]
-pub use std::thread_local;
+#[cfg(shuttle)]
+pub use shuttle;
+
+pub use library::thread_local;
 
 /// Mutual exclusion that ignores poisoning (see the head of this file).
 #[derive(Debug, Default)]
@@ -39,13 +42,13 @@ impl<T> Mutex<T> {
     /// A free mutex around `value`.
     #[cfg(not(loom))]
     pub const fn new(value: T) -> Mutex<T> {
-        Mutex(std::sync::Mutex::new(value))
+        Mutex(library::sync::Mutex::new(value))
     }
 
     /// A free mutex around `value`.
     #[cfg(loom)]
     pub fn new(value: T) -> Mutex<T> {
-        Mutex(loom::sync::Mutex::new(value))
+        Mutex(library::sync::Mutex::new(value))
     }
 
     /// Waits until the mutex is free and takes it.
@@ -62,13 +65,13 @@ impl Condvar {
     /// A condition variable on which no thread waits.
     #[cfg(not(loom))]
     pub const fn new() -> Condvar {
-        Condvar(std::sync::Condvar::new())
+        Condvar(library::sync::Condvar::new())
     }
 
     /// A condition variable on which no thread waits.
     #[cfg(loom)]
     pub fn new() -> Condvar {
-        Condvar(loom::sync::Condvar::new())
+        Condvar(library::sync::Condvar::new())
     }
 
     /// Gives the mutex up, waits for a notification and takes the mutex again. May return without
@@ -133,10 +136,13 @@ impl<T> Parker<T> {
         }
     }
 
-    /// Sleeps until there is a word or one whole `interval` has passed without.
+    /// Sleeps until there is a word or one whole `interval` has passed without. Under shuttle that is as long as it
+    /// takes to let another thread run.
     pub fn park_for(&self, interval: Duration) -> Option<T> {
+        #[cfg(shuttle)]
+        shuttle::thread::yield_now();
         let mut word = self.word.lock();
-        let mut passed = false;
+        let mut passed = cfg!(shuttle);
         while word.is_none() && !passed {
             (word, passed) = self.arrived.wait_for(word, interval);
         }
@@ -156,8 +162,8 @@ impl<T> Default for Parker<T> {
     }
 }
 
-/// Patience: each turn pauses twice as long as the one before, up to a longest one. Loom gets no turns:
-/// to it a spinning thread is one more way to try again.
+/// Patience: each turn pauses twice as long as the one before, up to a longest one. Loom and shuttle get no
+/// turns: to them a spinning thread is one more way to try again.
 #[derive(Debug)]
 pub struct Spin {
     turns: u32,
@@ -179,7 +185,7 @@ impl Spin {
     }
 
     const fn of(turns: u32, pauses: u32, pauses_max: u32) -> Spin {
-        Spin { turns: if cfg!(loom) { 0 } else { turns }, pauses, pauses_max }
+        Spin { turns: if cfg!(any(loom, shuttle)) { 0 } else { turns }, pauses, pauses_max }
     }
 
     /// Spends a turn; `false` when none is left and the thread should do without.

@@ -36,7 +36,7 @@ pub(super) enum Action {
 }
 
 /// All of them; of one lane, in the order they run.
-pub(super) static STEPS: [Step; 18] = [
+pub(super) static STEPS: [Step; 19] = [
     first("fmt", "the code has the one format", Action::Call(fmt)),
     first("tidy", "the rules no compiler knows hold", Action::Tidy),
     first("figures", "documents show what results/ holds", Action::Figures),
@@ -56,6 +56,7 @@ pub(super) static STEPS: [Step; 18] = [
         examples,
     ),
     of_crates("loom", "threads that share a structure hold its rules in every interleaving", loom),
+    of_crates("shuttle", "2,000 drawn orders of sessions' steps are serializable", shuttle),
     of_command("release", "the command builds as shipped", release),
     of_command("commands", "the command line does what it says", commands),
     of_command(
@@ -194,6 +195,10 @@ fn soak(root: &Path) -> Option<Invocation> {
 
 fn loom(root: &Path) -> Option<Invocation> {
     own(root, "tombolo-storage", "loom")
+}
+
+fn shuttle(root: &Path) -> Option<Invocation> {
+    own(root, "tombolo-storage", "shuttle")
 }
 
 /// A command of this program, once there is the package it is about.

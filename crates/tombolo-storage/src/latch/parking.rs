@@ -7,13 +7,13 @@
 //! Invariants: the waiters of one latch are in arrival order, except that those that were woken
 //! once and overtaken stand before all others; every waiter in a queue is asleep or about to be.
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 use std::sync::LazyLock;
 
 use crate::sync::{Arc, Mutex, Parker, thread_local};
 
-/// Queues: enough that latches in use simultaneously rarely share one. Loom affords one.
-const QUEUES: usize = if cfg!(loom) { 1 } else { 256 };
+/// Queues: enough that latches in use simultaneously rarely share one. Loom and shuttle make them for each order.
+const QUEUES: usize = if cfg!(any(loom, shuttle)) { 1 } else { 256 };
 
 type Queue = Mutex<Vec<Waiter>>;
 
@@ -21,10 +21,16 @@ fn queues() -> Box<[Queue]> {
     (0..QUEUES).map(|_| Mutex::new(Vec::new())).collect()
 }
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, shuttle)))]
 static PARKING: LazyLock<Box<[Queue]>> = LazyLock::new(queues);
 #[cfg(loom)]
-loom::lazy_static! { static ref PARKING: Box<[Queue]> = queues(); }
+use loom::lazy_static;
+#[cfg(shuttle)]
+use shuttle::lazy_static;
+#[cfg(any(loom, shuttle))]
+lazy_static! {
+    static ref PARKING: Box<[Queue]> = queues();
+}
 
 thread_local! { static SEAT: Arc<Parker<Wake>> = Arc::new(Parker::new()); }
 

@@ -1,0 +1,84 @@
+//! `cargo xtask shuttle`: whole transactions of the paged store's sessions, in orders that are drawn.
+//!
+//! Built against shuttle's scheduler in place of the standard library (`sync.rs`), in a target folder of its own. A
+//! seed draws one order of all steps; the same seed runs the same again. What must hold is the test's.
+
+use crate::asan;
+use crate::failure::Failure;
+use crate::folders::target_folder;
+use crate::invocation::Invocation;
+use std::path::Path;
+
+/// Orders that are drawn where no other number is given.
+const SEEDS: &str = "2000";
+
+/// Draws orders, as `words` say how many and which first.
+pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
+    let (first, seeds) = options(words)?;
+    let call = call(root, &asan::workspace_flags(root)?, first, seeds);
+    eprintln!("xtask: {call}");
+    let outcome = call.run(root).map_err(Failure::machine)?;
+    if !outcome.success || outcome.tests_passed == 0 {
+        return Err(Failure::check(
+            "shuttle failed: the line with TOMBOLO_SEED says for which seed",
+        ));
+    }
+    println!(
+        "{seeds} drawn orders of the sessions' steps from seed {first} on: all are serializable"
+    );
+    Ok(())
+}
+
+/// The first seed, and how many.
+fn options<'w>(words: &[&'w str]) -> Result<(&'w str, &'w str), Failure> {
+    let (mut first, mut seeds) = ("0", SEEDS);
+    for pair in words.chunks(2) {
+        let place = match pair[0] {
+            "--seed" => &mut first,
+            "--seeds" => &mut seeds,
+            other => {
+                return Err(Failure::usage(format!(
+                    "shuttle: unknown option {other}: --seed S, --seeds N"
+                )));
+            }
+        };
+        let value = pair.get(1).filter(|value| value.parse::<u64>().is_ok());
+        *place =
+            value.ok_or_else(|| Failure::usage(format!("shuttle: {} needs a number", pair[0])))?;
+    }
+    Ok((first, seeds))
+}
+
+fn call(root: &Path, workspace_flags: &str, first: &str, seeds: &str) -> Invocation {
+    Invocation::cargo("test -p tombolo-storage --test interleavings --profile loom")
+        .with([
+            "--target-dir".to_string(),
+            target_folder(root).join("shuttle").display().to_string(),
+        ])
+        // RUSTFLAGS replaces the flags of .cargo/config.toml, so they are repeated here.
+        .env("RUSTFLAGS", format!("--cfg shuttle {workspace_flags}").trim_end())
+        .env("TOMBOLO_SEED", first)
+        .env("TOMBOLO_SEEDS", seeds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{SEEDS, call, options};
+    use std::path::Path;
+
+    #[test]
+    fn seeds_are_numbers() {
+        assert_eq!(options(&[]).unwrap(), ("0", SEEDS));
+        assert_eq!(options(&["--seeds", "9", "--seed", "7"]).unwrap(), ("7", "9"));
+        for words in [&["--seeds"][..], &["--seed", "x"], &["--only", "log"]] {
+            assert_eq!(options(words).unwrap_err().status(), 2, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_call_names_the_scheduler_and_the_seeds() {
+        let shown = call(Path::new("/r"), "-Ctarget-cpu=x86-64-v3", "7", "9").to_string();
+        assert!(shown.contains("RUSTFLAGS='--cfg shuttle -Ctarget-cpu=x86-64-v3'"), "{shown}");
+        assert!(shown.contains("TOMBOLO_SEED=7") && shown.contains("TOMBOLO_SEEDS=9"), "{shown}");
+    }
+}
