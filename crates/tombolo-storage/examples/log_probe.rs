@@ -39,7 +39,7 @@ fn transactions<G: Logging>(log: &G, changes: u64) {
         for row in 0..changes {
             let row = RowId::new(id << 16 | row);
             let (kind, store) = (ChangeKind::RowUpdated, StoreId(3));
-            let change = Change { kind, store, place: Place::home(row), row, within: 8 };
+            let change = Change { kind, store, place: Place::of_row(row), row, within: 8 };
             change_one(log, &mut transaction, change, &before, &after);
         }
         log.commit(&mut transaction).unwrap_or_else(|error| panic!("{error}"));

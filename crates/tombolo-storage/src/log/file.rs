@@ -35,7 +35,7 @@ use crate::sync::Mutex;
 pub const LOG_FILE: &str = "log";
 
 /// The version of the format of header and records.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 const BASE: usize = OWN_FIELDS;
 const LAYOUT: Layout =

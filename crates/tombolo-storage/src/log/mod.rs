@@ -63,47 +63,32 @@ use crate::store::Damage;
 pub enum ChangeKind {
     /// Some of a row's bytes became others.
     RowUpdated = 1,
-    /// A whole row became another, perhaps of another length.
-    RowReplaced = 2,
-    /// A row was made.
-    RowCreated = 3,
-    /// A row was deleted; its place is kept.
-    RowDeleted = 4,
+    /// A row or a value was made.
+    RowCreated = 2,
+    /// A row or a value was deleted; its place is kept.
+    RowDeleted = 3,
     /// A deletion was taken back.
-    RowRevived = 5,
-    /// A row's place was given back.
-    RowPurged = 6,
-    /// A row was put down away from its home.
-    RowArrived = 7,
-    /// A home holds an address from now on.
-    RowForwarded = 8,
-    /// A row was taken out where it was, away from its home.
-    RowLeft = 9,
-    /// A record got other bytes where it is, perhaps more or fewer.
-    RowResized = 10,
+    RowRevived = 4,
+    /// The place of a row or a value was given back.
+    RowPurged = 5,
     /// An index entry was inserted.
-    EntryInserted = 11,
+    EntryInserted = 6,
     /// An index entry was marked as deleted.
-    EntryDeleted = 12,
+    EntryDeleted = 7,
     /// The mark was taken off again, by the transaction itself or by its abort.
-    EntryRevived = 13,
+    EntryRevived = 8,
     /// An index entry was removed.
-    EntryRemoved = 14,
+    EntryRemoved = 9,
 }
 
 impl ChangeKind {
     /// All kinds, in the order of their numbers, which begin at 1.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 9] = [
         Self::RowUpdated,
-        Self::RowReplaced,
         Self::RowCreated,
         Self::RowDeleted,
         Self::RowRevived,
         Self::RowPurged,
-        Self::RowArrived,
-        Self::RowForwarded,
-        Self::RowLeft,
-        Self::RowResized,
         Self::EntryInserted,
         Self::EntryDeleted,
         Self::EntryRevived,
@@ -118,14 +103,12 @@ impl ChangeKind {
         }
     }
 
-    /// Whether abort takes it back. The others are compensations, or physical steps of a change
-    /// that is taken back as a whole.
+    /// Whether abort takes it back. The others are compensations, or clear away what was deleted.
     #[inline(always)]
     pub const fn is_undoable(self) -> bool {
         matches!(
             self,
             Self::RowUpdated
-                | Self::RowReplaced
                 | Self::RowCreated
                 | Self::RowDeleted
                 | Self::EntryInserted
@@ -140,7 +123,7 @@ impl ChangeKind {
     /// much of the log as the change itself.
     #[inline(always)]
     pub const fn is_cleared(self) -> bool {
-        matches!(self, Self::RowReplaced | Self::RowDeleted | Self::EntryDeleted)
+        matches!(self, Self::RowDeleted | Self::EntryDeleted)
     }
 }
 
@@ -151,9 +134,9 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The heap file or index it happened to.
     pub store: StoreId,
-    /// The page, slot and offset in the record.
+    /// The page, the slot, and what lies there.
     pub place: Place,
-    /// The row, or the row an index entry leads to.
+    /// The row, or the row an index entry leads to; of a value, its own place as that of a row.
     pub row: RowId,
     /// Where in the row the images begin, in bytes.
     pub within: u16,
@@ -173,7 +156,7 @@ pub struct UndoRecord {
 impl UndoRecord {
     /// Buffers for [`Logging::next_undo`].
     pub const fn new() -> Self {
-        let place = Place { page: PageId(0), slot: 0, offset: 0 };
+        let place = Place::of_record(PageId(0), 0);
         let (kind, store, row) = (ChangeKind::RowUpdated, StoreId(0), RowId::new(0));
         let change = Change { kind, store, place, row, within: 0 };
         Self { change, before: Vec::new(), after: Vec::new() }

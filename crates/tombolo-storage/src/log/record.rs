@@ -4,12 +4,13 @@
 //! |---|---|---|
 //! | 0 | 4 | length of the whole record, a multiple of 8 |
 //! | 4 | 4 | checksum (below) |
-//! | 8 | 1 | kind: 1–14 a change ([`ChangeKind`]), 32 page image, 33 committed, 34 aborted, 35 page freed |
+//! | 8 | 1 | kind: 1–9 a change ([`ChangeKind`]), 32 page image, 33 committed, 34 aborted, 35 page freed |
 //! | 9 | 1 | flags: bit 0 redo only |
 //! | 10 | 2 | store |
 //! | 12 | 4 | page |
 //! | 16 | 2 | slot |
-//! | 18 | 2 | offset: where in its record the row begins |
+//! | 18 | 1 | what lies in the slot, of a change: 1 a row or an entry, 2 a value; else 0 |
+//! | 19 | 1 | 0 |
 //! | 20 | 2 | within: where in the row the images begin |
 //! | 22 | 2 | bytes of the image before |
 //! | 24 | 2 | bytes of the image after |
@@ -31,7 +32,7 @@ use super::{Change, ChangeKind};
 use crate::checksum::append_short;
 use crate::header_copies::{long, short};
 use crate::paged::heap::Place;
-use crate::paged::page::{PAGE_BYTES_MAX, PageId, StoreId};
+use crate::paged::page::{PAGE_BYTES_MAX, PageId, SlotKind, StoreId};
 use crate::row::RowId;
 
 /// Records begin at multiples of this and are as long as a multiple of it.
@@ -44,8 +45,9 @@ const FLAGS: usize = KIND + 1;
 const STORE: usize = FLAGS + 1;
 const PAGE: usize = STORE + 2;
 const SLOT: usize = PAGE + 4;
-const OFFSET: usize = SLOT + 2;
-const WITHIN: usize = OFFSET + 2;
+const SLOT_KIND: usize = SLOT + 2;
+const NO_USE: usize = SLOT_KIND + 1;
+const WITHIN: usize = NO_USE + 1;
 const BEFORE_BYTES: usize = WITHIN + 2;
 const AFTER_BYTES: usize = BEFORE_BYTES + 2;
 const ZERO: usize = AFTER_BYTES + 2;
@@ -173,7 +175,7 @@ impl<'a> Record<'a> {
 
     #[inline(always)]
     fn fields(&self) -> Fields {
-        const NOWHERE: Place = Place { page: PageId(0), slot: 0, offset: 0 };
+        const NOWHERE: Place = Place { page: PageId(0), slot: 0, kind: SlotKind::Free };
         let control = |kind| Fields { kind, store: StoreId(0), place: NOWHERE, within: 0, row: 0 };
         match self.content {
             Content::Change { change, .. } => {
@@ -214,7 +216,7 @@ impl<'a> Record<'a> {
         put(STORE, &store.0.to_le_bytes());
         put(PAGE, &place.page.0.to_le_bytes());
         put(SLOT, &place.slot.to_le_bytes());
-        put(OFFSET, &place.offset.to_le_bytes());
+        put(SLOT_KIND, &[place.kind as u8]);
         put(WITHIN, &within.to_le_bytes());
         put(BEFORE_BYTES, &(before.len() as u16).to_le_bytes());
         put(AFTER_BYTES, &(after.len() as u16).to_le_bytes());
@@ -279,7 +281,10 @@ impl<'a> Record<'a> {
         if record_bytes(before_bytes + after_bytes) != bytes.len() {
             return Err("the images' lengths contradict the record's");
         }
-        if bytes[FLAGS] & !REDO_ONLY != 0 || bytes[ZERO..ROW] != [0; ROW - ZERO] {
+        if bytes[FLAGS] & !REDO_ONLY != 0
+            || bytes[ZERO..ROW] != [0; ROW - ZERO]
+            || bytes[NO_USE] != 0
+        {
             return Err("bits are set that have no meaning");
         }
         let (before, after) = bytes[HEADER_BYTES..].split_at(before_bytes);
@@ -326,8 +331,12 @@ fn content<'a>(
     let Some(location) = long(bytes, ROW).checked_sub(1) else {
         return Err("a change that names no row");
     };
-    let (slot, offset) = (read_u16(bytes, SLOT), read_u16(bytes, OFFSET));
-    let (place, row) = (Place { page, slot, offset }, RowId::new(location));
+    let slot_kind = SlotKind::from_bits(bytes[SLOT_KIND].into());
+    let Some(slot_kind) = slot_kind.filter(|kind| *kind != SlotKind::Free) else {
+        return Err("a change of nothing that lies in a slot");
+    };
+    let place = Place { page, slot: read_u16(bytes, SLOT), kind: slot_kind };
+    let row = RowId::new(location);
     let change = Change { kind, store, place, row, within: read_u16(bytes, WITHIN) };
     Ok(Content::Change { change, before, after })
 }

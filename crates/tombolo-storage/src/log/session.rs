@@ -185,7 +185,7 @@ impl LogTransaction {
     /// What publishing a change of `bytes` bytes claims: space to undo it, or, of what undoes, out
     /// of the space that was reserved for that.
     #[inline(always)]
-    fn claim(&self, kind: ChangeKind, is_redo_only: bool, bytes: u64) -> Claim {
+    fn claim(&self, is_redo_only: bool, bytes: u64) -> Claim {
         if self.is_undoing {
             // What is left is for the record that ends the transaction.
             let reserved_after = self.reserved.saturating_sub(bytes).max(HEADER_BYTES as u64);
@@ -197,12 +197,7 @@ impl LogTransaction {
             return Claim { reserved_before: self.reserved, reserved_after, ..Claim::default() };
         }
         let to_end = if self.first == 0 { HEADER_BYTES as u64 } else { 0 };
-        let to_undo = match kind {
-            _ if is_redo_only => 0,
-            // It may have to move the row again, in three steps.
-            ChangeKind::RowReplaced => 3 * bytes + 3 * HEADER_BYTES as u64,
-            _ => bytes,
-        };
+        let to_undo = if is_redo_only { 0 } else { bytes };
         Claim {
             reserved_before: self.reserved,
             reserved_after: self.reserved + to_end + to_undo,
@@ -302,7 +297,7 @@ impl<D: Destination, L: Latching> Log<D, L> {
         record: &Record<'_>,
         kind: ChangeKind,
     ) -> Result<Stamp, Error> {
-        let claim = transaction.claim(kind, record.is_redo_only, record.bytes() as u64);
+        let claim = transaction.claim(record.is_redo_only, record.bytes() as u64);
         let start = record.encode(&mut transaction.records);
         let published = self.core.publish(&mut transaction.records[start..], &[], claim);
         if published.is_ok() && !record.is_redo_only {

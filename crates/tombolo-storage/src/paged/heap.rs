@@ -4,22 +4,24 @@
 //! [`PageAccess`] that has pages for them, [`SlabRows`] in slabs for [`Pointers`].
 //! [`RowStorage`] names the one that goes with each.
 //!
-//! A row's id is its *home*: page and slot, for life. A row that outgrows its page leaves its new
-//! address in its home slot (`moving.rs`). Where a new row goes is decided by `space.rs`.
+//! A row's id is its page and slot, for life: its fixed part never changes its length. What does, its
+//! variable-length values, has slots of its own, which the row's handles name (`values.rs`). Where
+//! a new row or value goes is decided by `space.rs`.
 //!
 //! Every change hands the caller the row's bytes and its place while the page is held alone: the
 //! caller logs it, and the number it returns is stamped on the page as its LSN (S4).
 //!
 //! Soundness and isolation rest on the row lock where there are several threads: a row is changed,
-//! deleted, moved or purged by a transaction that holds its lock exclusively, and pinned by one that
-//! holds it at all. Not here: those locks, log records, indexes, values that lie outside the row.
+//! deleted or purged by a transaction that holds its lock exclusively, and pinned by one that holds it
+//! at all; so are its values, to which nothing but the row leads. Not here: those locks, log records,
+//! indexes.
 
 mod check;
 mod file;
-mod moving;
 mod scan;
 mod slabs;
 mod space;
+mod values;
 
 #[cfg(test)]
 #[cfg(not(loom))]
@@ -28,10 +30,10 @@ mod tests;
 use std::ops::{ControlFlow, Deref};
 
 pub use file::HeapFile;
-pub use moving::HeapChange;
 pub use slabs::SlabRows;
+pub(super) use values::{read_handle, value_in_copy, value_in_frame};
 
-use super::page::{PageId, PageSize, StoreId};
+use super::page::{PageId, PageSize, SlotKind, StoreId};
 use super::pool::{BufferPool, DirectFrames, PageAccess, PageError, Pointers, Result, WriteAhead};
 use crate::latch::Latching;
 use crate::row::RowId;
@@ -55,26 +57,32 @@ impl<S: PageSize> RowStorage for Pointers<S> {
     type Rows = SlabRows;
 }
 
-/// Where the bytes of a row lie: what a log record names.
+/// A slot in a page and what it holds: what a log record names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The page.
     pub page: PageId,
     /// The slot in it.
     pub slot: u16,
-    /// Where in the record the row begins: behind the address of its home, if it moved.
-    pub offset: u16,
+    /// What lies there: the record of a row or an index entry, or a value.
+    pub kind: SlotKind,
 }
 
 impl Place {
-    /// The home that a row id names.
+    /// A record's.
     #[inline(always)]
-    pub const fn home(row: RowId) -> Self {
-        let location = row.location();
-        Self { page: PageId((location >> 16) as u32), slot: location as u16, offset: 0 }
+    pub const fn of_record(page: PageId, slot: u16) -> Self {
+        Self { page, slot, kind: SlotKind::Record }
     }
 
-    /// The row whose home this is.
+    /// Where the row lies.
+    #[inline(always)]
+    pub const fn of_row(row: RowId) -> Self {
+        let location = row.location();
+        Self::of_record(PageId((location >> 16) as u32), location as u16)
+    }
+
+    /// The id of the row that lies here; of a value, what would be the id of one.
     #[inline(always)]
     pub const fn row(self) -> RowId {
         RowId::new((self.page.0 as u64) << 16 | self.slot as u64)
@@ -146,39 +154,57 @@ pub trait RowFile<P: PageAccess>: Sized {
         change: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
     ) -> Result<bool, E>;
 
-    /// Deletes a row, but keeps its place and bytes until it is purged or revived; `false` if there
-    /// is none.
+    /// Puts a value of a row down, near the row if there is room, and returns its handle, which is 0
+    /// for no bytes. The row gets the handle from the caller.
+    ///
+    /// # Errors
+    /// What `log` fails with, or as [`PageAccess::new_page`]; there is no value then.
+    fn create_value<E: From<PageError>>(
+        &self,
+        access: &P,
+        lane: usize,
+        row: RowId,
+        value: &[u8],
+        log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
+    ) -> Result<u64, E>;
+
+    /// Where the value of a handle lies that its row gave up, to be deleted as a row is; `None` if
+    /// nothing of it is left.
+    fn give_up_value(&self, handle: u64) -> Option<Place>;
+
+    /// Deletes a row or a value, but keeps its place and bytes until it is purged or revived;
+    /// `false` if there is none.
     ///
     /// # Errors
     /// What `log` fails with, or as [`PageAccess::fix_exclusive`].
     fn delete<E: From<PageError>>(
         &self,
         access: &P,
-        row: RowId,
+        place: Place,
         log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
     ) -> Result<bool, E>;
 
-    /// Takes a deletion back: how it is undone. `false` if the row is not deleted.
+    /// Takes a deletion back: how it is undone. `false` if there is nothing deleted.
     ///
     /// # Errors
     /// What `log` fails with, or as [`PageAccess::fix_exclusive`].
     fn revive<E: From<PageError>>(
         &self,
         access: &P,
-        row: RowId,
+        place: Place,
         log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
     ) -> Result<bool, E>;
 
-    /// Gives a row's place back: after the deletion is committed, and how a creation is undone.
-    /// `false` if there is no row.
+    /// Gives the place of a row or a value back: after the deletion is committed, and how a creation
+    /// is undone. `false` if there is none.
     ///
     /// # Errors
     /// What `log` fails with, or as [`PageAccess::fix_exclusive`].
     fn purge<E: From<PageError>>(
         &self,
         access: &P,
-        row: RowId,
-        log: impl FnMut(Place, &[u8]) -> Result<Stamp, E>,
+        place: Place,
+        log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
     ) -> Result<bool, E>;
 
     /// Visits all rows and says of each whether it is deleted, until the visitor breaks off. No
@@ -188,8 +214,9 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// As [`PageAccess::fix_shared`].
     fn scan(&self, access: &P, visit: impl FnMut(RowId, bool) -> ControlFlow<()>) -> Result<()>;
 
-    /// Verifies the file's structure. There must be no transaction.
-    fn check(&self, access: &P) -> Vec<Damage>;
+    /// Verifies the file's structure, and that each value belongs to one row, whose handles lie at the
+    /// offsets `handles`. There must be no transaction.
+    fn check(&self, access: &P, handles: &[usize]) -> Vec<Damage>;
 
     /// All pages of the file, those that hold no rows among them.
     ///

@@ -14,7 +14,7 @@ use crate::disk::{Disk, MemDisk};
 use crate::latch::{Latched, Unlatched};
 use crate::memory::test_random::Random;
 use crate::paged::heap::Place;
-use crate::paged::page::{LargePages, PageId, PageKind, PageSize, SmallPages, StoreId};
+use crate::paged::page::{LargePages, PageId, PageKind, PageSize, SlotKind, SmallPages, StoreId};
 use crate::paged::pool::{DirectFrames, ExclusivePage, PageAccess, ReadPage, WriteAhead};
 use crate::probe::{self, Counter};
 use crate::row::RowId;
@@ -28,7 +28,7 @@ fn settings() -> LogSettings {
 fn update(row: u64) -> Change {
     let row = RowId::new(row);
     let (kind, store) = (ChangeKind::RowUpdated, StoreId(3));
-    Change { kind, store, place: Place::home(row), row, within: 5 }
+    Change { kind, store, place: Place::of_row(row), row, within: 5 }
 }
 
 /// Commits a transaction of one change and waits as the settings demand.

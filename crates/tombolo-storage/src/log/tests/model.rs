@@ -91,7 +91,7 @@ impl Model {
         let max = if self.random.below(20) == 0 { 20_000 } else { 100 };
         let before = bytes(&mut self.random, max);
         let after = bytes(&mut self.random, max);
-        let kind = ChangeKind::ALL[self.random.below(14) as usize];
+        let kind = ChangeKind::ALL[self.random.below(9) as usize];
         let change = Change { kind, ..update(self.random.below(1_000)) };
         let previous = session.transaction.last();
         let stamp = self.log.change(&mut session.transaction, change, &before, &after)?;

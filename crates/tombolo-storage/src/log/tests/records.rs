@@ -12,9 +12,9 @@ fn random_content<'a>(random: &mut Random, before: &'a [u8], after: &'a [u8]) ->
         3 => Content::PageFreed { page, following: random.below(5) as u16 },
         2 => Content::PageImage { store, page, following: random.below(5) as u16, bytes: after },
         _ => {
-            let kind = ChangeKind::ALL[random.below(14) as usize];
-            let (slot, offset) = (random.next() as u16, random.next() as u16);
-            let place = Place { page, slot, offset };
+            let kind = ChangeKind::ALL[random.below(9) as usize];
+            let slot_kind = [SlotKind::Record, SlotKind::Value][random.below(2) as usize];
+            let place = Place { page, slot: random.next() as u16, kind: slot_kind };
             let row = RowId::new(random.next() >> random.below(64) as u32 & (u64::MAX - 1));
             let within = random.next() as u16;
             Content::Change { change: Change { kind, store, place, row, within }, before, after }
@@ -27,7 +27,7 @@ fn kinds_keep_their_numbers() {
     for (at, kind) in ChangeKind::ALL.into_iter().enumerate() {
         assert_eq!((kind as usize, ChangeKind::from_byte(kind as u8)), (at + 1, Some(kind)));
     }
-    assert_eq!([0, 15, 32, 255].map(ChangeKind::from_byte), [None; 4]);
+    assert_eq!([0, 10, 32, 255].map(ChangeKind::from_byte), [None; 4]);
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn every_flipped_bit_is_found() {
 /// The format is what docs/format.md says it is.
 #[test]
 fn a_golden_record() {
-    let place = Place { page: PageId(0x0403_0201), slot: 0x0605, offset: 8 };
+    let place = Place { page: PageId(0x0403_0201), slot: 0x0605, kind: SlotKind::Value };
     let change = Change {
         kind: ChangeKind::RowDeleted,
         store: StoreId(0x0207),
@@ -102,7 +102,7 @@ fn a_golden_record() {
     stamp(&mut out, 0x1000);
     let mut golden = vec![0_u8; 72];
     golden[0] = 72;
-    golden[8..26].copy_from_slice(&[4, 1, 7, 2, 1, 2, 3, 4, 5, 6, 8, 0, 8, 9, 3, 0, 1, 0]);
+    golden[8..26].copy_from_slice(&[3, 1, 7, 2, 1, 2, 3, 4, 5, 6, 2, 0, 8, 9, 3, 0, 1, 0]);
     (golden[32], golden[40], golden[48], golden[56]) = (0x12, 0x21, 0x31, 0x41);
     golden[HEADER_BYTES..HEADER_BYTES + 4].copy_from_slice(&[0xb1, 0xb2, 0xb3, 0xa1]);
     let checksum = crc32c::crc32c_append(72, &golden[8..]) ^ 0x1000;

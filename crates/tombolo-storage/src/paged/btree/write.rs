@@ -325,7 +325,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 
 #[inline(always)]
 fn place_in(leaf: &impl ReadPage, at: usize) -> Place {
-    Place { page: leaf.page().id(), slot: at as u16, offset: 0 }
+    Place::of_record(leaf.page().id(), at as u16)
 }
 
 #[cold]

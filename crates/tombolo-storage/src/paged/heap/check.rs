@@ -1,19 +1,73 @@
-//! The checker of heap files: the map, the pages' own structure, rows that moved, open pages.
+//! The checker of heap files: the map, the pages' own structure, open pages, and that each value belongs
+//! to one row.
 
 use std::collections::BTreeSet;
 
 use super::Place;
-use super::file::{HeapFile, Step, address_of, at_home, away, place_at, read_address};
+use super::file::HeapFile;
 use super::space::is_open;
-use crate::paged::page::{PageId, PageKind, SlotKind};
+use super::values::{handle_of, place_of_value, read_handle};
+use crate::memory::variable::HANDLE_BYTES;
+use crate::paged::page::{Page, PageId, PageKind, PageSize, SlotKind};
 use crate::paged::pool::{PageAccess, ReadPage, Result};
 use crate::store::Damage;
 
+/// What a file holds besides rows.
+struct Values<'a> {
+    /// Where in a row its handles lie.
+    offsets: &'a [usize],
+    /// The handles that would lead to the values.
+    stored: BTreeSet<u64>,
+    /// The handles there are, each with its row.
+    named: Vec<(u64, Place)>,
+}
+
+impl Values<'_> {
+    /// Notes what a page holds.
+    fn note<S: PageSize>(&mut self, page: Page<'_, S>, found: &mut Vec<String>) {
+        for number in 0..page.slot_count() {
+            let (Some(slot), Some(record)) = (page.slot(number), page.record(number)) else {
+                continue;
+            };
+            let place = Place { page: page.id(), slot: number, kind: slot.kind() };
+            if slot.is_ghost() {
+                found.push(format!("{} is deleted, not gone", describe(place)));
+            }
+            if slot.kind() == SlotKind::Value {
+                self.stored.insert(handle_of(place, slot.len()));
+                continue;
+            }
+            // Rows too short for their handles are found where they are read.
+            let offsets = self.offsets.iter().filter(|&at| at + HANDLE_BYTES <= record.len());
+            let handles = offsets.map(|&at| read_handle(record, at));
+            self.named.extend(handles.filter(|handle| *handle != 0).map(|handle| (handle, place)));
+        }
+    }
+
+    /// Each handle leads to a value, and each value is led to once.
+    fn compare(mut self, found: &mut Vec<String>) {
+        for (handle, row) in self.named {
+            if let Some(place) = place_of_value(handle).filter(|_| !self.stored.remove(&handle)) {
+                let (row, value) = (describe(row), describe(place));
+                found.push(format!("{row} has {value}, which is not there or another row's"));
+            }
+        }
+        for place in self.stored.into_iter().filter_map(place_of_value) {
+            found.push(format!("{} belongs to no row", describe(place)));
+        }
+    }
+}
+
+fn describe(Place { page, slot, kind }: Place) -> String {
+    let what = if kind == SlotKind::Value { "value" } else { "row" };
+    format!("the {what} at page {} slot {slot}", page.0)
+}
+
 impl<P: PageAccess> HeapFile<P> {
     /// Verifies the file. There must be no transaction: deleted rows are damage.
-    pub(super) fn check_pages(&self, access: &P) -> Vec<Damage> {
+    pub(super) fn check_pages(&self, access: &P, handles: &[usize]) -> Vec<Damage> {
         let mut found = Vec::new();
-        let checked = self.check_map(access, &mut found);
+        let checked = self.check_map(access, handles, &mut found);
         if let Err(error) = checked {
             found.push(error.to_string());
         }
@@ -22,8 +76,9 @@ impl<P: PageAccess> HeapFile<P> {
         found.into_iter().map(damage).collect()
     }
 
-    fn check_map(&self, access: &P, found: &mut Vec<String>) -> Result<()> {
+    fn check_map(&self, access: &P, handles: &[usize], found: &mut Vec<String>) -> Result<()> {
         let pages = self.pages(access)?;
+        let mut values = Values { offsets: handles, stored: BTreeSet::new(), named: Vec::new() };
         let mut open: BTreeSet<PageId> = BTreeSet::new();
         for id in self.space.open_pages() {
             if !open.insert(id) {
@@ -48,44 +103,12 @@ impl<P: PageAccess> HeapFile<P> {
                 found.push(format!("page {}: {what}", id.0));
                 continue;
             }
-            drop(page);
-            self.check_slots(access, id, found)?;
+            values.note(header, found);
         }
+        values.compare(found);
         if pages.len() as u32 != self.space.page_count() {
             let count = self.space.page_count();
             found.push(format!("{} pages are in the map, {count} are counted", pages.len()));
-        }
-        Ok(())
-    }
-
-    fn check_slots(&self, access: &P, id: PageId, found: &mut Vec<String>) -> Result<()> {
-        let slots = access.fix_shared(id)?.page().slot_count();
-        for slot in 0..slots {
-            let place = Place { page: id, slot, offset: 0 };
-            let (kind, ghost, address) = {
-                let page = access.fix_shared(id)?;
-                let Some(entry) = page.page().slot(slot) else { continue };
-                let record = page.page().record(slot).filter(|record| record.len() >= 8);
-                (entry.kind(), entry.is_ghost(), record.map(read_address))
-            };
-            if ghost {
-                found.push(format!("the row at page {} slot {slot} is deleted, not gone", id.0));
-            }
-            let other = place_at(address.unwrap_or(0));
-            let agrees = match kind {
-                SlotKind::Record | SlotKind::Free => continue,
-                SlotKind::Forward => away(access.fix_shared(other.page)?, other, place).is_some(),
-                SlotKind::Moved => {
-                    let home = at_home(access.fix_shared(other.page)?, other);
-                    matches!(home, Step::Elsewhere(to) if address_of(to) == address_of(place))
-                }
-            };
-            if !agrees {
-                found.push(format!(
-                    "the moved row at page {} slot {slot} and page {} slot {} disagree",
-                    id.0, other.page.0, other.slot
-                ));
-            }
         }
         Ok(())
     }

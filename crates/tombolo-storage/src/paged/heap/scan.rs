@@ -1,24 +1,24 @@
 //! Visiting all rows of a heap file, page by page in the order of its map.
 //!
 //! A page's rows are listed under its latch and visited without it. Rows made meanwhile may be
-//! visited or not; a row that moved is visited at its home.
+//! visited or not.
 
 use std::ops::ControlFlow;
 
 use super::Place;
 use super::file::HeapFile;
 use super::space::{entries, entry_page};
-use crate::paged::page::{Page, PageId, PageSize, SlotKind};
+use crate::paged::page::{Page, PageId, PageSize};
 use crate::paged::pool::{PageAccess, ReadPage, Result};
 use crate::row::RowId;
 
-/// The rows whose home a page is, and whether each is deleted.
+/// The rows of a page, and whether each is deleted.
 fn rows<S: PageSize>(page: Page<'_, S>) -> impl Iterator<Item = (RowId, bool)> + '_ {
     let id = page.id();
     (0..page.slot_count()).filter_map(move |number| {
-        let slot = page.slot(number)?;
-        let place = Place { page: id, slot: number, offset: 0 };
-        (slot.kind() != SlotKind::Moved).then(|| (place.row(), slot.is_ghost()))
+        let place = Place::of_record(id, number);
+        let slot = page.slot_of(number, place.kind)?;
+        Some((place.row(), slot.is_ghost()))
     })
 }
 

@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use super::{Place, RowFile, Stamp};
 use crate::memory::region::{RESERVATION_BYTES, RegionError};
 use crate::memory::slab::Slab;
-use crate::memory::variable::SizeClasses;
+use crate::memory::variable::{Handle, SizeClasses};
 use crate::paged::page::{PageId, PageSize, StoreId};
 use crate::paged::pool::{LINE_BYTES, PageError, Pointers, Result};
 use crate::row::RowId;
@@ -54,7 +54,7 @@ impl Drop for Made<'_> {
 
 /// A slot's number is the row's place: page and slot, but there is no page.
 fn place(slot: u32) -> Place {
-    Place { page: PageId(slot >> 16), slot: slot as u16, offset: 0 }
+    Place::of_record(PageId(slot >> 16), slot as u16)
 }
 
 /// The slot of a row; of a row that cannot be, a slot that never is.
@@ -137,35 +137,53 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         Ok(true)
     }
 
+    fn create_value<E: From<PageError>>(
+        &self,
+        _: &Pointers<S>,
+        _: usize,
+        _: RowId,
+        value: &[u8],
+        _: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
+    ) -> Result<u64, E> {
+        let put = self.values.borrow_mut().put(value);
+        Ok(put.map_err(PageError::from)?.to_bits())
+    }
+
+    /// It is gone immediately: nothing takes that back where rows lie outside pages.
+    fn give_up_value(&self, handle: u64) -> Option<Place> {
+        self.values.borrow_mut().free(Handle::from_bits(handle));
+        None
+    }
+
     fn delete<E: From<PageError>>(
         &self,
         _: &Pointers<S>,
-        row: RowId,
+        place: Place,
         log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
     ) -> Result<bool, E> {
         let mut slab = self.slab.borrow_mut();
-        let slot = slot(row);
+        let slot = slot(place.row());
         if !slab.is_live(slot) {
             return Ok(false);
         }
         let row = slab.head(slot.into(), self.row_bytes);
-        row.map(|row| log(place(slot), row)).transpose()?;
+        row.map(|row| log(place, row)).transpose()?;
         Ok(slab.retire(slot))
     }
 
     fn revive<E: From<PageError>>(
         &self,
         _: &Pointers<S>,
-        row: RowId,
+        place: Place,
         log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
     ) -> Result<bool, E> {
         let mut slab = self.slab.borrow_mut();
-        let slot = slot(row);
+        let slot = slot(place.row());
         if slot >= slab.used() || slab.is_live(slot) {
             return Ok(false);
         }
         let row = slab.head(slot.into(), self.row_bytes);
-        row.map(|row| log(place(slot), row)).transpose()?;
+        row.map(|row| log(place, row)).transpose()?;
         slab.revive(slot);
         Ok(true)
     }
@@ -173,16 +191,16 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
     fn purge<E: From<PageError>>(
         &self,
         _: &Pointers<S>,
-        row: RowId,
-        mut log: impl FnMut(Place, &[u8]) -> Result<Stamp, E>,
+        place: Place,
+        log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
     ) -> Result<bool, E> {
         let mut slab = self.slab.borrow_mut();
-        let slot = slot(row);
+        let slot = slot(place.row());
         if slot >= slab.used() {
             return Ok(false);
         }
         let row = slab.head(slot.into(), self.row_bytes);
-        row.map(|row| log(place(slot), row)).transpose()?;
+        row.map(|row| log(place, row)).transpose()?;
         slab.retire(slot);
         slab.release(slot);
         Ok(true)
@@ -208,8 +226,11 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         Ok(Vec::new())
     }
 
-    fn check(&self, _: &Pointers<S>) -> Vec<Damage> {
-        let checked = self.slab.borrow().check();
+    fn check(&self, _: &Pointers<S>, handles: &[usize]) -> Vec<Damage> {
+        let (slab, values) = (self.slab.borrow(), self.values.borrow());
+        let rows = slab.live().filter_map(|slot| slab.head(slot.into(), self.row_bytes));
+        let handles = rows.flat_map(|row| handles.iter().map(|&at| Handle::read(row, at)));
+        let checked = slab.check().and_then(|()| values.check_handles(handles));
         checked.err().map(|what| Damage { check: "slabs", what }).into_iter().collect()
     }
 }

@@ -49,6 +49,9 @@ impl<S: PageSize> Page<'_, S> {
         }
         for number in 0..self.slot_count() {
             let slot = self.raw_slot(number);
+            if slot.kind_if_any().is_none() {
+                return Err(format!("slot {number} is of no kind there is"));
+            }
             let has_place = slot.kind() != SlotKind::Free || slot.offset() != 0;
             let outside =
                 slot.offset() < HEADER_BYTES || slot.offset() + record_space(slot.len()) > S::BYTES;

@@ -41,13 +41,13 @@ pub(super) const LENGTH_SHIFT: u32 = 13;
 pub(super) const LENGTH_MASK: u32 = (1 << 15) - 1;
 pub(super) const OFFSET_MASK: u32 = (1 << LENGTH_SHIFT) - 1;
 pub(super) const KIND_SHIFT: u32 = 28;
-pub(super) const KIND_MASK: u32 = 3;
+pub(super) const KIND_MASK: u32 = 3 << KIND_SHIFT;
 pub(super) const GHOST: u32 = 1 << 30;
 
 /// Records begin at multiples of this.
 pub const RECORD_ALIGNMENT_BYTES: usize = 4;
-/// Space the shortest record takes: room for the address a row leaves behind when it moves.
-pub const RECORD_BYTES_MIN: usize = 8;
+/// Space the shortest record takes: its hole has room for the number of the next free slot.
+pub const RECORD_BYTES_MIN: usize = 4;
 
 const _: () = assert!(HEADER_BYTES == 40 && HEADER_BYTES.is_multiple_of(RECORD_ALIGNMENT_BYTES));
 const _: () = assert!(super::PAGE_BYTES_MAX / RECORD_ALIGNMENT_BYTES <= 1 << LENGTH_SHIFT);
@@ -55,8 +55,8 @@ const _: () = assert!(super::PAGE_BYTES_MAX - 1 <= LENGTH_MASK as usize);
 
 /// The first eight bytes of the body of page 0.
 pub const MAGIC: [u8; 8] = *b"tombolo\n";
-/// The version of this format, after the magic.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of this format, after the magic. In version 1 values lay behind their rows, which moved.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,7 @@
 //! page is used with one of them.
 //!
 //! A *ghost* is a record whose removal is not committed: its space and slot stay taken, so taking
-//! the removal back cannot fail. Not here: where a row that moved went (heap), locks, log.
+//! the removal back cannot fail. Not here: which value belongs to which row (heap), locks, log.
 
 use super::format::{
     FREE_BYTES, FREE_SLOT, FREE_START, GHOST, HEADER_BYTES, KIND_MASK, KIND_SHIFT, LENGTH_MASK,
@@ -21,12 +21,29 @@ use super::{PAGE_BYTES_MAX, Page, PageMut, PageSize};
 pub enum SlotKind {
     /// There is none.
     Free = 0,
-    /// A record.
+    /// A record: a row's fixed part, or an index entry.
     Record = 1,
-    /// The address of a row that moved.
-    Forward = 2,
-    /// A row that moved here, behind the address it moved from.
-    Moved = 3,
+    /// A variable-length value of a row.
+    Value = 2,
+}
+
+impl SlotKind {
+    /// The kind a number means.
+    #[inline(always)]
+    pub const fn from_bits(bits: u32) -> Option<Self> {
+        match bits {
+            0 => Some(Self::Free),
+            1 => Some(Self::Record),
+            2 => Some(Self::Value),
+            _ => None,
+        }
+    }
+
+    /// Where it stands in a slot.
+    #[inline(always)]
+    const fn in_slot(self) -> u32 {
+        (self as u32) << KIND_SHIFT
+    }
 }
 
 /// A slot that is in use.
@@ -37,18 +54,24 @@ impl Slot {
     fn new(offset: usize, length: usize, kind: SlotKind) -> Self {
         debug_assert!(offset.is_multiple_of(RECORD_ALIGNMENT_BYTES));
         let place = (offset / RECORD_ALIGNMENT_BYTES) as u32;
-        Self(place | (length as u32) << LENGTH_SHIFT | (kind as u32) << KIND_SHIFT)
+        Self(place | (length as u32) << LENGTH_SHIFT | kind.in_slot())
     }
 
     /// What the slot says of its record.
     #[inline(always)]
     pub fn kind(self) -> SlotKind {
-        match self.0 >> KIND_SHIFT & KIND_MASK {
-            0 => SlotKind::Free,
-            1 => SlotKind::Record,
-            2 => SlotKind::Forward,
-            _ => SlotKind::Moved,
-        }
+        // `verify` refuses slots of no kind.
+        self.kind_if_any().unwrap_or(SlotKind::Value)
+    }
+
+    #[inline(always)]
+    pub(super) fn kind_if_any(self) -> Option<SlotKind> {
+        SlotKind::from_bits((self.0 & KIND_MASK) >> KIND_SHIFT)
+    }
+
+    #[inline(always)]
+    fn is_of(self, kind: SlotKind) -> bool {
+        self.0 & KIND_MASK == kind.in_slot()
     }
 
     /// Whether its removal is not committed.
@@ -57,7 +80,7 @@ impl Slot {
         self.0 & GHOST != 0
     }
 
-    /// Whether it holds a record that is no ghost and did not move: one compare.
+    /// Whether it holds a record that is no ghost: one compare.
     #[inline(always)]
     pub fn is_plain(self) -> bool {
         self.0 >> KIND_SHIFT == SlotKind::Record as u32
@@ -74,10 +97,6 @@ impl Slot {
     #[expect(clippy::len_without_is_empty, reason = "a slot is no container")]
     pub fn len(self) -> usize {
         (self.0 >> LENGTH_SHIFT & LENGTH_MASK) as usize
-    }
-
-    fn with_kind(self, kind: SlotKind) -> Self {
-        Self(self.0 & !(KIND_MASK << KIND_SHIFT) | (kind as u32) << KIND_SHIFT)
     }
 
     fn end(self) -> usize {
@@ -180,15 +199,6 @@ impl<'a, S: PageSize> Page<'a, S> {
         self.free_bytes() >= space(length) + slot_bytes
     }
 
-    /// Whether the record in `slot` can be given this length without compaction.
-    pub fn fits_resized(self, slot: u16, length: usize) -> bool {
-        let Some(found) = self.slot(slot) else { return false };
-        let (before, after, free) = (space(found.len()), space(length), self.contiguous_bytes());
-        after <= before
-            || free >= after
-            || found.end() == self.free_start() && free >= after - before
-    }
-
     #[inline(always)]
     pub(super) fn raw_slot(self, slot: u16) -> Slot {
         Slot(self.u32_at(slot_offset::<S>(slot)))
@@ -201,17 +211,24 @@ impl<'a, S: PageSize> Page<'a, S> {
             return None;
         }
         let found = self.raw_slot(slot);
-        (found.kind() != SlotKind::Free).then_some(found)
+        (!found.is_of(SlotKind::Free)).then_some(found)
     }
 
-    /// The bytes of the record in `slot` if it is a record, did not move and is no ghost.
+    /// The slot, if it holds something of this kind, which is not free.
     #[inline(always)]
-    pub fn plain_record(self, slot: u16) -> Option<&'a [u8]> {
+    pub fn slot_of(self, slot: u16, kind: SlotKind) -> Option<Slot> {
+        debug_assert!(kind != SlotKind::Free);
         if slot >= self.slot_count() {
             return None;
         }
-        let found = self.raw_slot(slot);
-        found.is_plain().then(|| self.slice(found.offset(), found.len()))
+        Some(self.raw_slot(slot)).filter(|found| found.is_of(kind))
+    }
+
+    /// The bytes in `slot`, if they are of this kind.
+    #[inline(always)]
+    pub fn record_of(self, slot: u16, kind: SlotKind) -> Option<&'a [u8]> {
+        let slot = self.slot_of(slot, kind)?;
+        Some(self.slice(slot.offset(), slot.len()))
     }
 
     /// The bytes of the record in `slot`, whatever its kind.
@@ -323,50 +340,6 @@ impl<S: PageSize> PageMut<'_, S> {
         self.add_free_bytes(space);
     }
 
-    /// Gives the record in `slot` another length, moving it inside the page where it must; bytes
-    /// added are zero. `false`, and nothing happens, where compaction would be needed or more room
-    /// than there is.
-    ///
-    /// # Panics
-    /// When there is no record.
-    pub fn resize(&mut self, slot: u16, length: usize) -> bool {
-        let Some(found) = self.read().slot(slot) else { no_such_slot(slot) };
-        let (before, after) = (space(found.len()), space(length));
-        let is_last = found.end() == self.read().free_start();
-        let mut offset = found.offset();
-        if after <= before {
-            if is_last {
-                self.set_u16(FREE_START, (offset + after) as u16);
-            }
-            self.add_free_bytes(before - after);
-        } else if is_last && self.read().contiguous_bytes() >= after - before {
-            self.take_contiguous(after - before);
-        } else if self.read().contiguous_bytes() >= after {
-            let from = offset;
-            offset = self.take_contiguous(after);
-            self.add_free_bytes(before);
-            self.copy_within(from, offset, found.len());
-        } else {
-            return false;
-        }
-        if length > found.len() {
-            self.slice_mut(offset + found.len(), length - found.len()).fill(0);
-        }
-        let ghost = found.0 & GHOST;
-        self.set_slot(slot, Slot(Slot::new(offset, length, found.kind()).0 | ghost));
-        true
-    }
-
-    /// Says what kind of record the one in `slot` is.
-    ///
-    /// # Panics
-    /// When there is none.
-    pub fn set_slot_kind(&mut self, slot: u16, kind: SlotKind) {
-        assert!(kind != SlotKind::Free);
-        let Some(found) = self.read().slot(slot) else { no_such_slot(slot) };
-        self.set_slot(slot, found.with_kind(kind));
-    }
-
     /// Makes the record in `slot` a ghost, or a record again.
     ///
     /// # Panics
@@ -376,8 +349,7 @@ impl<S: PageSize> PageMut<'_, S> {
         self.set_slot(slot, Slot(if ghost { found.0 | GHOST } else { found.0 & !GHOST }));
     }
 
-    /// The bytes of the record in `slot`, to be changed, if it is a record, did not move and is no
-    /// ghost.
+    /// The bytes of the record in `slot`, to be changed, if it is a record and no ghost.
     #[inline(always)]
     pub fn plain_record_mut(&mut self, slot: u16) -> Option<&mut [u8]> {
         if slot >= self.read().slot_count() {

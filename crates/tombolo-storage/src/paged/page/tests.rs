@@ -54,11 +54,8 @@ fn stable<S: PageSize>(seed: u64, longest: u64) {
             },
             (4..6, Some(slot)) => {
                 let (record, _) = model.get_mut(&slot).unwrap();
-                if page.resize(slot, length) {
-                    record.resize(length, 0);
-                } else {
-                    assert!(length > record.len(), "shrinking always fits");
-                }
+                record.fill(byte);
+                fill(&mut page, slot, byte);
             }
             (6, Some(slot)) => {
                 let (_, ghost) = model.get_mut(&slot).unwrap();
@@ -168,35 +165,35 @@ fn golden_page() {
     page.set_previous(Some(PageId(0x2122_2324)));
     page.set_extra(0x3132_3334);
     for (byte, length) in [(b'a', 9), (b'b', 3), (b'c', 12)] {
-        let slot = page.insert(length, SlotKind::Record).unwrap();
+        let kind = if byte == b'c' { SlotKind::Value } else { SlotKind::Record };
+        let slot = page.insert(length, kind).unwrap();
         fill(&mut page, slot, byte);
     }
-    page.set_slot_kind(2, SlotKind::Forward);
     page.set_ghost(2, true);
     page.remove(1);
     page.stamp_checksum();
     let bytes = page.read().bytes();
     #[rustfmt::skip]
     let header: [u8; 40] = [
-        0xD4, 0x57, 0x4D, 0x4D, 7, 0, 0, 0, // checksum, page id
+        0xF3, 0xF2, 0xCB, 0xB8, 7, 0, 0, 0, // checksum, page id
         8, 7, 6, 5, 4, 3, 2, 1, // LSN
         3, 0, 2, 0xA5, // store, kind (heap), flags
-        3, 0, 72, 0, // slot count, free start (40 + 12 + 8 + 12)
+        3, 0, 68, 0, // slot count, free start (40 + 12 + 4 + 12)
         0xB4, 0x1F, 1, 0, // free bytes (8192 - 40 - 3 * 4 - 12 - 12), first free slot
         0x14, 0x13, 0x12, 0x11, 0x24, 0x23, 0x22, 0x21, // neighbours
         0x34, 0x33, 0x32, 0x31, // extra
     ];
     assert_eq!(bytes[..40], header);
     // The first two bytes of the hole that was "bbb" are the end of the list of free slots.
-    assert_eq!(bytes[40..72], *b"aaaaaaaaa\0\0\0\xFF\xFFb\0\0\0\0\0cccccccccccc");
+    assert_eq!(bytes[40..68], *b"aaaaaaaaa\0\0\0\xFF\xFFb\0cccccccccccc");
     let slots = [
-        15 | 12 << 13 | 2 << 28 | 1 << 30, // 2: offset 15 * 4, forward, ghost
-        13 | 8 << 13,                      // 1: free, keeps its hole
+        14 | 12 << 13 | 2 << 28 | 1 << 30, // 2: offset 14 * 4, value, ghost
+        13 | 4 << 13,                      // 1: free, keeps its hole
         10 | 9 << 13 | 1 << 28,            // 0
     ];
     let stored = bytes[8192 - 12..].chunks(4).map(|b| u32::from_le_bytes(b.try_into().unwrap()));
     assert!(stored.eq(slots));
-    assert!(bytes[72..8192 - 12].iter().all(|&byte| byte == 0));
+    assert!(bytes[68..8192 - 12].iter().all(|&byte| byte == 0));
     page.read().verify_checksum().unwrap();
     page.read().check().unwrap();
 }
@@ -236,6 +233,7 @@ fn what_cannot_be_a_page_is_refused() {
     refused("overlap the records", |page| page.set_u16(format::SLOT_COUNT, u16::MAX));
     refused("overlap the records", |page| page.set_u16(format::FREE_START, 8188));
     refused("free slot 3 does", |page| page.set_u16(format::FREE_SLOT, 3));
+    refused("of no kind", |page| page.set_u32(8188, 10 | 50 << 13 | 3 << 28));
     refused("outside the page", |page| page.set_u32(8188, 2040 | 100 << 13 | 1 << 28));
     refused("outside the page", |page| page.set_u32(8188, 2 | 8 << 13 | 1 << 28));
     refused("in free space", |page| page.set_u32(8188, 1000 | 8 << 13 | 1 << 28));

@@ -250,10 +250,21 @@ impl<S: PageSize, L: Latching> ExclusivePage for DirectExclusive<'_, S, L> {
 }
 
 /// A record that stays where it is; other records of its page may change meanwhile.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct DirectPin<'a> {
     bytes: NonNull<[u8]>,
     marker: PhantomData<&'a [u8]>,
+}
+
+impl<'a> DirectPin<'a> {
+    /// The record.
+    #[inline(always)]
+    pub fn bytes(self) -> &'a [u8] {
+        // SAFETY: the memory stays; where there are other threads no record moves (`is_alone`), and
+        // this one does not change because its reader has locked the row (the head of page.rs). Where
+        // there are none, what changes pages borrows the session mutably, which `'a` excludes.
+        unsafe { self.bytes.as_ref() }
+    }
 }
 
 impl Deref for DirectPin<'_> {
@@ -261,9 +272,7 @@ impl Deref for DirectPin<'_> {
 
     #[inline(always)]
     fn deref(&self) -> &[u8] {
-        // SAFETY: the memory stays; where there are other threads no record moves (`is_alone`), and
-        // this one does not change because its reader has locked the row (the head of page.rs).
-        unsafe { self.bytes.as_ref() }
+        self.bytes()
     }
 }
 

@@ -8,15 +8,16 @@
 use std::ops::ControlFlow;
 
 use super::database::{Database, TableStore};
-use super::rows::{RowAccess, RowChange};
+use super::rows::RowAccess;
 use super::transaction::{Ghost, Session};
 use super::{PagedStore, Sharing};
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{IndexType, Range, packed_bits};
 use crate::lock::Mode;
 use crate::log::{Change, ChangeKind, Logging};
+use crate::memory::variable::HANDLE_BYTES;
 use crate::paged::btree::KeyFormat;
-use crate::paged::heap::{HeapChange, Place, RowFile, Stamp};
+use crate::paged::heap::{Place, RowFile, read_handle};
 use crate::paged::page::StoreId;
 use crate::probe::{self, Counter};
 use crate::profile::PagedProfile;
@@ -28,24 +29,6 @@ use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, 
 #[inline(always)]
 pub(super) fn change(kind: ChangeKind, store: StoreId, place: Place, row: RowId) -> Change {
     Change { kind, store, place, row, within: 0 }
-}
-
-/// One page's part of a row's change of length, in the form the log takes: kind, place, images.
-pub(super) fn step<'a>(
-    step: &HeapChange<'a>,
-    address: &'a mut [u8; 8],
-) -> (ChangeKind, Place, &'a [u8], &'a [u8]) {
-    match *step {
-        HeapChange::Replaced { place, before, after } => {
-            (ChangeKind::RowResized, place, before, after)
-        }
-        HeapChange::Arrived { place, row, .. } => (ChangeKind::RowArrived, place, &[], row),
-        HeapChange::Forwarded { place, before, to } => {
-            *address = to.row().location().to_le_bytes();
-            (ChangeKind::RowForwarded, place, before, address)
-        }
-        HeapChange::Left { place, row } => (ChangeKind::RowLeft, place, row, &[]),
-    }
 }
 
 /// How profile `P` holds a row.
@@ -63,7 +46,7 @@ impl<P: PagedProfile> Session<P> {
         row: RowId,
     ) -> Result<Option<PinOf<'a, P>>> {
         probe::count(Counter::Pins, 1);
-        Ok(database.pages.pin_row(&table.rows, &self.copies, row)?)
+        Ok(database.pages.pin_row(&table.rows, &table.layout.handles, &self.copies, row)?)
     }
 
     /// Makes a row through a copy (S9 on) or in place, and locks it. `fill` is called once, with
@@ -142,6 +125,56 @@ impl<P: PagedProfile> Session<P> {
             let logged = database.log.change(log, change, open.before, &open.record[start..end]);
             open.is_kept |= logged.is_ok();
             logged
+        })
+    }
+}
+
+/// Values of rows that are locked exclusively.
+impl<P: PagedProfile> Session<P> {
+    /// Puts a value down for a row, which will have the handle that is returned.
+    fn create_value(
+        &mut self,
+        database: &Database<P>,
+        table: &TableStore<P>,
+        row: RowId,
+        value: &[u8],
+    ) -> Result<u64> {
+        let (pages, log) = (&database.pages, &mut self.log);
+        table.rows.create_value(pages, self.lane, row, value, |place, value| {
+            let change = change(ChangeKind::RowCreated, table.store, place, place.row());
+            database.log.change(log, change, &[], value)
+        })
+    }
+
+    /// Deletes the value of a handle that no row has any more.
+    fn delete_value(&mut self, database: &Database<P>, table: usize, handle: u64) -> Result<()> {
+        let store = &database.tables[table];
+        let Some(place) = self.forget_value(store, table, handle) else { return Ok(()) };
+        let marked = self.mark_deleted(database, store, place, |_| ())?;
+        assert!(marked, "a row's handle leads to its value");
+        Ok(())
+    }
+
+    /// Says that the value of a handle that no row has is to go when the transaction commits.
+    fn forget_value(&mut self, store: &TableStore<P>, table: usize, handle: u64) -> Option<Place> {
+        let place = store.rows.give_up_value(handle)?;
+        self.ghosts.push(Ghost::Row { table, place });
+        Some(place)
+    }
+
+    /// Marks a row or a value as deleted; `false` if there is none. `see` is shown its bytes.
+    fn mark_deleted(
+        &mut self,
+        database: &Database<P>,
+        table: &TableStore<P>,
+        place: Place,
+        see: impl FnOnce(&[u8]),
+    ) -> Result<bool> {
+        let log = &mut self.log;
+        table.rows.delete(&database.pages, place, |place, record| {
+            see(record);
+            let change = change(ChangeKind::RowDeleted, table.store, place, place.row());
+            database.log.change(log, change, record, &[])
         })
     }
 }
@@ -385,27 +418,23 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let store = database.table(table);
         session.lock(database, store.store, row, Mode::Exclusive)?;
         refuse_dead(database, store, table, row)?;
-        let (log, layout) = (&mut session.log, &store.layout);
-        let mut keeps_room = false;
-        let noted = |part: RowChange<'_>| -> Result<Stamp> {
-            let mut address = [0; 8];
-            let (kind, place, before, after) = match &part {
-                RowChange::Whole { before, after } => {
-                    keeps_room = layout.used_bytes(after) < after.len();
-                    (ChangeKind::RowReplaced, Place::home(row), *before, *after)
-                }
-                RowChange::Step(part) => step(part, &mut address),
-            };
-            database.log.change(log, change(kind, store.store, place, row), before, after)
+        let handle = |record: &[u8]| read_handle(record, offset);
+        let Some(before) = store.rows.read(&database.pages, row, handle)? else {
+            return Err(no_such_row(table));
         };
-        let (rows, lane) = (&store.rows, session.lane);
-        let is_set = database.pages.set_value(rows, layout, lane, row, offset, value, noted)?;
-        if keeps_room {
-            session.ghosts.push(Ghost::Room { table: table.position(), row });
-        }
-        match is_set {
-            true => Ok(()),
-            false => Err(no_such_row(table)),
+        let position = table.position();
+        let after = session.create_value(database, store, row, value)?;
+        let mut swap = |fixed: &mut [u8]| {
+            fixed[offset..offset + HANDLE_BYTES].copy_from_slice(&after.to_le_bytes());
+        };
+        let range = (offset, offset + HANDLE_BYTES);
+        match session.update_row(database, store, row, range, &mut swap) {
+            Ok(true) => session.delete_value(database, position, before),
+            refused => {
+                // What the row does not name goes at the end, however the transaction ends.
+                session.forget_value(store, position, after);
+                refused.and(Err(no_such_row(table)))
+            }
         }
     }
 
@@ -429,16 +458,17 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         session.note(database, true);
         let store = database.table(table);
         session.lock(database, store.store, row, Mode::Exclusive)?;
-        let log = &mut session.log;
-        let deleted = store.rows.delete(&database.pages, row, |place, record| {
-            let change = change(ChangeKind::RowDeleted, store.store, place, row);
-            database.log.change(log, change, record, &[])
-        })?;
-        if !deleted {
+        let position = table.position();
+        let mut handles = Vec::new();
+        let named = |record: &[u8]| {
+            handles.extend(store.layout.handles.iter().map(|&at| read_handle(record, at)));
+        };
+        let place = Place::of_row(row);
+        if !session.mark_deleted(database, store, place, named)? {
             return Err(no_such_row(table));
         }
-        session.ghosts.push(Ghost::Row { table: table.position(), row });
-        Ok(())
+        session.ghosts.push(Ghost::Row { table: position, place });
+        handles.into_iter().try_for_each(|handle| session.delete_value(database, position, handle))
     }
 
     #[inline]

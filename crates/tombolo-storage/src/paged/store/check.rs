@@ -2,7 +2,8 @@
 //!
 //! Every page, heap file, slab, tree and lock is verified by its own module; here it is verified that
 //! they agree: every live row is in each index of its table under its own key, every entry names a
-//! live row, nothing is a ghost, and every page has one owner. No transaction may run meanwhile.
+//! live row, nothing is a ghost, and every page has one owner. That each value belongs to one row is the
+//! row files' to verify. No transaction may run meanwhile.
 
 use std::ops::ControlFlow;
 
@@ -12,10 +13,10 @@ use super::rows::{RowAccess, RowCopies};
 use crate::key::Dynamic;
 use crate::log::Logging;
 use crate::paged::btree::{KeyFormat, Position};
-use crate::paged::heap::RowFile;
+use crate::paged::heap::{RowFile, read_handle};
 use crate::paged::pool::{PageAccess, ReadPage, Result};
 use crate::profile::PagedProfile;
-use crate::row::RowId;
+use crate::row::{RowBytes, RowId};
 use crate::store::{Damage, Order, Usage};
 use crate::value::read_value;
 
@@ -55,7 +56,12 @@ impl<P: PagedProfile> Database<P> {
     pub(super) fn check(&self) -> Vec<Damage> {
         let mut damage = self.pages.check();
         for (table, def) in self.tables.iter().zip(&self.schema.tables) {
-            note(&mut damage, "table", &def.name, table.rows.check(&self.pages));
+            note(
+                &mut damage,
+                "table",
+                &def.name,
+                table.rows.check(&self.pages, &table.layout.handles),
+            );
         }
         for index in &self.indexes {
             let mut found = index.tree.check(&self.pages);
@@ -140,7 +146,10 @@ impl<P: PagedProfile> Database<P> {
         key: &mut Vec<u8>,
     ) -> Result<bool> {
         let columns = &self.schema.tables[index.table].columns;
-        let Some(pinned) = self.pages.pin_row(&table.rows, copies, row)? else { return Ok(false) };
+        let handles = &table.layout.handles;
+        let Some(pinned) = self.pages.pin_row(&table.rows, handles, copies, row)? else {
+            return Ok(false);
+        };
         let value = |&column: &usize| read_value(&pinned, columns, column);
         let values: Vec<_> = index.columns.iter().map(value).collect();
         let has_form = P::Keys::encode::<Dynamic>(&index.shape, &values, key);
@@ -186,17 +195,13 @@ impl<P: PagedProfile> Database<P> {
 
     /// Bytes of the variable-length values of `rows`.
     fn value_bytes(&self, table: &TableStore<P>, rows: &[RowId]) -> u64 {
-        use crate::row::RowBytes;
         let copies = RowCopies::default();
         let mut bytes = 0;
         for &row in rows {
-            if let Ok(Some(pinned)) = self.pages.pin_row(&table.rows, &copies, row) {
-                let handles = table.layout.handles.iter();
-                let value = |&at: &usize| {
-                    let handle = super::values::read_handle(pinned.fixed(), at);
-                    pinned.variable(handle).len() as u64
-                };
-                bytes += handles.map(value).sum::<u64>();
+            let handles = &table.layout.handles;
+            if let Ok(Some(pinned)) = self.pages.pin_row(&table.rows, handles, &copies, row) {
+                let value = |&at: &usize| pinned.variable(read_handle(pinned.fixed(), at));
+                bytes += handles.iter().map(|at| value(at).len() as u64).sum::<u64>();
             }
         }
         bytes

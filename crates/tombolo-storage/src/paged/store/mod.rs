@@ -45,7 +45,7 @@ mod tests;
 pub use directory::{ByName, Directory, Resolved};
 pub use error::OpenError;
 pub use profile::{PagedProfile, Switches};
-pub use rows::{RowAccess, RowCopies, RowCopy, RowInPage, RowInSlab};
+pub use rows::{RowAccess, RowCopies, RowCopy, RowInFrame, RowInSlab};
 pub use sessions::{ActiveTransaction, OneSession, Registered, Sessions};
 pub use sharing::Sharing;
 

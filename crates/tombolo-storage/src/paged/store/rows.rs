@@ -13,30 +13,16 @@ use std::ops::Deref;
 
 use super::PagedSettings;
 use super::error::OpenError;
-use super::values::{self, Layout};
 use crate::disk::Disk;
 use crate::latch::Latching;
 use crate::memory::variable::{Handle, SizeClasses};
-use crate::paged::heap::{HeapChange, HeapFile, RowFile, RowStorage, SlabRows, Stamp};
+use crate::paged::heap::{HeapFile, RowFile, RowStorage, SlabRows, value_in_copy, value_in_frame};
 use crate::paged::page::{PageId, PageSize};
 use crate::paged::pool::{
-    BufferPool, DirectFrames, PageAccess, PageError, Pointers, PoolUsage, Result, WriteAhead,
+    BufferPool, DirectFrames, DirectPin, PageAccess, Pointers, PoolUsage, Result, WriteAhead,
 };
 use crate::probe::{self, Counter};
 use crate::row::{RowBytes, RowId};
-
-/// A change of a row that may change its length.
-pub enum RowChange<'a> {
-    /// The change as a whole: the record before and after. Reported first; undo uses it.
-    Whole {
-        /// The record as it was.
-        before: &'a [u8],
-        /// As it will be.
-        after: &'a [u8],
-    },
-    /// One page's part of it.
-    Step(HeapChange<'a>),
-}
 
 /// How a session reaches rows; `W` is what has to be ahead of pages.
 pub trait RowAccess<W>: RowStorage + Send {
@@ -85,53 +71,18 @@ pub trait RowAccess<W>: RowStorage + Send {
     /// As [`HeapFile::close`]; `CannotSave` where rows do not lie in pages.
     fn save_rows(&self, rows: &Self::Rows) -> Result<PageId, OpenError>;
 
-    /// Holds a row for reading, a deleted one until it is purged; `None` if there is none.
+    /// Holds a row, whose handles lie at the offsets `handles`, and its values for reading; a deleted
+    /// one until it is purged; `None` if there is none.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
     fn pin_row<'a>(
         &'a self,
         rows: &'a Self::Rows,
+        handles: &[usize],
         copies: &'a RowCopies,
         row: RowId,
     ) -> Result<Option<Self::Pin<'a>>>;
-
-    /// Sets the value behind the handle at offset `at` of a row; `false` if there is no such row.
-    ///
-    /// # Errors
-    /// What `log` fails with, or as [`HeapFile::replace`].
-    #[expect(private_interfaces, reason = "only stores, which are here, call this")]
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a place, a value and what is called with the change"
-    )]
-    fn set_value<E: From<PageError>>(
-        &self,
-        rows: &Self::Rows,
-        layout: &Layout,
-        lane: usize,
-        row: RowId,
-        at: usize,
-        value: &[u8],
-        log: impl FnMut(RowChange<'_>) -> Result<Stamp, E>,
-    ) -> Result<bool, E>;
-
-    /// Gives a row the record it had; how a change of length is undone.
-    ///
-    /// # Errors
-    /// What `log` fails with, or as [`HeapFile::replace`].
-    fn restore_row<E: From<PageError>>(
-        &self,
-        rows: &Self::Rows,
-        lane: usize,
-        row: RowId,
-        record: &[u8],
-        log: impl FnMut(HeapChange<'_>) -> Result<Stamp, E>,
-    ) -> Result<bool, E>;
-
-    /// Gives back what a row that is about to be purged keeps outside its record.
-    #[expect(private_interfaces, reason = "only stores, which are here, call this")]
-    fn forget_values(&self, rows: &Self::Rows, layout: &Layout, row: RowId);
 
     /// Bytes of memory for pages, and for rows outside pages.
     fn memory_bytes<'a>(&'a self, rows: impl Iterator<Item = &'a Self::Rows>) -> u64;
@@ -147,14 +98,21 @@ pub trait RowAccess<W>: RowStorage + Send {
 pub struct RowCopies(RefCell<Vec<Vec<u8>>>);
 
 impl RowCopies {
-    /// A copy of `record`.
+    /// An empty buffer.
     #[inline]
-    fn take(&self, record: &[u8]) -> RowCopy<'_> {
+    fn take(&self) -> RowCopy<'_> {
         probe::count(Counter::PageCopies, 1);
         let mut bytes = self.0.borrow_mut().pop().unwrap_or_default();
         bytes.clear();
-        bytes.extend_from_slice(record);
         RowCopy { bytes, copies: self }
+    }
+
+    /// A copy of `record`.
+    #[inline]
+    fn copy(&self, record: &[u8]) -> RowCopy<'_> {
+        let mut copy = self.take();
+        copy.bytes.extend_from_slice(record);
+        copy
     }
 }
 
@@ -181,19 +139,35 @@ impl Drop for RowCopy<'_> {
     }
 }
 
-/// A row in its record, with its variable-length values behind the fixed part.
-#[derive(Debug)]
-pub struct RowInPage<B>(B);
-
-impl<B: Deref<Target = [u8]>> RowBytes for RowInPage<B> {
+/// A row that was copied out; its variable-length values are behind the fixed part.
+impl RowBytes for RowCopy<'_> {
     #[inline(always)]
     fn fixed(&self) -> &[u8] {
-        &self.0
+        &self.bytes
     }
 
     #[inline]
     fn variable(&self, handle: u64) -> &[u8] {
-        values::value(&self.0, handle)
+        value_in_copy(&self.bytes, handle)
+    }
+}
+
+/// A row in its page, which stays where it is, as do those of its variable-length values.
+pub struct RowInFrame<'a, S: PageSize, L: Latching> {
+    fixed: DirectPin<'a>,
+    frames: &'a DirectFrames<S, L>,
+}
+
+impl<S: PageSize, L: Latching> RowBytes for RowInFrame<'_, S, L> {
+    #[inline(always)]
+    fn fixed(&self) -> &[u8] {
+        &self.fixed
+    }
+
+    /// # Panics
+    /// When the handle is not one of the row's.
+    fn variable(&self, handle: u64) -> &[u8] {
+        value_in_frame(self.frames, handle).expect("a row's handle leads to its value")
     }
 }
 
@@ -233,38 +207,6 @@ macro_rules! rows_in_pages {
             rows.close(self)?;
             Ok(rows.root())
         }
-
-        #[expect(private_interfaces, reason = "only stores, which are here, call this")]
-        fn set_value<E: From<PageError>>(
-            &self,
-            rows: &Self::Rows,
-            layout: &Layout,
-            lane: usize,
-            row: RowId,
-            at: usize,
-            value: &[u8],
-            mut log: impl FnMut(RowChange<'_>) -> Result<Stamp, E>,
-        ) -> Result<bool, E> {
-            let Some(before) = rows.read(self, row, <[u8]>::to_vec)? else { return Ok(false) };
-            let after = layout.with_value(&before, at, value);
-            log(RowChange::Whole { before: &before, after: &after })?;
-            rows.replace(self, lane, row, &after, |step| log(RowChange::Step(step)))
-        }
-
-        fn restore_row<E: From<PageError>>(
-            &self,
-            rows: &Self::Rows,
-            lane: usize,
-            row: RowId,
-            record: &[u8],
-            log: impl FnMut(HeapChange<'_>) -> Result<Stamp, E>,
-        ) -> Result<bool, E> {
-            rows.replace(self, lane, row, record, log)
-        }
-
-        #[expect(private_interfaces, reason = "only stores, which are here, call this")]
-        #[inline(always)]
-        fn forget_values(&self, _: &Self::Rows, _: &Layout, _: RowId) {}
     };
 }
 
@@ -272,7 +214,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
     for BufferPool<S, L, W>
 {
     const COPIES: bool = true;
-    type Pin<'a> = RowInPage<RowCopy<'a>>;
+    type Pin<'a> = RowCopy<'a>;
 
     fn create(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self> {
         Self::create(disk, frames::<S>(settings), ahead)
@@ -286,10 +228,15 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
     fn pin_row<'a>(
         &'a self,
         rows: &'a Self::Rows,
+        handles: &[usize],
         copies: &'a RowCopies,
         row: RowId,
-    ) -> Result<Option<RowInPage<RowCopy<'a>>>> {
-        Ok(rows.read(self, row, |record| copies.take(record))?.map(RowInPage))
+    ) -> Result<Option<RowCopy<'a>>> {
+        if handles.is_empty() {
+            return rows.read(self, row, |record| copies.copy(record));
+        }
+        let mut copy = copies.take();
+        Ok(rows.copy_with_values(self, row, handles, &mut copy.bytes)?.then_some(copy))
     }
 
     fn flush(&self) -> Result<(), OpenError> {
@@ -314,7 +261,7 @@ fn frames<S: PageSize>(settings: &PagedSettings) -> usize {
 
 impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
     const COPIES: bool = false;
-    type Pin<'a> = RowInPage<<HeapFile<Self> as RowFile<Self>>::Pin<'a>>;
+    type Pin<'a> = RowInFrame<'a, S, L>;
 
     fn create(disk: &dyn Disk, settings: &PagedSettings, _: W) -> Result<Self> {
         Self::create(disk, settings.structure_bytes_max)
@@ -328,10 +275,11 @@ impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
     fn pin_row<'a>(
         &'a self,
         rows: &'a Self::Rows,
+        _: &[usize],
         _: &'a RowCopies,
         row: RowId,
     ) -> Result<Option<Self::Pin<'a>>> {
-        Ok(rows.pin(self, row)?.map(RowInPage))
+        Ok(rows.pin(self, row)?.map(|fixed| RowInFrame { fixed, frames: self }))
     }
 
     /// No page is written before the end.
@@ -379,55 +327,12 @@ impl<S: PageSize, W> RowAccess<W> for Pointers<S> {
     fn pin_row<'a>(
         &'a self,
         rows: &'a SlabRows,
+        _: &[usize],
         _: &'a RowCopies,
         row: RowId,
     ) -> Result<Option<RowInSlab<'a>>> {
         let fixed = rows.pin(self, row)?;
         Ok(fixed.map(|fixed| RowInSlab { fixed, values: rows.values().borrow() }))
-    }
-
-    #[expect(private_interfaces, reason = "only stores, which are here, call this")]
-    fn set_value<E: From<PageError>>(
-        &self,
-        rows: &SlabRows,
-        _: &Layout,
-        _: usize,
-        row: RowId,
-        at: usize,
-        value: &[u8],
-        _: impl FnMut(RowChange<'_>) -> Result<Stamp, E>,
-    ) -> Result<bool, E> {
-        let put = rows.values().borrow_mut().put(value);
-        let new = put.map_err(|error| E::from(error.into()))?;
-        rows.update(self, row, |_, record| {
-            let handle = &mut record[at..at + values::HANDLE_BYTES];
-            rows.values().borrow_mut().free(Handle::read(handle, 0));
-            handle.copy_from_slice(&new.to_bits().to_le_bytes());
-            Ok(None)
-        })
-    }
-
-    /// Never asked: where rows lie outside pages nothing is undone.
-    fn restore_row<E: From<PageError>>(
-        &self,
-        _: &SlabRows,
-        _: usize,
-        _: RowId,
-        _: &[u8],
-        _: impl FnMut(HeapChange<'_>) -> Result<Stamp, E>,
-    ) -> Result<bool, E> {
-        Ok(false)
-    }
-
-    #[expect(private_interfaces, reason = "only stores, which are here, call this")]
-    fn forget_values(&self, rows: &SlabRows, layout: &Layout, row: RowId) {
-        if layout.handles.is_empty() {
-            return;
-        }
-        let _ = rows.read(self, row, |record| {
-            let mut values = rows.values().borrow_mut();
-            layout.handles.iter().for_each(|&at| values.free(Handle::read(record, at)));
-        });
     }
 
     fn memory_bytes<'a>(&'a self, rows: impl Iterator<Item = &'a SlabRows>) -> u64 {

@@ -3,6 +3,7 @@
 
 mod isolation;
 mod room;
+mod values;
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};

@@ -15,16 +15,16 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::calls::{change, step};
+use super::calls::change;
 use super::database::{Database, StructureLog};
 use super::entries::Probes;
 use super::error::OpenError;
-use super::rows::{RowAccess, RowCopies};
+use super::rows::RowCopies;
 use super::sessions::Sessions;
 use crate::error::{Error, Result};
 use crate::lock::{LockError, Locking, Mode};
 use crate::log::{ChangeKind, Logging};
-use crate::paged::heap::{HeapChange, RowFile, Stamp};
+use crate::paged::heap::{Place, RowFile};
 use crate::paged::page::StoreId;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
@@ -33,19 +33,12 @@ use crate::store::Phase;
 /// Something deleted that keeps its place until the transaction commits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Ghost {
-    /// A row of the table at this position.
+    /// A row of the table at this position, or a value that no row has any more.
     Row {
         /// The table's position.
         table: usize,
-        /// The row.
-        row: RowId,
-    },
-    /// Room that a row became too short for.
-    Room {
-        /// The table's position.
-        table: usize,
-        /// The row.
-        row: RowId,
+        /// Where it lies.
+        place: Place,
     },
     /// An entry of the index at this position; it may have been inserted again since.
     Entry {
@@ -274,36 +267,19 @@ impl<P: PagedProfile> Session<P> {
         self.phase = Phase::Idle;
     }
 
-    /// Lets a row have no more room than it uses; nothing happens if it was deleted since.
-    fn give_back_room(&mut self, database: &Database<P>, table: usize, row: RowId) -> Result<()> {
-        let table = &database.tables[table];
-        let used = |record: &[u8]| record[..table.layout.used_bytes(record)].to_vec();
-        let Some(record) = table.rows.read(&database.pages, row, used)? else { return Ok(()) };
-        let (rows, lane, log) = (&table.rows, self.lane, &mut self.log);
-        let noted = |part: HeapChange<'_>| -> Result<Stamp> {
-            let mut address = [0; 8];
-            let (kind, place, before, after) = step(&part, &mut address);
-            database.log.change(log, change(kind, table.store, place, row), before, after)
-        };
-        database.pages.restore_row(rows, lane, row, &record, noted)?;
-        Ok(())
-    }
-
     /// Takes away what the transaction deleted, entries before their rows as they were deleted.
     fn purge_ghosts(&mut self, database: &Database<P>) -> Result<()> {
         let log = &database.log;
         let mut key_start = 0;
         for at in 0..self.ghosts.len() {
             match self.ghosts[at] {
-                Ghost::Row { table, row } => {
+                Ghost::Row { table, place } => {
                     let table = &database.tables[table];
-                    database.pages.forget_values(&table.rows, &table.layout, row);
-                    table.rows.purge(&database.pages, row, |place, record| {
-                        let change = change(ChangeKind::RowPurged, table.store, place, row);
+                    table.rows.purge(&database.pages, place, |place, record| {
+                        let change = change(ChangeKind::RowPurged, table.store, place, place.row());
                         log.change(&mut self.log, change, record, &[])
                     })?;
                 }
-                Ghost::Room { table, row } => self.give_back_room(database, table, row)?,
                 Ghost::Entry { index, row, key_end } => {
                     let index = &database.indexes[index];
                     let key = &self.ghost_keys[key_start..key_end];

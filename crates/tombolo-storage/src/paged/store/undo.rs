@@ -1,14 +1,14 @@
 //! Abort by the log (LG-18): a transaction's changes are taken back one by one, newest first.
 //!
-//! Undo is logical: a row is found by its id and an entry by its key, wherever they are by now, so
-//! pages may have split or rows moved since. Every step is logged as a compensation, which is redone
-//! but never undone. What a transaction deleted is there still, as ghosts: it is revived.
+//! Rows and values are where they were. Undo of entries is logical: an entry is found by its key,
+//! wherever it is by now, so pages may have split since. Every step is logged as a compensation, which is
+//! redone but never undone. What a transaction deleted is there still, as ghosts: it is revived, so abort
+//! never needs room.
 //!
 //! Not here: undo after a crash, which will do the same from the log on disk.
 
-use super::calls::{change, step};
+use super::calls::change;
 use super::database::{Database, Owner, StructureLog};
-use super::rows::RowAccess;
 use super::transaction::Session;
 use crate::error::{Error, Result};
 use crate::log::{ChangeKind, Logging, UndoRecord};
@@ -38,7 +38,7 @@ impl<P: PagedProfile> Session<P> {
     ) -> Result<bool> {
         let table = &database.tables[table];
         let (log, own) = (&database.log, &mut self.log);
-        let row = undo.change.row;
+        let (row, place) = (undo.change.row, undo.change.place);
         match undo.change.kind {
             ChangeKind::RowUpdated => {
                 let within = usize::from(undo.change.within);
@@ -50,21 +50,13 @@ impl<P: PagedProfile> Session<P> {
                     Ok(stamp)
                 })
             }
-            ChangeKind::RowReplaced => {
-                let (rows, lane) = (&table.rows, self.lane);
-                database.pages.restore_row(rows, lane, row, &undo.before, |part| {
-                    let mut address = [0; 8];
-                    let (kind, place, before, after) = step(&part, &mut address);
-                    log.compensate(own, change(kind, table.store, place, row), before, after)
-                })
-            }
             ChangeKind::RowCreated => {
-                table.rows.purge::<Error>(&database.pages, row, |place, record| {
+                table.rows.purge::<Error>(&database.pages, place, |place, record| {
                     let change = change(ChangeKind::RowPurged, table.store, place, row);
                     log.compensate(own, change, record, &[])
                 })
             }
-            ChangeKind::RowDeleted => table.rows.revive(&database.pages, row, |place, record| {
+            ChangeKind::RowDeleted => table.rows.revive(&database.pages, place, |place, record| {
                 let change = change(ChangeKind::RowRevived, table.store, place, row);
                 log.compensate(own, change, &[], record)
             }),

@@ -237,7 +237,7 @@ fn every_change_is_stamped_with_what_the_log_answers() {
         assert_eq!(tree.remove(&pool, &key(n), RowId::new(n), noted, &log), Ok(true));
     }
     assert_eq!(log.freed.load(Ordering::Relaxed), leaves);
-    assert_eq!(lsn(Some(Place { page: tree.root(), slot: 0, offset: 0 })), log.lsn.into_inner());
+    assert_eq!(lsn(Some(Place::of_record(tree.root(), 0))), log.lsn.into_inner());
     assert_eq!((tree.check(&pool), pool.check()), (vec![], vec![]));
 }
 

@@ -50,16 +50,16 @@ fn step<P: PageAccess, R: RowFile<P>>(
         }
         (6, Some(row)) => {
             let (_, deleted) = model.get_mut(&row).unwrap();
-            assert_eq!(file.delete(access, row, unlogged).unwrap(), !*deleted);
+            assert_eq!(file.delete(access, Place::of_row(row), unlogged).unwrap(), !*deleted);
             *deleted = true;
         }
         (7, Some(row)) => {
             let (_, deleted) = model.get_mut(&row).unwrap();
-            assert_eq!(file.revive(access, row, unlogged).unwrap(), *deleted);
+            assert_eq!(file.revive(access, Place::of_row(row), unlogged).unwrap(), *deleted);
             *deleted = false;
         }
         (8.., Some(row)) => {
-            assert!(file.purge(access, row, unlogged).unwrap());
+            assert!(file.purge(access, Place::of_row(row), unlogged).unwrap());
             assert!(model.remove(&row).is_some());
         }
         _ => {}
@@ -69,10 +69,10 @@ fn step<P: PageAccess, R: RowFile<P>>(
 /// Takes all deletions back, so that a checker has nothing to say.
 fn revive_all<P: PageAccess, R: RowFile<P>>(file: &R, access: &P, model: &mut Model) {
     for (&row, (_, deleted)) in model.iter_mut().filter(|(_, (_, deleted))| *deleted) {
-        file.revive(access, row, unlogged).unwrap();
+        file.revive(access, Place::of_row(row), unlogged).unwrap();
         *deleted = false;
     }
-    assert_eq!(file.check(access), []);
+    assert_eq!(file.check(access, &[]), []);
 }
 
 fn fixed<P: RowStorage>(access: &P, seed: u64, sees_deleted: bool) {
@@ -101,23 +101,13 @@ fn rows_of_one_length() {
     fixed(&Pointers::<LargePages>::new(LIMIT_BYTES).unwrap(), 5, false);
 }
 
-/// Rows of any length, that also change their length.
+/// Rows of any length.
 fn any_length<P: PageAccess>(access: &P, file: &HeapFile<P>, model: &mut Model, seed: u64) {
     let mut random = Random::new(seed);
     for n in 0..6_000 {
         let longest = if random.below(20) == 0 { 3_000 } else { 80 };
         let bytes = random.below(longest) as usize;
-        if random.below(3) > 0 {
-            step(file, access, model, &mut random, bytes);
-        } else if let Some(row) = any(model, &mut random) {
-            let (before, deleted) = model.get_mut(&row).unwrap();
-            let after = vec![random.below(256) as u8; bytes];
-            let replaced = file.replace(access, 1, row, &after, |_| -> Result<Stamp> { Ok(None) });
-            assert_eq!(replaced.unwrap(), !*deleted);
-            if !*deleted {
-                *before = after;
-            }
-        }
+        step(file, access, model, &mut random, bytes);
         if n % 1_500 == 0 {
             verify(file, access, model, true);
         }
