@@ -137,8 +137,8 @@ pub(super) struct Published {
 #[derive(Debug)]
 pub(super) struct Ring<L> {
     latch: RingLatch<L>,
-    /// The position of the newest record; 0 for none.
-    newest: GuardedU64,
+    /// The position of the newest record that commits a transaction; 0 for none.
+    newest_commit: GuardedU64,
     control: Control,
     base: NonNull<u8>,
     /// A power of two.
@@ -185,7 +185,7 @@ impl<L: Latching> Ring<L> {
         };
         Self {
             latch: RingLatch::new(),
-            newest: GuardedU64::new(0),
+            newest_commit: GuardedU64::new(0),
             control: Control {
                 tail: Cell::new(first),
                 ring_limit: Cell::new(ring_limit),
@@ -238,7 +238,9 @@ impl<L: Latching> Ring<L> {
         }
         control.tail.set(end);
         control.reserved.set(reserved);
-        self.newest.set(tail);
+        if claim.commits > 0 {
+            self.newest_commit.set(tail);
+        }
         let mut published = control.published.get();
         published.records += 1;
         published.bytes += bytes as u64;
@@ -319,10 +321,10 @@ impl<L: Latching> Ring<L> {
         self.control.tail.get()
     }
 
-    /// The position of the newest record; 0 for none. At least that of every record that was
-    /// published before what the caller has seen.
-    pub(super) fn newest(&self) -> u64 {
-        self.newest.get()
+    /// The position of the newest record that commits a transaction; 0 for none. At least that of
+    /// every transaction whose changes the caller has seen.
+    pub(super) fn newest_commit(&self) -> u64 {
+        self.newest_commit.get()
     }
 
     /// What was published so far.

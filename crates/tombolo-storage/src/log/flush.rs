@@ -10,7 +10,8 @@
 //!
 //! A leader writes everything published so far and syncs once. What is published meanwhile is the
 //! next leader's: the device is never idle while a session waits, and no group waits for company.
-//! That needs no thread of its own and no clock.
+//! That needs no thread of its own and no clock. Followers wait in two groups: those whom the flush
+//! that runs covers are all woken by its end, and one of the others is, to lead the next one.
 //!
 //! A flush takes the ring's latch for a moment, this file's mutex for a moment, and the disk. It
 //! takes no page latch and no lock, so a session may flush, or wait for one, while it holds pages
@@ -21,7 +22,7 @@
 //!
 //! Not here: which durability a transaction asked for.
 
-use super::buffer::Ring;
+use super::buffer::{Drain, Ring};
 use super::file::LogFile;
 use super::settings::LogError;
 use crate::disk::DiskError;
@@ -36,12 +37,17 @@ pub(super) struct Flusher {
     /// The log before this LSN is durable. Grows only, and only a leader raises it.
     durable: AtomicCounter,
     state: Mutex<State>,
-    changed: Condvar,
+    /// Where those wait whom an even flush covers, and those whom an odd one does.
+    ended: [Condvar; 2],
 }
 
 #[derive(Debug, Default)]
 struct State {
     is_flushing: bool,
+    /// Where the flush that runs ends, or the last one did.
+    flushing_to: u64,
+    /// How many flushes have ended.
+    turn: usize,
     poisoned: Option<&'static str>,
     flushes: u64,
     buffer_full: u64,
@@ -57,7 +63,7 @@ impl Flusher {
     /// For a log whose file is empty.
     pub(super) fn new(file: LogFile) -> Self {
         let durable = AtomicCounter::new(file.base());
-        Self { file, durable, state: Mutex::default(), changed: Condvar::default() }
+        Self { file, durable, state: Mutex::default(), ended: <[Condvar; 2]>::default() }
     }
 
     /// The file.
@@ -97,13 +103,19 @@ impl Flusher {
             if !state.is_flushing {
                 break;
             }
-            state = self.changed.wait(state);
+            let is_covered = lsn < state.flushing_to;
+            let turn = state.turn + usize::from(!is_covered);
+            state = self.ended[turn % 2].wait(state);
         }
         state.is_flushing = true;
+        let drain = ring.drain(end);
+        state.flushing_to = drain.to();
         drop(state);
-        let result = self.lead(ring, end);
+        let result = self.lead(drain);
         let mut state = self.state.lock();
         state.is_flushing = false;
+        state.turn += 1;
+        let turn = state.turn;
         let result = match result {
             Ok(is_written) => {
                 state.flushes += u64::from(is_written);
@@ -112,13 +124,16 @@ impl Flusher {
             Err(error) => Err(Self::poison(&mut state, ring, &error.to_string())),
         };
         drop(state);
-        self.changed.notify_all();
+        self.ended[(turn + 1) % 2].notify_all();
+        match &result {
+            Ok(()) => self.ended[turn % 2].notify_one(),
+            Err(_) => self.ended[turn % 2].notify_all(),
+        }
         result
     }
 
-    /// Writes what is published; says whether there was anything.
-    fn lead<L: Latching>(&self, ring: &Ring<L>, end: u64) -> Result<bool, DiskError> {
-        let drain = ring.drain(end);
+    /// Writes what was published; says whether there was anything.
+    fn lead<L: Latching>(&self, drain: Drain<'_, L>) -> Result<bool, DiskError> {
         let (from, to) = (drain.from(), drain.to());
         if from == to {
             return Ok(false);
@@ -155,7 +170,7 @@ impl Flusher {
             Err(error) => {
                 let error = Self::poison(&mut state, ring, &error.to_string());
                 drop(state);
-                self.changed.notify_all();
+                self.ended.iter().for_each(Condvar::notify_all);
                 Err(error)
             }
         }

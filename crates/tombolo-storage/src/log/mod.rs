@@ -264,10 +264,11 @@ pub trait Logging: Sized + Send + 'static {
         Ok(())
     }
 
-    /// The number of the newest record: what a transaction that only read must harden if it may
-    /// have read what is not durable yet. 0 where there are no records.
+    /// The number of the newest record that commits a transaction: what a transaction without such a
+    /// record must harden before it is answered, because it may have read what is not durable yet. 0
+    /// where there are none.
     #[inline(always)]
-    fn newest(&self) -> u64 {
+    fn newest_commit(&self) -> u64 {
         0
     }
 

@@ -441,12 +441,12 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         }
     }
 
-    fn newest(&self) -> u64 {
-        self.core.ring.newest()
+    fn newest_commit(&self) -> u64 {
+        self.core.ring.newest_commit()
     }
 
     fn flush(&self) -> Result<(), Error> {
-        self.core.flush_to(self.newest(), u64::MAX)
+        self.core.flush_to(self.core.ring.tail() - 1, u64::MAX)
     }
 
     fn next_undo(&self, transaction: &mut LogTransaction, undo: &mut UndoRecord) -> bool {

@@ -75,7 +75,7 @@ fn without_a_log_there_is_nothing() {
     let log = NoLog::create(settings(), None).unwrap();
     let mut undo = UndoRecord::new();
     assert_eq!(log.change(&mut (), update(1), b"a", b"b"), Ok(None));
-    assert_eq!((log.commit(&mut ()), log.harden(9), log.newest()), (Ok(0), Ok(()), 0));
+    assert_eq!((log.commit(&mut ()), log.harden(9), log.newest_commit()), (Ok(0), Ok(()), 0));
     assert!(!log.next_undo(&mut (), &mut undo));
     assert_eq!(log.usage(), super::LogUsage::default());
 }
@@ -195,9 +195,9 @@ fn a_reader_can_wait_for_what_it_read() {
     let log = DiskLog::create(asynchronous, Some(&disk)).unwrap();
     let mut reader = LogTransaction::default();
     log.begin(&mut reader, 1);
-    assert_eq!((log.commit(&mut reader), log.newest()), (Ok(0), 0));
+    assert_eq!((log.commit(&mut reader), log.newest_commit()), (Ok(0), 0));
     let lsn = commit_one(&log, 2).unwrap();
-    assert_eq!((log.newest(), log.usage().flushes), (lsn, 0));
+    assert_eq!((log.newest_commit(), log.usage().flushes), (lsn, 0));
     assert_eq!(committed(&disk).unwrap(), []);
     log.flush().unwrap();
     assert_eq!((committed(&disk).unwrap(), log.usage().flushes), (vec![2], 1));

@@ -1,6 +1,7 @@
 //! The paged store as a whole: opened again, refused, full, and shared by threads. Single calls are
 //! compared with a model in `tests/model.rs`.
 
+mod answers;
 mod isolation;
 mod room;
 mod values;

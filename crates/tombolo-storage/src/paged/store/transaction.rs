@@ -7,9 +7,10 @@
 //!     └──────────────────┴──────────────────────────┘
 //! ```
 //!
-//! Commit, in this order: its record is logged and hardened; ghosts are taken away, out of log space
-//! that was set aside for that; locks are released; the session is torn down. Others see a transaction's
-//! rows only after the third step, so whatever a transaction read is durable (strict locking).
+//! Commit, in this order: its record is logged; ghosts are taken away, out of log space that was set aside
+//! for that; locks are released and the session is torn down; the record is hardened; the caller is
+//! answered. Others see a transaction's rows before they are durable, so every answer waits: that of a
+//! transaction without a record of its own for the newest one when its locks went (early lock release).
 //!
 //! Not here: what calls do between begin and end (`calls.rs`), how changes are undone (`undo.rs`).
 
@@ -49,6 +50,16 @@ pub(super) enum Ghost {
         /// Where its key ends in `ghost_keys`; it begins where that of the one before ends.
         key_end: usize,
     },
+}
+
+const UNKNOWN: &str = "the log could not be written: what was committed last is unknown";
+
+/// Returns when all that an answer may tell is durable: the transaction that committed at `lsn`, or, if
+/// that is 0, every one whose rows it may have read. Its locks are released.
+#[inline]
+fn harden<P: PagedProfile>(database: &Database<P>, lsn: u64) -> Result<()> {
+    let lsn = if lsn > 0 { lsn } else { database.log.newest_commit() };
+    database.log.harden(lsn).inspect_err(|_| database.poison(UNKNOWN))
 }
 
 /// A session: what belongs to one thread's transaction.
@@ -227,18 +238,21 @@ impl<P: PagedProfile> Session<P> {
     pub(super) fn commit(&mut self, database: &Database<P>) -> Result<()> {
         database.refuse_poisoned()?;
         let logged = database.log.commit(&mut self.log);
-        if let Err(error) = logged.and_then(|lsn| database.log.harden(lsn)) {
-            database.poison("the log could not be written: what was committed last is unknown");
-            self.finish(database, false);
-            return Err(error);
-        }
+        let lsn = match logged {
+            Ok(lsn) => lsn,
+            Err(error) => {
+                database.poison(UNKNOWN);
+                self.finish(database, false);
+                return Err(error);
+            }
+        };
         if !self.ghosts.is_empty() && self.purge_ghosts(database).is_err() {
             // The transaction is committed all the same; what it deleted is not cleared away.
             database.poison("what a committed transaction deleted could not be cleared away");
         }
         database.log.end_commit(&mut self.log);
         self.finish(database, true);
-        Ok(())
+        harden(database, lsn)
     }
 
     pub(super) fn abort(&mut self, database: &Database<P>) -> Result<()> {
@@ -250,7 +264,7 @@ impl<P: PagedProfile> Session<P> {
             database.poison("an aborted transaction could not be undone");
         }
         self.finish(database, false);
-        undone
+        undone.and_then(|()| harden(database, 0))
     }
 
     /// Releases what the transaction holds.
