@@ -56,7 +56,7 @@ const _: () = assert!(super::PAGE_BYTES_MAX - 1 <= LENGTH_MASK as usize);
 /// The first eight bytes of the body of page 0.
 pub const MAGIC: [u8; 8] = *b"tombolo\n";
 /// The version of this format, after the magic.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -55,7 +55,7 @@ fn golden_header() {
         0, 0, 1, 0, // store 0, kind 1
         0, 0, 40, 0, 0xD8, 0x1F, 0xFF, 0xFF, // no slots, 8,152 bytes free
         0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // no neighbours
-        b't', b'o', b'm', b'b', b'o', b'l', b'o', b'\n', 1, 0, 0, 0, 0, 32, 0, 0, // 8,192
+        b't', b'o', b'm', b'b', b'o', b'l', b'o', b'\n', 2, 0, 0, 0, 0, 32, 0, 0, // 8,192
         11, 0, 0, 0, 2, 0, 0, 0, 2, 0, 0, 0, // pages, first free, free ones
         3, 0, 0, 0, 1, 0, 0, 0, // root, closed
         0, 0, 0, 0,
@@ -126,8 +126,8 @@ fn another_version_size_or_file_is_refused_at_the_field() {
         file.write_at(bytes, offset).unwrap();
         damaged_at(&disk)
     };
-    let (at, what) = change(48, &2_u32.to_le_bytes());
-    assert!(at == 48 && what.contains("version 2, this program reads 1"), "{at}: {what}");
+    let (at, what) = change(48, &1_u32.to_le_bytes());
+    assert!(at == 48 && what.contains("version 1, this program reads 2"), "{at}: {what}");
     let (at, what) = change(40, b"SQLite f");
     assert!(at == 40 && what.contains("no data file"), "{at}: {what}");
     let (disk, _) = closed();
