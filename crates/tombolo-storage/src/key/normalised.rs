@@ -19,11 +19,8 @@ impl Encoding for Normalised {
         outside
     }
 
-    /// All bits flipped where negative, the sign alone where not.
     fn double(value: f64, out: &mut Vec<u8>) -> Fit {
-        let bits = canonical(value).to_bits();
-        let mask = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
-        out.extend_from_slice(&(bits ^ mask).to_be_bytes());
+        out.extend_from_slice(&double_bits(value).to_be_bytes());
         Fit::Within
     }
 
@@ -45,6 +42,85 @@ impl Encoding for Normalised {
         out.extend_from_slice(&[0, 1]);
         Fit::Within
     }
+}
+
+impl Normalised {
+    /// The first sixteen bytes of a key, or of the first bytes of one, as a number; `fill` is the
+    /// value of the bits that it has not. Such numbers are ordered as the keys are, or equal.
+    #[inline]
+    pub(crate) fn leading(key: &[u8], fill: bool) -> u128 {
+        if let Some(&bytes) = key.first_chunk() {
+            return u128::from_be_bytes(bytes);
+        }
+        let mut leading = Leading::new();
+        leading.push_bytes(key);
+        leading.filled(fill)
+    }
+}
+
+/// The first sixteen bytes of a normalised key, value by value.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Leading {
+    number: u128,
+    /// Bits that are not known yet.
+    left: u32,
+}
+
+impl Leading {
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self { number: 0, left: u128::BITS }
+    }
+
+    #[inline(always)]
+    pub(super) fn is_full(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Appends the lowest `bits` bits of `value`, or as many of their first ones as there is room
+    /// for.
+    #[inline(always)]
+    pub(super) fn push(&mut self, value: u64, bits: u32) {
+        if bits <= self.left {
+            self.number = self.number << bits | u128::from(value);
+            self.left -= bits;
+        } else {
+            self.number = self.number << self.left | u128::from(value >> (bits - self.left));
+            self.left = 0;
+        }
+    }
+
+    /// Appends bytes as they are.
+    pub(super) fn push_bytes(&mut self, bytes: &[u8]) {
+        for &byte in &bytes[..bytes.len().min(size_of::<u128>())] {
+            self.push(byte.into(), u8::BITS);
+        }
+    }
+
+    /// Appends bytes as [`Encoding::bytes`] does.
+    pub(super) fn push_ended(&mut self, bytes: &[u8]) {
+        for &byte in &bytes[..bytes.len().min(size_of::<u128>())] {
+            self.push(byte.into(), u8::BITS);
+            if byte == 0 {
+                self.push(255, u8::BITS);
+            }
+        }
+        self.push(1, u16::BITS);
+    }
+
+    /// The number, with `fill` as the value of the bits that are not known.
+    #[inline(always)]
+    pub(super) fn filled(self, fill: bool) -> u128 {
+        let missing = if fill { u128::MAX.unbounded_shr(u128::BITS - self.left) } else { 0 };
+        self.number.unbounded_shl(self.left) | missing
+    }
+}
+
+/// All bits flipped where negative, the sign alone where not.
+pub(super) fn double_bits(value: f64) -> u64 {
+    let bits = canonical(value).to_bits();
+    let mask = if bits >> 63 == 1 { u64::MAX } else { 1 << 63 };
+    bits ^ mask
 }
 
 /// Where a whole number lies that should fit `width` bytes.

@@ -301,6 +301,48 @@ fn typed_keys_order_as_their_values_do_and_edges_lie_between() {
     assert!(equal > 1_000 && nulls > 1_000, "{equal} {nulls}");
 }
 
+/// What heads are made of: the same of both forms, ordered as the keys are.
+#[test]
+fn keys_begin_with_numbers_that_order_as_they_do() {
+    let mut random = Random::new(14);
+    let (mut equal, mut told_apart) = (0, 0);
+    for _ in 0..400 {
+        let wanted = 1 + random.below(6);
+        let columns: Vec<_> = (0..wanted).map(|_| any_column(&mut random)).collect();
+        let ladders: Vec<_> = columns.iter().map(ladder).collect();
+        let shape = shape(&columns);
+        let order = TypedOrder::of(&shape.parts);
+        // The smallest and the largest number of the keys that begin with some values of one.
+        let numbers = |key: &[Value<'_>], counted: usize| {
+            let (mut typed, mut normalised) = (Vec::new(), Vec::new());
+            let fit = Dynamic::encode_as::<Typed>(&shape, key, counted, &mut typed);
+            assert_eq!(fit, Fit::Within);
+            assert_eq!(Dynamic::encode(&shape, key, counted, &mut normalised), Fit::Within);
+            let of = |fill| order.leading(&typed, fill);
+            let expected = |fill| Normalised::leading(&normalised, fill);
+            assert_eq!([of(false), of(true)], [expected(false), expected(true)], "{key:?}");
+            [of(false), of(true)]
+        };
+        for _ in 0..60 {
+            let (key_rungs, key) = draw(&mut random, &columns, &ladders, true);
+            let (mut other_rungs, mut other) = draw(&mut random, &columns, &ladders, true);
+            let common = random.below(wanted + 1) as usize;
+            other_rungs[..common].copy_from_slice(&key_rungs[..common]);
+            other[..common].copy_from_slice(&key[..common]);
+            let counted = random.below(wanted + 1) as usize;
+            let [least, _] = numbers(&key, usize::MAX);
+            let [first, last] = numbers(&other, counted);
+            match key_rungs[..counted].cmp(&other_rungs[..counted]) {
+                Ordering::Less => assert!(least <= first, "{key:?} {other:?}"),
+                Ordering::Equal => assert!(first <= least && least <= last, "{key:?} {other:?}"),
+                Ordering::Greater => assert!(last <= least, "{key:?} {other:?}"),
+            }
+            *if least < first || last < least { &mut told_apart } else { &mut equal } += 1;
+        }
+    }
+    assert!(equal > 5_000 && told_apart > 5_000, "{equal} {told_apart}");
+}
+
 #[test]
 fn the_length_of_a_typed_key_is_known() {
     let mut random = Random::new(13);

@@ -16,7 +16,7 @@
 
 use std::cmp::Ordering;
 
-use super::normalised::{canonical, outside_width};
+use super::normalised::{Leading, canonical, double_bits, outside_width};
 use super::{Encoding, Fit, KeyPart, Normalised};
 use crate::types::SqlType;
 
@@ -96,6 +96,19 @@ impl Kind {
             SqlType::Varchar(_) | SqlType::Text | SqlType::Bytes => Self::Counted,
         }
     }
+
+    /// Bytes of a value, where all have as many.
+    fn width(self) -> usize {
+        match self {
+            Self::Null | Self::Integer8 => 1,
+            Self::Integer16 => 2,
+            Self::Integer32 => 4,
+            Self::Integer64 | Self::Double => 8,
+            Self::Integer128 => 16,
+            Self::Fixed(width) => width.into(),
+            Self::Counted => 0,
+        }
+    }
 }
 
 /// What a comparison does next.
@@ -132,6 +145,20 @@ macro_rules! compare {
             return if value < wanted { Ordering::Less } else { Ordering::Greater };
         }
         ($at + size_of::<$number>()) as u32
+    }};
+}
+
+/// Appends the value of type `$number` at `$at` in a key to `$leading`; returns if the key ends
+/// before. Its value is where it ends.
+macro_rules! push {
+    ($number:ty as $unsigned:ty, $leading:expr, $key:expr, $at:expr, $fill:expr) => {{
+        let end = $at + size_of::<$number>();
+        let Some(&bytes) = $key.get($at..end).and_then(<[u8]>::first_chunk) else {
+            return $leading.filled($fill);
+        };
+        let flipped = <$number>::from_le_bytes(bytes) ^ <$number>::MIN;
+        $leading.push((flipped as $unsigned).into(), <$number>::BITS);
+        end
     }};
 }
 
@@ -172,6 +199,73 @@ impl TypedOrder {
         }
         Ordering::Equal
     }
+
+    /// The number that [`Normalised::leading`] makes of the normalised form of the same key, or of
+    /// the same first columns of one.
+    #[inline]
+    pub(crate) fn leading(&self, key: &[u8], fill: bool) -> u128 {
+        let (mut leading, mut at, mut steps) = (Leading::new(), 0, &self.steps[..]);
+        while let [step, following @ ..] = steps {
+            at = if step.is_integer32 {
+                push!(i32 as u32, leading, key, at, fill)
+            } else {
+                match step.kind {
+                    Kind::Integer16 => push!(i16 as u16, leading, key, at, fill),
+                    Kind::Integer64 => push!(i64 as u64, leading, key, at, fill),
+                    _ => return leading_rest(steps, key, at, leading).filled(fill),
+                }
+            };
+            if leading.is_full() {
+                break;
+            }
+            steps = following;
+        }
+        leading.filled(fill)
+    }
+}
+
+/// Appends what follows `at` in a key to `leading`; the first of `steps` begins there.
+#[inline(never)]
+fn leading_rest(steps: &[Step], key: &[u8], at: usize, mut leading: Leading) -> Leading {
+    let (mut at, mut steps) = (at, steps.iter());
+    while let Some(step) = steps.next()
+        && let Some(rest) = key.get(at..)
+        && !leading.is_full()
+    {
+        let value = match step.kind {
+            Kind::Counted => counted_at(key, at),
+            kind => rest.get(..kind.width()),
+        };
+        let Some(value) = value else { break };
+        at += value.len();
+        match step.kind {
+            Kind::Null => {
+                leading.push_bytes(value);
+                if value[0] != 0 {
+                    steps.next();
+                }
+            }
+            Kind::Counted => {
+                at += LENGTH_BYTES;
+                leading.push_ended(value);
+            }
+            Kind::Fixed(_) => leading.push_bytes(value),
+            Kind::Double => {
+                let mut bits = [0; size_of::<f64>()];
+                bits.copy_from_slice(value);
+                leading.push(double_bits(f64::from_le_bytes(bits)), u64::BITS);
+            }
+            _ => {
+                // The sign's bit is in the last byte, which comes first, flipped.
+                let mut flip = 0x80;
+                for byte in value.iter().rev() {
+                    leading.push(u64::from(byte ^ flip), u8::BITS);
+                    flip = 0;
+                }
+            }
+        }
+    }
+    leading
 }
 
 /// Compares keys that agree up to `start`, where the first of `steps` begins.

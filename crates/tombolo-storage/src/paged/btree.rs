@@ -2,7 +2,7 @@
 //!
 //! [`BTree`] works behind any [`PageAccess`]; how keys are stored and compared is its [`KeyFormat`]
 //! (`keys.rs`). Leaves hold keys and row ids, linked both ways; inner nodes lead to them
-//! (`node.rs`). Entries are ordered by key and row, in unique indexes too, so that a deleted entry
+//! (`node.rs`, `change.rs`). Entries are ordered by key and row, in unique indexes too, so that a deleted entry
 //! and its successor stand side by side. The root's page never changes.
 //!
 //! Latches (LG-21) are taken from parents to children and from left to right. A reader holds a
@@ -28,6 +28,7 @@
 //!
 //! Not here: locks, transactions, log records, which index belongs to which table.
 
+mod change;
 mod check;
 mod keys;
 mod node;
@@ -46,7 +47,9 @@ pub use check::TreeUsage;
 pub use keys::{IntegerKeys, KeyFormat, KeyShape, Position, TypedColumns};
 pub use write::{Inserted, Meet};
 
-use self::node::{Node, NodeMut};
+use self::change::NodeMut;
+use self::keys::StoredKeys;
+use self::node::Node;
 use super::heap::Stamp;
 use super::page::{Page, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId};
 use super::pool::{ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result};
@@ -84,8 +87,7 @@ pub struct BTree<P: PageAccess, K: KeyFormat> {
     root: PageId,
     store: StoreId,
     shape: KeyShape,
-    order: K::Order,
-    packed: bool,
+    keys: StoredKeys<K>,
     /// Held by the thread that divides or unites nodes: inner nodes and the leaves' links stay as
     /// they are meanwhile. Taken before any page.
     steps: Latch<(), P::Latching>,
@@ -133,9 +135,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     fn with(store: StoreId, root: PageId, shape: KeyShape) -> Self {
-        let packed = K::is_packed(shape.parts());
-        let (order, steps) = (K::order(shape.parts()), Latch::default());
-        Self { root, store, shape, order, packed, steps, marker: PhantomData }
+        let (keys, steps) = (StoredKeys::of(shape.parts()), Latch::default());
+        Self { root, store, shape, keys, steps, marker: PhantomData }
     }
 
     /// Where the index begins, for good.
@@ -154,8 +155,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     #[inline(always)]
-    fn node<'a>(&self, page: Page<'a, P::Size>) -> Node<'a> {
-        Node::new(page.body(), self.packed)
+    fn node<'a>(&'a self, page: Page<'a, P::Size>) -> Node<'a, K> {
+        Node::new(page.body(), &self.keys)
     }
 
     /// Changes a node that is held alone.
@@ -163,10 +164,10 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     fn change<T>(
         &self,
         page: &mut impl ExclusivePage<Size = P::Size>,
-        change: impl FnOnce(&mut NodeMut<'_>) -> T,
+        change: impl FnOnce(&mut NodeMut<'_, K>) -> T,
     ) -> T {
         let mut page = page.page_mut();
-        change(&mut NodeMut::new(page.body_mut(), self.packed))
+        change(&mut NodeMut::new(page.body_mut(), &self.keys))
     }
 }
 

@@ -34,7 +34,7 @@ where
     type Log = G::Log<L>;
     type Locks = T::Locks<L>;
     type Latching = L;
-    type Directory = D::Directory<L>;
+    type Directory = D::Directory;
     type Pages = P::Pages<L, <G::Log<L> as Logging>::Ahead>;
     type Sessions = N::Sessions<L>;
     const SWITCHES: Switches = [

@@ -105,8 +105,8 @@ impl LockSwitch for Unlocked {
 
 /// S7.
 pub trait DirectorySwitch: 'static {
-    /// The directory of stores, latched or not.
-    type Directory<L: Latching>: Directory<L>;
+    /// The directory of stores.
+    type Directory: Directory;
     /// Whether S7 is on.
     const ON: bool;
 }
@@ -115,7 +115,7 @@ pub trait DirectorySwitch: 'static {
 #[derive(Clone, Copy, Debug)]
 pub struct NamedStores;
 impl DirectorySwitch for NamedStores {
-    type Directory<L: Latching> = ByName<L>;
+    type Directory = ByName;
     const ON: bool = true;
 }
 
@@ -123,7 +123,7 @@ impl DirectorySwitch for NamedStores {
 #[derive(Clone, Copy, Debug)]
 pub struct ResolvedStores;
 impl DirectorySwitch for ResolvedStores {
-    type Directory<L: Latching> = Resolved;
+    type Directory = Resolved;
     const ON: bool = false;
 }
 

@@ -80,10 +80,10 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     /// Verifies that no key of a leaf, visited in order, occurs twice; marked entries do not count.
-    fn check_unique(&self, id: PageId, leaf: Node<'_>, walk: &mut Walk) {
+    fn check_unique(&self, id: PageId, leaf: Node<'_, K>, walk: &mut Walk) {
         for at in (0..leaf.count()).filter(|&at| !leaf.is_deleted(at)) {
             let is_equal = |key: &Vec<u8>| {
-                leaf.compare::<K>(&self.order, at, &Probe::first_of(key)) == Ordering::Equal
+                leaf.compare(at, &Probe::first_of(&self.keys, key)) == Ordering::Equal
             };
             if walk.last.as_ref().is_some_and(is_equal) {
                 walk.found.push(format!("page {}: entry {at} has the key of the one before", id.0));
@@ -93,7 +93,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     /// What an inner node says of its children.
-    fn children(&self, node: Node<'_>, expected: &Expected) -> Vec<Expected> {
+    fn children(&self, node: Node<'_, K>, expected: &Expected) -> Vec<Expected> {
         let bound = |at: usize| Bound { key: node.key(at).to_vec(), row: node.row(at) };
         let last = node.count() - 1;
         let child = |at| Expected {
@@ -128,6 +128,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let first = usize::from(!node.is_leaf());
         for at in first..node.count() {
             K::verify(self.shape.parts(), node.key(at))
+                .and_then(|()| node.verify_head(at))
                 .map_err(|what| format!("entry {at}: {what}"))?;
             if !node.is_leaf() && node.is_deleted(at) {
                 return Err(format!("separator {at} is marked deleted"));
@@ -137,9 +138,14 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     /// Verifies that entries ascend within their bounds.
-    fn check_order(&self, node: Node<'_>, first: usize, expected: &Expected) -> Result<(), String> {
+    fn check_order(
+        &self,
+        node: Node<'_, K>,
+        first: usize,
+        expected: &Expected,
+    ) -> Result<(), String> {
         let before = |at: usize, key: &[u8], row: u64| {
-            let order = node.compare::<K>(&self.order, at, &Probe::behind(key, row));
+            let order = node.compare(at, &Probe::behind(&self.keys, key, row));
             order.then(node.row(at).cmp(&row)) == Ordering::Less
         };
         for at in first + 1..node.count() {
@@ -207,7 +213,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     /// Shows every node.
-    fn visit(&self, access: &P, mut show: impl FnMut(PageId, Node<'_>)) -> Result<()> {
+    fn visit(&self, access: &P, mut show: impl FnMut(PageId, Node<'_, K>)) -> Result<()> {
         let mut waiting = vec![self.root];
         while let Some(id) = waiting.pop() {
             let page = access.fix_shared(id)?;

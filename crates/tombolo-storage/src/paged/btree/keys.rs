@@ -76,6 +76,11 @@ pub trait KeyFormat: Copy + Debug + Default + Send + Sync + 'static {
     /// equal then if it begins with them. Not asked of packed keys.
     fn compare(order: &Self::Order, key: &[u8], other: &[u8]) -> Ordering;
 
+    /// The first sixteen bytes of a stored key's normalised form, whatever form it is stored in, as
+    /// a number; `fill` is the value of the bits that the first bytes of a key do not decide. A
+    /// smaller number is a smaller key. Not asked of packed keys.
+    fn leading(order: &Self::Order, key: &[u8], fill: bool) -> u128;
+
     /// Whether a stored key can be compared at all.
     ///
     /// # Errors
@@ -83,7 +88,10 @@ pub trait KeyFormat: Copy + Debug + Default + Send + Sync + 'static {
     fn verify(parts: &[KeyPart], key: &[u8]) -> Result<(), String>;
 }
 
-/// S1 on: columns keep the form their types store, and are compared type by type.
+/// S1 on: columns keep the form their types store, and are compared type by type wherever the heads
+/// of two keys are equal (`node.rs`). A head says nothing of a column, as in every engine that has
+/// such heads: two integers are compared, and what is compared type by type is what is left: one
+/// key of a search, usually, which may be the right one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TypedColumns;
 
@@ -145,6 +153,11 @@ impl KeyFormat for TypedColumns {
     #[inline(always)]
     fn compare(order: &TypedOrder, key: &[u8], other: &[u8]) -> Ordering {
         order.compare(key, other)
+    }
+
+    #[inline(always)]
+    fn leading(order: &TypedOrder, key: &[u8], fill: bool) -> u128 {
+        order.leading(key, fill)
     }
 
     fn verify(parts: &[KeyPart], key: &[u8]) -> Result<(), String> {
@@ -223,6 +236,11 @@ impl KeyFormat for IntegerKeys {
         key.get(..other.len()).unwrap_or(key).cmp(other)
     }
 
+    #[inline(always)]
+    fn leading((): &(), key: &[u8], fill: bool) -> u128 {
+        Normalised::leading(key, fill)
+    }
+
     fn verify(_: &[KeyPart], key: &[u8]) -> Result<(), String> {
         if key.len() <= KEY_BYTES_MAX {
             return Ok(());
@@ -245,6 +263,31 @@ pub enum Position<'a> {
     At(&'a [u8], RowId),
 }
 
+/// How a tree's nodes hold their keys.
+#[derive(Clone, Debug)]
+pub(super) struct StoredKeys<K: KeyFormat> {
+    order: K::Order,
+    /// As integers, in one array without slots.
+    pub(super) packed: bool,
+}
+
+impl<K: KeyFormat> StoredKeys<K> {
+    pub(super) fn of(parts: &[KeyPart]) -> Self {
+        Self { order: K::order(parts), packed: K::is_packed(parts) }
+    }
+
+    #[inline(always)]
+    pub(super) fn compare(&self, key: &[u8], other: &[u8]) -> Ordering {
+        K::compare(&self.order, key, other)
+    }
+
+    /// What a whole key begins with: [`KeyFormat::leading`].
+    #[inline(always)]
+    pub(super) fn leading(&self, key: &[u8]) -> u128 {
+        if self.packed { 0 } else { K::leading(&self.order, key, false) }
+    }
+}
+
 /// The row of no entry, above all others.
 const LAST_ROW: u64 = u64::MAX;
 
@@ -253,8 +296,10 @@ const LAST_ROW: u64 = u64::MAX;
 pub(super) struct Probe<'a> {
     /// The key, or the first bytes of one.
     pub(super) key: &'a [u8],
-    /// The key as an integer, where keys are packed.
-    pub(super) packed: u64,
+    /// The key as an integer, where keys are packed; elsewhere what it begins with. Of the first
+    /// bytes of a key, what the smallest key that begins with them does, or the largest if the probe
+    /// is behind all those.
+    pub(super) leading: u128,
     /// The row, in a leaf.
     pub(super) row: u64,
     /// The row, in an inner node, whose separators must lie before the probe: 0 if there may be
@@ -264,53 +309,58 @@ pub(super) struct Probe<'a> {
 
 impl<'a> Probe<'a> {
     #[inline(always)]
-    fn new(key: &'a [u8], row: u64, inner_row: u64) -> Self {
-        let packed = match key.first_chunk::<PACKED_BYTES>() {
-            Some(&bytes) => u64::from_le_bytes(bytes),
-            // Of packed keys only the empty beginning is asked for: before or after all.
-            None if row == LAST_ROW => u64::MAX,
-            None => 0,
+    fn new<K: KeyFormat>(keys: &StoredKeys<K>, key: &'a [u8], row: u64, inner_row: u64) -> Self {
+        let is_behind = row == LAST_ROW;
+        let leading = if keys.packed {
+            match key.first_chunk::<PACKED_BYTES>() {
+                Some(&bytes) => u64::from_le_bytes(bytes).into(),
+                // Of packed keys only the empty beginning is asked for: before or after all.
+                None if is_behind => u64::MAX.into(),
+                None => 0,
+            }
+        } else {
+            K::leading(&keys.order, key, is_behind)
         };
-        Self { key, packed, row, inner_row }
+        Self { key, leading, row, inner_row }
     }
 
     /// An entry.
     #[inline(always)]
-    pub(super) fn entry(key: &'a [u8], row: RowId) -> Self {
+    pub(super) fn entry<K: KeyFormat>(keys: &StoredKeys<K>, key: &'a [u8], row: RowId) -> Self {
         let row = row.location();
-        Self::new(key, row, row + 1)
+        Self::new(keys, key, row, row + 1)
     }
 
     /// The first entry of a whole key.
     #[inline(always)]
-    pub(super) fn first_of(key: &'a [u8]) -> Self {
-        Self::new(key, 0, 1)
+    pub(super) fn first_of<K: KeyFormat>(keys: &StoredKeys<K>, key: &'a [u8]) -> Self {
+        Self::new(keys, key, 0, 1)
     }
 
     /// The last entry of a whole key, and behind.
-    pub(super) fn behind(key: &'a [u8], row: u64) -> Self {
-        Self::new(key, row, row)
+    pub(super) fn behind<K: KeyFormat>(keys: &StoredKeys<K>, key: &'a [u8], row: u64) -> Self {
+        Self::new(keys, key, row, row)
     }
 
     /// Where a range starts.
     #[inline]
-    pub(super) fn lower(position: Position<'a>) -> Self {
+    pub(super) fn lower<K: KeyFormat>(keys: &StoredKeys<K>, position: Position<'a>) -> Self {
         match position {
-            Position::Open => Self::new(&[], 0, 0),
-            Position::Before(key) => Self::new(key, 0, 0),
-            Position::After(key) => Self::new(key, LAST_ROW, LAST_ROW),
-            Position::At(key, row) => Self::entry(key, row),
+            Position::Open => Self::new(keys, &[], 0, 0),
+            Position::Before(key) => Self::new(keys, key, 0, 0),
+            Position::After(key) => Self::new(keys, key, LAST_ROW, LAST_ROW),
+            Position::At(key, row) => Self::entry(keys, key, row),
         }
     }
 
     /// Where a range ends: the first entry outside.
     #[inline]
-    pub(super) fn upper(position: Position<'a>) -> Self {
+    pub(super) fn upper<K: KeyFormat>(keys: &StoredKeys<K>, position: Position<'a>) -> Self {
         match position {
-            Position::Open => Self::new(&[], LAST_ROW, LAST_ROW),
-            Position::Before(key) => Self::new(key, 0, 0),
-            Position::After(key) => Self::new(key, LAST_ROW, LAST_ROW),
-            Position::At(key, row) => Self::new(key, row.location() + 1, row.location() + 1),
+            Position::Open => Self::new(keys, &[], LAST_ROW, LAST_ROW),
+            Position::Before(key) => Self::new(keys, key, 0, 0),
+            Position::After(key) => Self::new(keys, key, LAST_ROW, LAST_ROW),
+            Position::At(key, row) => Self::new(keys, key, row.location() + 1, row.location() + 1),
         }
     }
 }

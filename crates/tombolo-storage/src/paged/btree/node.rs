@@ -8,55 +8,71 @@
 //!   4       2      heap     slotted: where the lowest entry begins
 //!   6       2      used     slotted: bytes of the entries, those of removed ones not counted
 //!   8       2      newest   1 + the position of the entry inserted last, 0 for none: a hint
-//!   10      6               0
-//!   16             entries (packed), or slots, free space and entries (slotted)
+//!   10      1      unit     slotted: heads are in units of 2^unit
+//!   11      5               0
+//!   16             packed: entries
+//!   16      16     base     slotted: what heads are counted from
+//!   32             slotted: slots, free space and entries
 //! ```
 //!
 //! An entry is its row and deleted mark (8 bytes: bits 0–61 the row, bit 63 the mark), in an inner
 //! node the child (4 bytes), and the key. *Packed*: the key is 8 bytes, and the entries are one
-//! array in the order of their keys. *Slotted*: a slot of 4 bytes (offset in the body, length) per
-//! entry, in the order of the keys; the entries grow downwards from the end.
+//! array in the order of their keys. *Slotted*: a slot of 12 bytes (offset in the body, length, head
+//! of the key) per entry, in the order of the keys; the entries grow downwards from the end.
+//!
+//! A *head* is an integer that is ordered as the keys are, or equal, so that a search compares
+//! heads, one beside the other, and looks at keys only where they are equal. It is the number that
+//! the first sixteen bytes of the key's normalised form make, less the node's base, in the node's
+//! unit; 0 below the base, all ones above what fits. So what the keys of a node have in common
+//! takes none of its bits. Base and unit are chosen anew, and all heads with them, when a key comes
+//! that is outside; they leave room then for as much as the node has room for.
 //!
 //! An inner entry is a separator: its child holds the entries from it on, up to the next one. The
 //! first separator of a node counts as before everything, whatever it says.
 //!
-//! Not here: latches, other pages, logging.
+//! Not here: changing a node (`change.rs`), latches, other pages, logging.
 
 use std::cmp::Ordering;
 
-use super::keys::{KeyFormat, PACKED_BYTES, Probe};
+use super::keys::{KeyFormat, PACKED_BYTES, Probe, StoredKeys};
 use crate::memory::slab::prefetch;
 use crate::paged::page::PageId;
 use crate::probe::{self, Counter};
 use crate::row::RowId;
 
-const COUNT: usize = 0;
-const LEVEL: usize = 2;
-const FORM: usize = 3;
-const HEAP: usize = 4;
-const USED: usize = 6;
-const NEWEST: usize = 8;
-/// Where entries or slots begin.
-pub(super) const NODE_BYTES: usize = 16;
+pub(super) const COUNT: usize = 0;
+pub(super) const LEVEL: usize = 2;
+pub(super) const FORM: usize = 3;
+pub(super) const HEAP: usize = 4;
+pub(super) const USED: usize = 6;
+pub(super) const NEWEST: usize = 8;
+pub(super) const UNIT: usize = 10;
+/// Where packed entries begin.
+pub(super) const ENTRIES: usize = 16;
+pub(super) const BASE: usize = 16;
+/// Where slots begin.
+pub(super) const SLOTS: usize = BASE + size_of::<u128>();
 
-const SLOT_BYTES: usize = 4;
+pub(super) const SLOT_BYTES: usize = 12;
+/// Where a slot has its key's head, behind offset and length.
+pub(super) const SLOT_HEAD: usize = 4;
 /// Bytes of a leaf's entry before its key.
-const LEAF_HEAD: usize = 8;
+pub(super) const LEAF_PREFIX: usize = 8;
 /// Bytes of an inner entry before its key.
-const INNER_HEAD: usize = LEAF_HEAD + 4;
-const LEAF_PACKED: usize = LEAF_HEAD + PACKED_BYTES;
-const INNER_PACKED: usize = INNER_HEAD + PACKED_BYTES;
+pub(super) const INNER_PREFIX: usize = LEAF_PREFIX + 4;
+pub(super) const LEAF_PACKED: usize = LEAF_PREFIX + PACKED_BYTES;
+const INNER_PACKED: usize = INNER_PREFIX + PACKED_BYTES;
 
 /// A leaf with fewer entries lies in so few cache lines that its search asks for none ahead. In a
-/// larger one each step of a binary search would wait for a line; the seven entries that the first
-/// three steps choose from are asked for together.
+/// larger one each step of a binary search would wait for a line; the seven entries, or slots, that
+/// the first three steps choose from are asked for together.
 const ASKED_AHEAD_MIN: usize = 16;
 
 /// The deleted mark.
-const DELETED: u64 = 1 << 63;
+pub(super) const DELETED: u64 = 1 << 63;
 
 #[inline(always)]
-fn u16_at(bytes: &[u8], at: usize) -> usize {
+pub(super) fn u16_at(bytes: &[u8], at: usize) -> usize {
     u16::from_le_bytes([bytes[at], bytes[at + 1]]) as usize
 }
 
@@ -68,10 +84,40 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 #[inline(always)]
+fn u128_at(bytes: &[u8], at: usize) -> u128 {
+    let mut word = [0; 16];
+    word.copy_from_slice(&bytes[at..at + 16]);
+    u128::from_le_bytes(word)
+}
+
+#[inline(always)]
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     let mut word = [0; 8];
     word.copy_from_slice(&bytes[at..at + 8]);
     u64::from_le_bytes(word)
+}
+
+pub(super) type Slot = [u8; SLOT_BYTES];
+
+/// The head in a slot.
+#[inline(always)]
+fn head_in(slot: &Slot) -> u64 {
+    u64_at(slot, SLOT_HEAD)
+}
+
+/// Where the entry of a slot begins, and how long it is.
+#[inline(always)]
+pub(super) fn place_in(slot: &Slot) -> (usize, usize) {
+    (u16_at(slot, 0), u16_at(slot, 2))
+}
+
+/// Where a search ended.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Found {
+    /// The first entry that is not before the probe.
+    pub(super) at: usize,
+    /// Whether it has the probe's key, if that is a whole one.
+    pub(super) is_equal: bool,
 }
 
 /// What is new about an entry: its row, where it leads, its key.
@@ -95,15 +141,20 @@ impl<'a> Entry<'a> {
 
 /// A node to be read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Node<'a> {
-    body: &'a [u8],
-    packed: bool,
+pub(super) struct Node<'a, K: KeyFormat> {
+    pub(super) body: &'a [u8],
+    keys: &'a StoredKeys<K>,
 }
 
-impl<'a> Node<'a> {
+impl<'a, K: KeyFormat> Node<'a, K> {
     #[inline(always)]
-    pub(super) fn new(body: &'a [u8], packed: bool) -> Self {
-        Self { body, packed }
+    pub(super) fn new(body: &'a [u8], keys: &'a StoredKeys<K>) -> Self {
+        Self { body, keys }
+    }
+
+    #[inline(always)]
+    fn is_packed(self) -> bool {
+        self.keys.packed
     }
 
     /// How many entries there are.
@@ -123,41 +174,49 @@ impl<'a> Node<'a> {
         self.level() == 0
     }
 
+    /// Bytes of an entry before its key.
     #[inline(always)]
-    fn head(self) -> usize {
-        if self.is_leaf() { LEAF_HEAD } else { INNER_HEAD }
+    pub(super) fn prefix(self) -> usize {
+        if self.is_leaf() { LEAF_PREFIX } else { INNER_PREFIX }
     }
 
     #[inline(always)]
-    fn packed_bytes(self) -> usize {
-        self.head() + PACKED_BYTES
+    pub(super) fn packed_bytes(self) -> usize {
+        self.prefix() + PACKED_BYTES
     }
 
     /// All bytes of an entry.
     #[inline(always)]
-    fn entry_bytes(self, at: usize) -> &'a [u8] {
-        if self.packed {
+    pub(super) fn entry_bytes(self, at: usize) -> &'a [u8] {
+        if self.is_packed() {
             // Two known strides: one check each, and no multiplication.
-            let entries = &self.body[NODE_BYTES..];
+            let entries = &self.body[ENTRIES..];
             return match self.is_leaf() {
                 true => &entries.as_chunks::<LEAF_PACKED>().0[at],
                 false => &entries.as_chunks::<INNER_PACKED>().0[at],
             };
         }
-        slot_entry(self.body, u32_at(self.body, NODE_BYTES + at * SLOT_BYTES))
+        let (offset, bytes) = place_in(&self.slots()[at]);
+        &self.body[offset..offset + bytes]
+    }
+
+    /// The slots of all entries.
+    #[inline(always)]
+    pub(super) fn slots(self) -> &'a [Slot] {
+        &self.body[SLOTS..].as_chunks::<SLOT_BYTES>().0[..self.count()]
     }
 
     /// An entry.
     pub(super) fn entry(self, at: usize) -> Entry<'a> {
         let bytes = self.entry_bytes(at);
-        let child = if self.is_leaf() { 0 } else { u32_at(bytes, LEAF_HEAD) };
-        Entry { word: u64_at(bytes, 0), child: PageId(child), key: &bytes[self.head()..] }
+        let child = if self.is_leaf() { 0 } else { u32_at(bytes, LEAF_PREFIX) };
+        Entry { word: u64_at(bytes, 0), child: PageId(child), key: &bytes[self.prefix()..] }
     }
 
     /// The key of an entry.
     #[inline(always)]
     pub(super) fn key(self, at: usize) -> &'a [u8] {
-        &self.entry_bytes(at)[self.head()..]
+        &self.entry_bytes(at)[self.prefix()..]
     }
 
     /// The row of an entry.
@@ -175,23 +234,23 @@ impl<'a> Node<'a> {
     /// Where an inner entry leads.
     #[inline(always)]
     pub(super) fn child(self, at: usize) -> PageId {
-        let entry = match self.packed {
-            true => &self.body[NODE_BYTES..].as_chunks::<INNER_PACKED>().0[at],
+        let entry = match self.is_packed() {
+            true => &self.body[ENTRIES..].as_chunks::<INNER_PACKED>().0[at],
             false => self.entry_bytes(at),
         };
-        PageId(u32_at(entry, LEAF_HEAD))
+        PageId(u32_at(entry, LEAF_PREFIX))
     }
 
     /// Bytes entries and slots may take.
     #[inline(always)]
     pub(super) fn capacity(self) -> usize {
-        self.body.len() - NODE_BYTES
+        self.body.len() - if self.is_packed() { ENTRIES } else { SLOTS }
     }
 
     /// Bytes entries and slots take.
     #[inline(always)]
     pub(super) fn used(self) -> usize {
-        if self.packed {
+        if self.is_packed() {
             self.count() * self.packed_bytes()
         } else {
             self.count() * SLOT_BYTES + u16_at(self.body, USED)
@@ -201,7 +260,7 @@ impl<'a> Node<'a> {
     /// Bytes an entry with a key of `bytes` bytes takes.
     #[inline(always)]
     pub(super) fn space(self, bytes: usize) -> usize {
-        self.head() + bytes + if self.packed { 0 } else { SLOT_BYTES }
+        self.prefix() + bytes + if self.is_packed() { 0 } else { SLOT_BYTES }
     }
 
     /// Whether there is room for another entry with a key of `bytes` bytes.
@@ -229,46 +288,69 @@ impl<'a> Node<'a> {
         newest != 0 && (newest == at || newest == at + 1)
     }
 
-    /// Compares the key of an entry with a probe's.
+    /// Where a key that begins with `leading` lies, counted from the base in units; `None` outside.
     #[inline(always)]
-    pub(super) fn compare<K: KeyFormat>(
-        self,
-        order: &K::Order,
-        at: usize,
-        probe: &Probe<'_>,
-    ) -> Ordering {
-        probe::count(Counter::Compares, 1);
-        if self.packed {
-            return u64_at(self.key(at), 0).cmp(&probe.packed);
+    pub(super) fn distance(self, leading: u128) -> Option<u64> {
+        let distance = leading.checked_sub(u128_at(self.body, BASE))?;
+        u64::try_from(distance.wrapping_shr(self.body[UNIT].into())).ok()
+    }
+
+    /// The head of a key that begins with `leading`.
+    #[inline(always)]
+    pub(super) fn head_of(self, leading: u128) -> u64 {
+        match self.distance(leading) {
+            Some(distance) => distance,
+            None if leading < u128_at(self.body, BASE) => 0,
+            None => u64::MAX,
         }
-        K::compare(order, self.key(at), probe.key)
+    }
+
+    /// Compares the key of an entry with a probe's, by heads if that is enough.
+    #[inline(always)]
+    pub(super) fn compare(self, at: usize, probe: &Probe<'_>) -> Ordering {
+        if self.is_packed() {
+            probe::count(Counter::Compares, 1);
+            return u128::from(u64_at(self.key(at), 0)).cmp(&probe.leading);
+        }
+        self.compare_slot(&self.slots()[at], self.prefix(), self.head_of(probe.leading), probe.key)
+    }
+
+    /// Compares the key in a slot with another, whose head is `head`.
+    #[inline(always)]
+    fn compare_slot(self, slot: &Slot, prefix: usize, head: u64, key: &[u8]) -> Ordering {
+        probe::count(Counter::Compares, 1);
+        let order = head_in(slot).cmp(&head);
+        if order != Ordering::Equal {
+            return order;
+        }
+        self.keys.compare(&self.body[place_in(slot).0 + prefix..], key)
     }
 
     /// The first entry of a leaf that is not before the probe.
     #[inline(always)]
-    pub(super) fn search<K: KeyFormat>(self, order: &K::Order, probe: &Probe<'_>) -> usize {
-        if self.packed {
-            return self.search_packed::<LEAF_PACKED>(0, probe.packed, probe.row);
+    pub(super) fn search(self, probe: &Probe<'_>) -> Found {
+        if self.is_packed() {
+            return self.search_packed::<LEAF_PACKED>(0, probe.leading as u64, probe.row);
         }
-        self.search_slots::<K, LEAF_HEAD>(0, order, probe.key, probe.row)
+        self.search_slots::<LEAF_PREFIX>(0, probe, probe.row)
     }
 
     /// The entry of an inner node whose child holds what is at the probe.
     #[inline(always)]
-    pub(super) fn child_at<K: KeyFormat>(self, order: &K::Order, probe: &Probe<'_>) -> usize {
-        let behind = if self.packed {
-            self.search_packed::<INNER_PACKED>(1, probe.packed, probe.inner_row)
+    pub(super) fn child_at(self, probe: &Probe<'_>) -> usize {
+        let behind = if self.is_packed() {
+            self.search_packed::<INNER_PACKED>(1, probe.leading as u64, probe.inner_row)
         } else {
-            self.search_slots::<K, INNER_HEAD>(1, order, probe.key, probe.inner_row)
+            self.search_slots::<INNER_PREFIX>(1, probe, probe.inner_row)
         };
-        behind - 1
+        behind.at - 1
     }
 
     /// The hand-coded search: integers in one array, each step without a branch. Rows are looked at
     /// only where keys are equal.
     #[inline(always)]
-    fn search_packed<const BYTES: usize>(self, from: usize, key: u64, row: u64) -> usize {
-        let entries = self.body[NODE_BYTES..].as_chunks::<BYTES>().0;
+    fn search_packed<const BYTES: usize>(self, from: usize, key: u64, row: u64) -> Found {
+        let entries = self.body[ENTRIES..].as_chunks::<BYTES>().0;
         let entries = &entries[from.min(self.count())..self.count()];
         if BYTES == LEAF_PACKED && entries.len() >= ASKED_AHEAD_MIN {
             let eighth = entries.len() / 8;
@@ -282,47 +364,47 @@ impl<'a> Node<'a> {
         let rest = &entries[found..];
         let behind =
             |entry: &[u8; BYTES]| key_of(entry) == key && u64_at(entry, 0) & !DELETED < row;
-        match rest.first() {
-            Some(entry) if behind(entry) => from + found + rest.partition_point(behind),
-            _ => from + found,
-        }
+        let at = match rest.first() {
+            Some(entry) if behind(entry) => found + rest.partition_point(behind),
+            _ => found,
+        };
+        let is_equal = entries.get(at).is_some_and(|entry| key_of(entry) == key);
+        Found { at: from + at, is_equal }
     }
 
-    /// The general search. A function of its own: inlined, it would have too few registers.
+    /// The general search: heads in one array, keys only where heads are equal. A function of its
+    /// own: inlined, it would have too few registers.
     #[inline(never)]
-    fn search_slots<K: KeyFormat, const HEAD: usize>(
-        self,
-        from: usize,
-        order: &K::Order,
-        key: &[u8],
-        row: u64,
-    ) -> usize {
-        let slots = self.body[NODE_BYTES..].as_chunks::<SLOT_BYTES>().0;
-        let slots = &slots[..self.count()];
-        // The standard library's search compares in two places, which is too much to inline.
-        let (mut low, mut high) = (from, slots.len());
-        if HEAD == LEAF_HEAD && slots.len() >= ASKED_AHEAD_MIN {
+    fn search_slots<const PREFIX: usize>(self, from: usize, probe: &Probe<'_>, row: u64) -> Found {
+        let slots = self.slots();
+        let slots = &slots[from.min(slots.len())..];
+        if PREFIX == LEAF_PREFIX && slots.len() >= ASKED_AHEAD_MIN {
             let eighth = slots.len() / 8;
-            for slot in (1..8).filter_map(|i| slots.get(i * eighth)) {
-                prefetch(self.body.as_ptr().wrapping_add(u16_at(slot, 0)));
-            }
+            (1..8).for_each(|i| prefetch(slots[i * eighth].as_ptr()));
         }
-        while low < high {
+        let head = self.head_of(probe.leading);
+        let found = slots.partition_point(|slot| {
             probe::count(Counter::Compares, 1);
-            let middle = (low + high) / 2;
-            let offset = u16_at(&slots[middle], 0);
-            let is_before = match K::compare(order, &self.body[offset + HEAD..], key) {
-                Ordering::Less => true,
-                Ordering::Equal => u64_at(self.body, offset) & !DELETED < row,
-                Ordering::Greater => false,
-            };
-            if is_before {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
+            head_in(slot) < head
+        });
+        let compare = |slot: &Slot| self.compare_slot(slot, PREFIX, head, probe.key);
+        let is_row_before = |slot: &Slot| u64_at(self.body, place_in(slot).0) & !DELETED < row;
+        let is_before = |slot: &Slot| match compare(slot) {
+            Ordering::Less => true,
+            Ordering::Equal => is_row_before(slot),
+            Ordering::Greater => false,
+        };
+        let Some((first, rest)) = slots[found..].split_first() else {
+            return Found { at: from + found, is_equal: false };
+        };
+        let order = compare(first);
+        if order == Ordering::Greater || order == Ordering::Equal && !is_row_before(first) {
+            return Found { at: from + found, is_equal: order == Ordering::Equal };
         }
-        low
+        // Of several with one head, or of one key.
+        let behind = rest.partition_point(is_before);
+        let is_equal = rest.get(behind).is_some_and(|slot| compare(slot) == Ordering::Equal);
+        Found { at: from + found + 1 + behind, is_equal }
     }
 
     /// Where to divide a full node into which an entry is to come at `at`: the first entry of the
@@ -345,23 +427,23 @@ impl<'a> Node<'a> {
 
     /// Whether the header and every entry lie inside the page, in the form the keys have.
     pub(super) fn verify(self) -> Result<(), String> {
-        if self.body[FORM] != u8::from(self.packed) {
+        if self.body[FORM] != u8::from(self.is_packed()) {
             return Err("its keys have another form than the index".to_owned());
         }
         let count = self.count();
         if self.used() > self.capacity() {
             return Err(format!("{count} entries do not fit"));
         }
-        if self.packed {
+        if self.is_packed() {
             return Ok(());
         }
         let (heap, mut bytes) = (u16_at(self.body, HEAP), 0);
-        if heap < NODE_BYTES + count * SLOT_BYTES || heap > self.body.len() {
+        if heap < SLOTS + count * SLOT_BYTES || heap > self.body.len() {
             return Err(format!("entries begin at {heap}, among its slots or outside"));
         }
-        for at in 0..count {
-            let (offset, length) = parts_of_slot(u32_at(self.body, NODE_BYTES + at * SLOT_BYTES));
-            if offset < heap || offset + length > self.body.len() || length < self.head() {
+        for (at, slot) in self.slots().iter().enumerate() {
+            let (offset, length) = place_in(slot);
+            if offset < heap || offset + length > self.body.len() || length < self.prefix() {
                 return Err(format!("slot {at} leads outside its entries ({offset}, {length})"));
             }
             bytes += length;
@@ -372,166 +454,33 @@ impl<'a> Node<'a> {
         }
         Ok(())
     }
-}
 
-#[inline(always)]
-fn parts_of_slot(slot: u32) -> (usize, usize) {
-    ((slot & 0xffff) as usize, (slot >> 16) as usize)
-}
+    /// Whether an entry's head is that of its key, which is whole.
+    pub(super) fn verify_head(self, at: usize) -> Result<(), String> {
+        let expected = || self.head_of(self.keys.leading(self.key(at)));
+        match self.is_packed() || head_in(&self.slots()[at]) == expected() {
+            true => Ok(()),
+            false => Err("its head is that of another key".to_owned()),
+        }
+    }
 
-#[inline(always)]
-fn slot_entry(body: &[u8], slot: u32) -> &[u8] {
-    let (offset, length) = parts_of_slot(slot);
-    &body[offset..offset + length]
-}
-
-/// A node to be changed.
-#[derive(Debug)]
-pub(super) struct NodeMut<'a> {
-    body: &'a mut [u8],
-    packed: bool,
-}
-
-impl<'a> NodeMut<'a> {
+    /// The first entry that has a head.
     #[inline(always)]
-    pub(super) fn new(body: &'a mut [u8], packed: bool) -> Self {
-        Self { body, packed }
+    pub(super) fn first_head(self) -> usize {
+        usize::from(!self.is_leaf())
     }
 
-    #[inline(always)]
-    pub(super) fn read(&self) -> Node<'_> {
-        Node { body: self.body, packed: self.packed }
+    /// The unit for heads of these keys and, `room` being the logarithm of how many more the node
+    /// has room for, of as many more as far apart.
+    pub(super) fn unit_for(self, [low, high]: [u128; 2], room: u32) -> u32 {
+        let bits = u128::BITS - (high - low).leading_zeros() + room;
+        bits.saturating_sub(u64::BITS).min(u64::BITS)
     }
 
-    #[inline(always)]
-    fn set_u16(&mut self, at: usize, value: usize) {
-        debug_assert!(value <= u16::MAX as usize);
-        self.body[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
-    }
-
-    /// Makes an empty node of it.
-    pub(super) fn clear(&mut self, level: u8) {
-        self.body[..NODE_BYTES].fill(0);
-        self.body[LEVEL] = level;
-        self.body[FORM] = u8::from(self.packed);
-        self.set_u16(HEAP, self.body.len());
-    }
-
-    /// Inserts an entry at `at`, for which there is room.
-    #[inline]
-    pub(super) fn insert(&mut self, at: usize, entry: &Entry<'_>) {
-        debug_assert!(self.read().has_room(entry.key.len()));
-        let (count, head) = (self.read().count(), self.read().head());
-        let bytes = head + entry.key.len();
-        let start = if self.packed {
-            debug_assert_eq!(entry.key.len(), PACKED_BYTES);
-            let start = NODE_BYTES + at * bytes;
-            self.body.copy_within(start..NODE_BYTES + count * bytes, start + bytes);
-            start
-        } else {
-            self.take_slot(at, count, bytes)
-        };
-        let target = &mut self.body[start..start + bytes];
-        target[..LEAF_HEAD].copy_from_slice(&entry.word.to_le_bytes());
-        if head == INNER_HEAD {
-            target[LEAF_HEAD..INNER_HEAD].copy_from_slice(&entry.child.0.to_le_bytes());
-        }
-        target[head..].copy_from_slice(entry.key);
-        self.set_u16(COUNT, count + 1);
-        self.set_u16(NEWEST, at + 1);
-    }
-
-    /// Makes a slot at `at` that leads to `bytes` bytes; returns where those begin.
-    #[inline]
-    fn take_slot(&mut self, at: usize, count: usize, bytes: usize) -> usize {
-        let slots_end = NODE_BYTES + count * SLOT_BYTES;
-        if u16_at(self.body, HEAP) < slots_end + SLOT_BYTES + bytes {
-            self.compact();
-        }
-        let start = u16_at(self.body, HEAP) - bytes;
-        let slot_at = NODE_BYTES + at * SLOT_BYTES;
-        self.body.copy_within(slot_at..slots_end, slot_at + SLOT_BYTES);
-        self.set_slot(at, start, bytes);
-        self.set_u16(HEAP, start);
-        self.set_u16(USED, u16_at(self.body, USED) + bytes);
-        start
-    }
-
-    #[inline(always)]
-    fn set_slot(&mut self, at: usize, offset: usize, bytes: usize) {
-        let slot = offset as u32 | (bytes as u32) << 16;
-        let slot_at = NODE_BYTES + at * SLOT_BYTES;
-        self.body[slot_at..slot_at + SLOT_BYTES].copy_from_slice(&slot.to_le_bytes());
-    }
-
-    /// Moves the entries together, in the order of their keys.
-    #[cold]
-    fn compact(&mut self) {
-        let heap = u16_at(self.body, HEAP);
-        let old = self.body[heap..].to_vec();
-        let mut end = self.body.len();
-        for at in 0..self.read().count() {
-            let slot = u32_at(self.body, NODE_BYTES + at * SLOT_BYTES);
-            let (offset, bytes) = parts_of_slot(slot);
-            end -= bytes;
-            self.body[end..end + bytes].copy_from_slice(&old[offset - heap..][..bytes]);
-            self.set_slot(at, end, bytes);
-        }
-        self.set_u16(HEAP, end);
-    }
-
-    /// Removes the entry at `at`.
-    #[inline]
-    pub(super) fn remove(&mut self, at: usize) {
-        let count = self.read().count();
-        let bytes = self.read().entry_bytes(at).len();
-        let stride = if self.packed { bytes } else { SLOT_BYTES };
-        let start = NODE_BYTES + at * stride;
-        self.body.copy_within(start + stride..NODE_BYTES + count * stride, start);
-        self.set_u16(COUNT, count - 1);
-        self.set_u16(NEWEST, 0);
-        if !self.packed {
-            self.set_u16(USED, u16_at(self.body, USED) - bytes);
-        }
-    }
-
-    /// Puts the deleted mark on an entry, or takes it off.
-    #[inline]
-    pub(super) fn set_deleted(&mut self, at: usize, deleted: bool) {
-        let word = self.read().row(at) | if deleted { DELETED } else { 0 };
-        let start = if self.packed {
-            NODE_BYTES + at * LEAF_PACKED
-        } else {
-            parts_of_slot(u32_at(self.body, NODE_BYTES + at * SLOT_BYTES)).0
-        };
-        self.body[start..start + LEAF_HEAD].copy_from_slice(&word.to_le_bytes());
-    }
-
-    /// Appends entries of a node of the same level, for which there is room.
-    pub(super) fn append(&mut self, from: Node<'_>, entries: std::ops::Range<usize>) {
-        if self.packed {
-            let (count, bytes) = (self.read().count(), from.packed_bytes());
-            let place = |at| NODE_BYTES + at * bytes;
-            self.body[place(count)..place(count + entries.len())]
-                .copy_from_slice(&from.body[place(entries.start)..place(entries.end)]);
-            self.set_u16(COUNT, count + entries.len());
-        } else {
-            for at in entries {
-                self.insert(self.read().count(), &from.entry(at));
-            }
-        }
-        self.set_u16(NEWEST, 0);
-    }
-
-    /// Removes all entries from `from` on.
-    pub(super) fn truncate(&mut self, from: usize) {
-        let gone: usize = match self.packed {
-            true => 0,
-            false => (from..self.read().count()).map(|at| self.read().entry_bytes(at).len()).sum(),
-        };
-        self.set_u16(USED, u16_at(self.body, USED) - gone);
-        self.set_u16(COUNT, from);
-        let newest = u16_at(self.body, NEWEST);
-        self.set_u16(NEWEST, if newest <= from { newest } else { 0 });
+    /// What the first and the last key with a head begin with.
+    pub(super) fn ends(self) -> Option<[u128; 2]> {
+        let (first, last) = (self.first_head(), self.count().checked_sub(1)?);
+        let of = |at| self.keys.leading(self.key(at));
+        (first <= last).then(|| [of(first), of(last)])
     }
 }

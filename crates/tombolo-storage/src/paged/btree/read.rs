@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use super::BTree;
 use super::keys::{KeyFormat, Position, Probe};
-use super::node::Node;
+use super::node::{Found, Node};
 use crate::paged::page::{PageId, PageKind};
 use crate::paged::pool::{PageAccess, PageError, ReadPage, Result};
 use crate::row::RowId;
@@ -24,14 +24,14 @@ pub(super) struct Target<G> {
 impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// The child of an inner node that holds what is at the probe.
     #[inline(always)]
-    pub(super) fn child(&self, node: Node<'_>, probe: &Probe<'_>) -> PageId {
-        node.child(node.child_at::<K>(&self.order, probe))
+    pub(super) fn child(&self, node: Node<'_, K>, probe: &Probe<'_>) -> PageId {
+        node.child(node.child_at(probe))
     }
 
     /// Whether a child is the node its parent says: guards against endless descents in a damaged
     /// tree.
     #[inline(always)]
-    pub(super) fn verify_level(&self, node: Node<'_>, id: PageId, level: u8) -> Result<()> {
+    pub(super) fn verify_level(&self, node: Node<'_, K>, id: PageId, level: u8) -> Result<()> {
         if node.level() == level { Ok(()) } else { Err(self.wrong_level(id, level)) }
     }
 
@@ -77,11 +77,11 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             let mut continues = false;
             loop {
                 let node = self.node(page.page());
-                let at = node.child_at::<K>(&self.order, probe);
+                let at = node.child_at(probe);
                 let id = node.child(at);
                 if run && at + 1 < node.count() {
                     // The separator on the right is the nearest so far.
-                    let order = node.compare::<K>(&self.order, at + 1, probe);
+                    let order = node.compare(at + 1, probe);
                     continues = order == Ordering::Equal;
                 }
                 level -= 1;
@@ -127,10 +127,10 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         key: &[u8],
         mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
     ) -> Result<()> {
-        let probe = Probe::first_of(key);
+        let probe = Probe::first_of(&self.keys, key);
         let page = self.leaf(access, &probe)?;
-        let at = self.node(page.page()).search::<K>(&self.order, &probe);
-        self.visit_key(access, page, at, &probe, &mut visit)
+        let found = self.node(page.page()).search(&probe);
+        self.visit_key(access, page, found, &probe, &mut visit)
     }
 
     /// The leaf that entries of `key` were in a moment ago: for [`BTree::find_in`]. Leaves are not
@@ -140,7 +140,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// As [`PageAccess::fix_shared`].
     #[inline]
     pub fn leaf_of(&self, access: &P, key: &[u8]) -> Result<PageId> {
-        let probe = Probe::first_of(key);
+        let probe = Probe::first_of(&self.keys, key);
         let mut page = access.fix_shared(self.root)?;
         let mut id = self.root;
         let mut level = self.node(page.page()).level();
@@ -168,36 +168,38 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         key: &[u8],
         mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
     ) -> Result<()> {
-        let probe = Probe::first_of(key);
+        let probe = Probe::first_of(&self.keys, key);
         if let Some(page) = access.fix_resident(leaf)
             && page.page().kind() == PageKind::Leaf
             && page.page().store() == self.store
         {
             let node = self.node(page.page());
-            let at = node.search::<K>(&self.order, &probe);
+            let found = node.search(&probe);
             // Leaves divide the keys: what lies between two entries of one is nowhere else.
-            if at > 0 && at < node.count() {
-                return self.visit_key(access, page, at, &probe, &mut visit);
+            if found.at > 0 && found.at < node.count() {
+                return self.visit_key(access, page, found, &probe, &mut visit);
             }
         }
         self.find(access, key, visit)
     }
 
-    /// Visits the entries of the probe's key from entry `at` of a leaf on.
+    /// Visits the entries of the probe's key from the one on that was found in a leaf.
     #[inline(always)]
     fn visit_key<'a>(
         &self,
         access: &'a P,
         mut page: P::Shared<'a>,
-        mut at: usize,
+        found: Found,
         probe: &Probe<'_>,
         visit: &mut impl FnMut(RowId, bool) -> ControlFlow<()>,
     ) -> Result<()> {
+        let (mut at, mut is_equal) = (found.at, Some(found.is_equal));
         loop {
             let node = self.node(page.page());
             let count = node.count();
             while at < count {
-                if node.compare::<K>(&self.order, at, probe) != Ordering::Equal
+                let compare = || node.compare(at, probe) == Ordering::Equal;
+                if !is_equal.take().unwrap_or_else(compare)
                     || visit(RowId::new(node.row(at)), node.is_deleted(at)).is_break()
                 {
                     return Ok(());
@@ -207,7 +209,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             // The key's entries may continue in the next leaf.
             let Some(next) = page.page().next() else { return Ok(()) };
             page = self.next_leaf(access, page, next)?;
-            at = 0;
+            (at, is_equal) = (0, None);
         }
     }
 
@@ -239,7 +241,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         order: Order,
         visit: impl FnMut(&[u8], RowId, bool) -> ControlFlow<()>,
     ) -> Result<()> {
-        let (lower, upper) = (Probe::lower(lower), Probe::upper(upper));
+        let (lower, upper) = (Probe::lower(&self.keys, lower), Probe::upper(&self.keys, upper));
         match order {
             Order::Forward => self.scan_forward(access, &lower, &upper, visit),
             Order::Backward => self.scan_backward(access, &lower, &upper, visit),
@@ -254,7 +256,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         mut visit: impl FnMut(&[u8], RowId, bool) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut page = self.leaf(access, lower)?;
-        let mut at = self.node(page.page()).search::<K>(&self.order, lower);
+        let mut at = self.node(page.page()).search(lower).at;
         loop {
             let node = self.node(page.page());
             let end = self.end_in(node, upper);
@@ -275,13 +277,13 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 
     /// How many entries of a leaf lie before the probe.
     #[inline]
-    fn end_in(&self, node: Node<'_>, upper: &Probe<'_>) -> usize {
+    fn end_in(&self, node: Node<'_, K>, upper: &Probe<'_>) -> usize {
         let count = node.count();
         let Some(last) = count.checked_sub(1) else { return 0 };
-        match node.compare::<K>(&self.order, last, upper) {
+        match node.compare(last, upper) {
             Ordering::Less => count,
             Ordering::Equal if node.row(last) < upper.row => count,
-            _ => node.search::<K>(&self.order, upper),
+            _ => node.search(upper).at,
         }
     }
 
@@ -295,10 +297,10 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         // The first entry that was visited, should the place be looked for again.
         let (mut key, mut row) = (Vec::new(), None);
         let mut page = self.leaf(access, upper)?;
-        let mut end = self.node(page.page()).search::<K>(&self.order, upper);
+        let mut end = self.node(page.page()).search(upper).at;
         loop {
             let node = self.node(page.page());
-            let start = node.search::<K>(&self.order, lower);
+            let start = node.search(lower).at;
             for at in (start..end).rev() {
                 if visit(node.key(at), RowId::new(node.row(at)), node.is_deleted(at)).is_break() {
                     return Ok(());
@@ -323,10 +325,10 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             // The thread that holds it may take long; afterwards the place is looked up again from
             // the root.
             drop(access.fix_shared(previous)?);
-            let again = row.map(|row| Probe::behind(&key, row));
+            let again = row.map(|row| Probe::behind(&self.keys, &key, row));
             let upper = again.as_ref().unwrap_or(upper);
             page = self.leaf(access, upper)?;
-            end = self.node(page.page()).search::<K>(&self.order, upper);
+            end = self.node(page.page()).search(upper).at;
         }
     }
 }

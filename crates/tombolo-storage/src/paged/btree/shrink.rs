@@ -56,7 +56,13 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     /// Whether the entries of two neighbours fit one node.
-    fn fit_together(&self, parent: Node<'_>, left: Node<'_>, right: Node<'_>, at: usize) -> bool {
+    fn fit_together(
+        &self,
+        parent: Node<'_, K>,
+        left: Node<'_, K>,
+        right: Node<'_, K>,
+        at: usize,
+    ) -> bool {
         let mut bytes = left.used() + right.used();
         if !right.is_leaf() {
             // The right one's first separator becomes its parent's.
@@ -95,7 +101,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             true => left.append(from, 0..count),
             false => {
                 let first = Entry { child: from.child(0), ..node.entry(at + 1) };
-                left.insert(left.read().count(), &first);
+                left.insert(left.read().count(), &first, self.keys.leading(first.key));
                 left.append(from, 1..count);
             }
         });

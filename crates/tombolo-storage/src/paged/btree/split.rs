@@ -103,7 +103,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let mut level = self.node(page.page()).level();
         while level > 0 {
             let node = self.node(page.page());
-            let index = node.child_at::<K>(&self.order, probe);
+            let index = node.child_at(probe);
             let id = node.child(index);
             at.push(index);
             nodes.push(id);
@@ -112,12 +112,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             level -= 1;
             self.verify_level(self.node(page.page()), id, level)?;
         }
-        at.push(self.node(page.page()).search::<K>(&self.order, probe));
+        at.push(self.node(page.page()).search(probe).at);
         Ok(Path { nodes, at })
     }
 
     /// What separates what is before entry `at` from the rest.
-    fn separator(&self, node: Node<'_>, at: usize) -> Separator {
+    fn separator(&self, node: Node<'_, K>, at: usize) -> Separator {
         let key = node.key(at);
         // Of equal keys the row decides; elsewhere none, so that the first of a key is found
         // directly.
@@ -126,7 +126,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     /// Whether a node that was found full still is; a leaf's entries come and go meanwhile.
-    fn is_full(&self, node: Node<'_>, bytes: usize) -> bool {
+    fn is_full(&self, node: Node<'_, K>, bytes: usize) -> bool {
         node.count() >= 2 && (!node.is_leaf() || !node.has_room(bytes))
     }
 
@@ -167,7 +167,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             }
         }
         let at = path.place(level - 1);
-        self.change(&mut parent, |node| node.insert(at, &separator.entry(right_id)));
+        let leading = self.keys.leading(&separator.key);
+        self.change(&mut parent, |node| node.insert(at, &separator.entry(right_id), leading));
         let mut pages = vec![&mut parent, &mut left, &mut right];
         pages.extend(&mut next);
         publish(structure, &mut pages, &mut []).inspect_err(|_| access.free_page(right.held))
@@ -227,10 +228,11 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             right.page_mut().set_previous(Some(left_id));
         }
         self.make_root(&mut root, level + 1);
-        let lowest = if self.packed { &[0; PACKED_BYTES][..] } else { &[] };
+        let lowest = if self.keys.packed { &[0; PACKED_BYTES][..] } else { &[] };
+        let leading = self.keys.leading(&separator.key);
         self.change(&mut root, |node| {
-            node.insert(0, &Entry { word: 0, child: left_id, key: lowest });
-            node.insert(1, &separator.entry(right_id));
+            node.insert(0, &Entry { word: 0, child: left_id, key: lowest }, 0);
+            node.insert(1, &separator.entry(right_id), leading);
         });
         publish(structure, &mut [&mut root, &mut left, &mut right], &mut []).inspect_err(|_| {
             access.free_page(left.held);

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::keys::{KeyFormat, Position, Probe};
-use super::node::{Entry, Node};
+use super::node::{Entry, Found, Node};
 use super::read::Target;
 use super::{BTree, Structure, set_stamp};
 use crate::key::KEY_BYTES_MAX;
@@ -69,7 +69,11 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             return Err(too_long(key.len()).into());
         }
         let unique = self.shape.unique();
-        let probe = if unique { Probe::first_of(key) } else { Probe::entry(key, row) };
+        let probe = if unique {
+            Probe::first_of(&self.keys, key)
+        } else {
+            Probe::entry(&self.keys, key, row)
+        };
         let mut log = Some(log);
         loop {
             let Target { leaf, continues } = self.leaf_alone(access, &probe, unique)?;
@@ -81,17 +85,17 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 }
             }
             let node = self.node(leaf.page());
-            let at = node.search::<K>(&self.order, &probe);
-            let at = match self.meet_equal(node, at, &probe, row, &mut meet) {
+            let found = node.search(&probe);
+            let at = match self.meet_equal(node, found, &probe, row, &mut meet) {
                 Answer::Insert(at) => at,
                 Answer::Refuse(answer) => return Ok(answer),
             };
             if node.has_room(key.len()) {
-                self.put(leaf, at, key, row, &mut log)?;
+                self.put(leaf, at, &probe, row, &mut log)?;
                 return Ok(Inserted::Done);
             }
             drop(leaf);
-            self.split(access, &Probe::entry(key, row), structure)?;
+            self.split(access, &Probe::entry(&self.keys, key, row), structure)?;
         }
     }
 
@@ -100,15 +104,15 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     #[inline(always)]
     fn meet_equal(
         &self,
-        node: Node<'_>,
-        mut at: usize,
+        node: Node<'_, K>,
+        found: Found,
         probe: &Probe<'_>,
         row: RowId,
         meet: &mut impl FnMut(RowId, bool) -> Meet,
     ) -> Answer {
-        let (order, count) = (&self.order, node.count());
+        let Found { mut at, mut is_equal } = found;
         let (mut place, mut is_marked) = (at, false);
-        while at < count && node.compare::<K>(order, at, probe) == Ordering::Equal {
+        while is_equal {
             let (other, deleted) = (RowId::new(node.row(at)), node.is_deleted(at));
             if other == row && !deleted {
                 return Answer::Refuse(Inserted::Duplicate);
@@ -125,17 +129,18 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             if other.location() < row.location() {
                 place = at;
             }
+            is_equal = at < node.count() && node.compare(at, probe) == Ordering::Equal;
         }
         if is_marked { Answer::Refuse(Inserted::Marked) } else { Answer::Insert(place) }
     }
 
-    /// Writes an entry into a leaf with room for it.
+    /// Writes the entry of the probe's key and a row into a leaf with room for it.
     #[inline(always)]
     fn put<E: From<PageError>>(
         &self,
         mut leaf: P::Exclusive<'_>,
         at: usize,
-        key: &[u8],
+        probe: &Probe<'_>,
         row: RowId,
         log: &mut Option<impl FnOnce(Place) -> Result<Stamp, E>>,
     ) -> Result<(), E> {
@@ -143,7 +148,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             Some(log) => log(place_in(&leaf, at))?,
             None => None,
         };
-        self.change(&mut leaf, |node| node.insert(at, &Entry::leaf(key, row)));
+        let entry = Entry::leaf(probe.key, row);
+        self.change(&mut leaf, |node| node.insert(at, &entry, probe.leading));
         set_stamp(&mut leaf, stamp);
         Ok(())
     }
@@ -162,25 +168,25 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         structure: &impl Structure,
     ) -> Result<Option<Inserted>, E> {
         let held = self.steps.hold();
-        let (first, own) = (Probe::first_of(key), Probe::entry(key, row));
+        let (first, own) = (Probe::first_of(&self.keys, key), Probe::entry(&self.keys, key, row));
         let target = self.leaf(access, &own)?.page().id();
         // Held to the end, so that no other thread inserts the key: they begin in the first leaf.
         let begin = self.leaf(access, &first)?.page().id();
         let begin = access.fix_exclusive(begin)?;
-        let behind = Probe::upper(Position::After(key));
+        let behind = Probe::upper(&self.keys, Position::After(key));
         let (mut is_found, mut is_marked) = (false, false);
         let mut following = None;
         loop {
             let leaf = following.as_ref().unwrap_or(&begin);
             let node = self.node(leaf.page());
-            let at = node.search::<K>(&self.order, &first);
-            match self.meet_equal(node, at, &first, row, meet) {
+            let found = node.search(&first);
+            match self.meet_equal(node, found, &first, row, meet) {
                 Answer::Refuse(Inserted::Marked) => is_marked = true,
                 Answer::Refuse(answer) => return Ok(Some(answer)),
                 Answer::Insert(_) => {}
             }
             is_found |= leaf.page().id() == target;
-            let ends = node.search::<K>(&self.order, &behind) < node.count();
+            let ends = node.search(&behind).at < node.count();
             match leaf.page().next() {
                 Some(next) if !ends || !is_found => {
                     following = Some(access.fix_exclusive(next)?);
@@ -201,8 +207,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         };
         let node = self.node(leaf.page());
         if node.has_room(key.len()) {
-            let at = node.search::<K>(&self.order, &own);
-            self.put(leaf, at, key, row, log)?;
+            let at = node.search(&own).at;
+            self.put(leaf, at, &own, row, log)?;
             return Ok(Some(Inserted::Done));
         }
         drop((leaf, begin));
@@ -297,7 +303,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         if sinks && !is_root {
             // The entry is gone and logged: an error here must not be reported as a failure to
             // remove it.
-            if let Err(error) = self.shrink(access, &Probe::entry(key, row), structure) {
+            if let Err(error) = self.shrink(access, &Probe::entry(&self.keys, key, row), structure)
+            {
                 structure.is_left(&error);
             }
         }
@@ -312,14 +319,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         key: &[u8],
         row: RowId,
     ) -> Result<Option<(P::Exclusive<'a>, usize)>> {
-        let probe = Probe::entry(key, row);
+        let probe = Probe::entry(&self.keys, key, row);
         let leaf = self.leaf_alone(access, &probe, false)?.leaf;
         let node = self.node(leaf.page());
-        let at = node.search::<K>(&self.order, &probe);
-        let found = at < node.count()
-            && node.row(at) == row.location()
-            && node.compare::<K>(&self.order, at, &probe) == Ordering::Equal;
-        Ok(found.then_some((leaf, at)))
+        let Found { at, is_equal } = node.search(&probe);
+        let is_there = is_equal && node.row(at) == row.location();
+        Ok(is_there.then_some((leaf, at)))
     }
 }
 

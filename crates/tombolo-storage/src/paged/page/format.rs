@@ -55,7 +55,8 @@ const _: () = assert!(super::PAGE_BYTES_MAX - 1 <= LENGTH_MASK as usize);
 
 /// The first eight bytes of the body of page 0.
 pub const MAGIC: [u8; 8] = *b"tombolo\n";
-/// The version of this format, after the magic. In version 1 values lay behind their rows, which moved.
+/// The version of this format, after the magic. Version 1 had values behind their rows, which moved, and no heads of
+/// keys.
 pub const FORMAT_VERSION: u32 = 2;
 
 /// What a page holds.

@@ -1,21 +1,19 @@
 //! The directory of stores (S7): which table or index a call means.
 //!
-//! On, every call names what it means, and the name is looked up in a latched table, as in an engine
-//! whose catalogue may change between two calls. Off, a handle was resolved once and is a position.
-//! Not here: what the directory remembers on disk (`catalogue.rs`).
+//! On, every call names what it means, and the name is looked up, as in an engine whose catalogue
+//! may change between two calls. Off, a handle was resolved once and is a position. Not here: what
+//! the directory remembers on disk (`catalogue.rs`).
 //!
-//! Names of tables and of indexes share one space. Invariant: at least half of the places are empty,
-//! so a search ends.
+//! Names are entered while there is one session (`database.rs`), so calls find them without a latch,
+//! in memory that no thread writes. Names of tables and of indexes share one space. Invariant: at
+//! least half of the places are empty, so a search ends.
 
-use std::cell::RefCell;
-
-use crate::latch::{Latch, Latching};
 use crate::schema::Schema;
 
 /// S7: finds a table or an index for a call.
-pub trait Directory<L: Latching>: Default + Send + 'static {
+pub trait Directory: Default + Send + 'static {
     /// Enters the tables and indexes of `schema` that are new.
-    fn enter(&self, schema: &Schema);
+    fn enter(&mut self, schema: &Schema);
 
     /// The position of the table at `position` of the handle's schema.
     fn table(&self, schema: &Schema, position: usize) -> usize;
@@ -28,8 +26,8 @@ pub trait Directory<L: Latching>: Default + Send + 'static {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Resolved;
 
-impl<L: Latching> Directory<L> for Resolved {
-    fn enter(&self, _: &Schema) {}
+impl Directory for Resolved {
+    fn enter(&mut self, _: &Schema) {}
 
     #[inline(always)]
     fn table(&self, _: &Schema, position: usize) -> usize {
@@ -52,16 +50,30 @@ struct Entry {
 }
 
 /// Looked up by name at each call.
-pub struct ByName<L: Latching> {
+#[derive(Debug)]
+pub struct ByName {
     /// A power of two of places; a name is in the first free one from its hash on.
-    places: Latch<RefCell<Vec<Option<Entry>>>, L>,
+    places: Vec<Option<Entry>>,
 }
 
 const PLACES_MIN: usize = 64;
 
-impl<L: Latching> Default for ByName<L> {
+impl Default for ByName {
     fn default() -> Self {
-        Self { places: Latch::new(RefCell::new(vec![None; PLACES_MIN])) }
+        Self { places: vec![None; PLACES_MIN] }
+    }
+}
+
+/// The last eight bytes of a name as a number, or all of a shorter one; different for different
+/// names of one length below eight.
+#[inline(always)]
+fn last_word(name: &[u8]) -> u64 {
+    match (name.last_chunk::<8>(), name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        (Some(&word), ..) => u64::from_le_bytes(word),
+        (None, Some(&first), Some(&last)) => {
+            u64::from(u32::from_le_bytes(first)) << 32 | u64::from(u32::from_le_bytes(last))
+        }
+        _ => name.iter().fold(0, |last, &byte| last << 8 | u64::from(byte)),
     }
 }
 
@@ -71,18 +83,21 @@ impl<L: Latching> Default for ByName<L> {
 fn hash_name(name: &str) -> u64 {
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     let mix = |hash: u64, word: u64| (hash.rotate_left(23) ^ word).wrapping_mul(FACTOR);
-    let mut hash = name.len() as u64;
-    let mut rest = name.as_bytes();
-    while let Some((&word, behind)) = rest.split_first_chunk::<8>() {
-        hash = mix(hash, u64::from_le_bytes(word));
-        rest = behind;
-    }
-    let last = match name.as_bytes().last_chunk::<8>() {
-        Some(&word) => u64::from_le_bytes(word),
-        None => rest.iter().fold(0, |last, &byte| last << 8 | u64::from(byte)),
-    };
-    let hash = mix(hash, last);
+    let words = name.as_bytes().as_chunks::<8>().0;
+    let hash =
+        words.iter().fold(name.len() as u64, |hash, &word| mix(hash, u64::from_le_bytes(word)));
+    let hash = mix(hash, last_word(name.as_bytes()));
     hash ^ hash >> 32
+}
+
+/// Whether two names are equal, eight bytes at a time: they are too short for a call.
+#[inline(always)]
+fn is_same(name: &str, other: &str) -> bool {
+    let (name, other) = (name.as_bytes(), other.as_bytes());
+    let mut words = name.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
+    name.len() == other.len()
+        && words.all(|(word, other)| word == other)
+        && last_word(name) == last_word(other)
 }
 
 /// Where `name` is, or would be entered.
@@ -91,7 +106,7 @@ fn place_of(places: &[Option<Entry>], hash: u64, name: &str) -> usize {
     let mask = places.len() - 1;
     let mut at = hash as usize & mask;
     while let Some(entry) = &places[at] {
-        if entry.hash == hash && *entry.name == *name {
+        if entry.hash == hash && is_same(&entry.name, name) {
             break;
         }
         at = (at + 1) & mask;
@@ -99,43 +114,38 @@ fn place_of(places: &[Option<Entry>], hash: u64, name: &str) -> usize {
     at
 }
 
-impl<L: Latching> ByName<L> {
+impl ByName {
     #[inline]
     fn find(&self, name: &str, is_index: bool) -> Option<usize> {
-        let hash = hash_name(name);
-        let places = self.places.hold();
-        let places = places.borrow();
-        let entry = places[place_of(&places, hash, name)].as_ref()?;
+        let entry = self.places[place_of(&self.places, hash_name(name), name)].as_ref()?;
         (entry.is_index == is_index).then_some(entry.position as usize)
     }
 
-    fn insert(places: &mut Vec<Option<Entry>>, entry: Entry) {
-        let entries = places.iter().flatten().count();
-        if (entries + 1) * 2 > places.len() {
-            let larger = vec![None; places.len() * 2];
-            for old in std::mem::replace(places, larger).into_iter().flatten() {
-                let at = place_of(places, old.hash, &old.name);
-                places[at] = Some(old);
+    fn insert(&mut self, name: &str, position: usize, is_index: bool) {
+        let entries = self.places.iter().flatten().count();
+        if (entries + 1) * 2 > self.places.len() {
+            let larger = vec![None; self.places.len() * 2];
+            for old in std::mem::replace(&mut self.places, larger).into_iter().flatten() {
+                self.put(old);
             }
         }
-        let at = place_of(places, entry.hash, &entry.name);
-        places[at] = Some(entry);
+        let (hash, position) = (hash_name(name), position as u32);
+        self.put(Entry { hash, name: name.into(), position, is_index });
+    }
+
+    fn put(&mut self, entry: Entry) {
+        let at = place_of(&self.places, entry.hash, &entry.name);
+        self.places[at] = Some(entry);
     }
 }
 
-impl<L: Latching> Directory<L> for ByName<L> {
-    fn enter(&self, schema: &Schema) {
-        let places = self.places.hold();
-        let mut places = places.borrow_mut();
+impl Directory for ByName {
+    fn enter(&mut self, schema: &Schema) {
         let mut indexes = 0;
         for (position, table) in schema.tables.iter().enumerate() {
-            let mut enter = |name: &str, position: usize, is_index| {
-                let (hash, position) = (hash_name(name), position as u32);
-                Self::insert(&mut places, Entry { hash, name: name.into(), position, is_index });
-            };
-            enter(&table.name, position, false);
+            self.insert(&table.name, position, false);
             for index in &table.indexes {
-                enter(&index.name, indexes, true);
+                self.insert(&index.name, indexes, true);
                 indexes += 1;
             }
         }
@@ -161,7 +171,6 @@ impl<L: Latching> Directory<L> for ByName<L> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::latch::{Latched, Unlatched};
     use crate::schema::{ColumnDef, IndexDef, IndexKind, TableDef};
     use crate::types::Integer;
 
@@ -179,8 +188,9 @@ mod tests {
         }
     }
 
-    fn finds_all<L: Latching>() {
-        let directory = ByName::<L>::default();
+    #[test]
+    fn every_name_is_found_after_growth() {
+        let mut directory = ByName::default();
         let mut schema = Schema::default();
         for number in 0..200 {
             schema.add(table(number)).unwrap();
@@ -195,8 +205,16 @@ mod tests {
     }
 
     #[test]
-    fn every_name_is_found_after_growth() {
-        finds_all::<Latched>();
-        finds_all::<Unlatched>();
+    fn names_are_equal_in_every_byte() {
+        for length in 0..40 {
+            let name: String = (0..length).map(|at| (b'a' + at % 26) as char).collect();
+            assert!(is_same(&name, &name.clone()));
+            assert!(!is_same(&name, &format!("{name}a")));
+            for at in 0..name.len() {
+                let mut other = name.clone();
+                other.replace_range(at..=at, "A");
+                assert!(!is_same(&name, &other) && hash_name(&name) != hash_name(&other));
+            }
+        }
     }
 }

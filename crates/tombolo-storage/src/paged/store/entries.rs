@@ -35,8 +35,9 @@ enum Seen {
     Refused(LockError),
 }
 
-/// How much of a leaf is asked for before it is searched: the header and the middle of its slots.
-const SEARCHED_FIRST_BYTES: usize = 512;
+/// What of a leaf is asked for before it is searched: its header, and the middle of its slots where
+/// it is as full as usual.
+const SEARCHED_FIRST: [(usize, usize); 2] = [(0, 128), (1_088, 384)];
 
 /// Stored keys that are looked up together, and the leaf of each; reused from call to call.
 #[derive(Debug, Default)]
@@ -137,7 +138,7 @@ impl<P: PagedProfile> Session<P> {
     ) -> Result<()> {
         self.probes.find_leaves(|key| {
             let leaf = store.tree.leaf_of(&database.pages, key)?;
-            database.pages.prefetch(leaf, [(0, SEARCHED_FIRST_BYTES)]);
+            database.pages.prefetch(leaf, SEARCHED_FIRST);
             Ok::<_, Error>(leaf)
         })?;
         for (found, probe) in found.iter_mut().zip(self.probes.iter()) {

@@ -17,7 +17,7 @@ pub trait PagedProfile: 'static {
     /// S6: whether structures are latched; how sessions share a database follows from it.
     type Latching: Latching + Sharing;
     /// S7: how a table or an index is found at each call.
-    type Directory: Directory<Self::Latching>;
+    type Directory: Directory;
     /// S8, S9: how large pages are and how they are reached.
     type Pages: RowAccess<<Self::Log as Logging>::Ahead>;
     /// S10: whether transactions are registered.

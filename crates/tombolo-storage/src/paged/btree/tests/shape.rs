@@ -335,14 +335,18 @@ fn a_tree_is_opened_again() {
 
 #[test]
 fn damage_is_found() {
-    let damages: [fn(&mut PageMut<'_, SmallPages>); 7] = [
+    let damages: [fn(&mut PageMut<'_, SmallPages>); 10] = [
         |page| page.set_next(None),
         |page| page.set_previous(Some(PageId(1))),
         |page| page.body_mut()[2] = 1,
         |page| page.body_mut()[3] ^= 1,
         |page| page.body_mut()[0] = 0xff,
-        // The last byte of a slot, and of the first entry's key.
+        // Unit and base of the heads.
+        |page| page.body_mut()[10] ^= 0x20,
         |page| page.body_mut()[17] ^= 0x20,
+        // A byte of a slot's offset, of its head, and the last one of the first entry's key.
+        |page| page.body_mut()[33] ^= 0x10,
+        |page| page.body_mut()[36] ^= 0x01,
         |page| *page.body_mut().last_mut().unwrap() ^= 0x40,
     ];
     for damage in damages {

@@ -1,0 +1,215 @@
+//! Changing one node: entries in and out, their marks, the heads of their keys.
+
+use super::keys::{KeyFormat, PACKED_BYTES, StoredKeys};
+use super::node::{
+    BASE, COUNT, DELETED, ENTRIES, Entry, FORM, HEAP, INNER_PREFIX, LEAF_PACKED, LEAF_PREFIX,
+    LEVEL, NEWEST, Node, SLOT_BYTES, SLOT_HEAD, SLOTS, UNIT, USED, place_in, u16_at,
+};
+
+/// A node to be changed.
+#[derive(Debug)]
+pub(super) struct NodeMut<'a, K: KeyFormat> {
+    body: &'a mut [u8],
+    keys: &'a StoredKeys<K>,
+}
+
+impl<'a, K: KeyFormat> NodeMut<'a, K> {
+    #[inline(always)]
+    pub(super) fn new(body: &'a mut [u8], keys: &'a StoredKeys<K>) -> Self {
+        Self { body, keys }
+    }
+
+    #[inline(always)]
+    pub(super) fn read(&self) -> Node<'_, K> {
+        Node::new(self.body, self.keys)
+    }
+
+    #[inline(always)]
+    fn set_u16(&mut self, at: usize, value: usize) {
+        debug_assert!(value <= u16::MAX as usize);
+        self.body[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
+    }
+
+    /// Makes an empty node of it.
+    pub(super) fn clear(&mut self, level: u8) {
+        self.body[..SLOTS].fill(0);
+        self.body[LEVEL] = level;
+        self.body[FORM] = u8::from(self.keys.packed);
+        self.set_u16(HEAP, self.body.len());
+    }
+
+    /// Inserts an entry at `at`, for which there is room; its key begins with `leading`.
+    #[inline]
+    pub(super) fn insert(&mut self, at: usize, entry: &Entry<'_>, leading: u128) {
+        self.put(at, entry);
+        if !self.keys.packed && at >= self.read().first_head() {
+            match self.read().distance(leading) {
+                Some(head) => self.set_head(at, head),
+                None => self.count_heads_anew(at),
+            }
+        }
+    }
+
+    /// The same without a head.
+    #[inline(always)]
+    fn put(&mut self, at: usize, entry: &Entry<'_>) {
+        debug_assert!(self.read().has_room(entry.key.len()));
+        let (count, prefix) = (self.read().count(), self.read().prefix());
+        let bytes = prefix + entry.key.len();
+        let start = if self.keys.packed {
+            debug_assert_eq!(entry.key.len(), PACKED_BYTES);
+            let start = ENTRIES + at * bytes;
+            self.body.copy_within(start..ENTRIES + count * bytes, start + bytes);
+            start
+        } else {
+            self.take_slot(at, count, bytes)
+        };
+        let target = &mut self.body[start..start + bytes];
+        target[..LEAF_PREFIX].copy_from_slice(&entry.word.to_le_bytes());
+        if prefix == INNER_PREFIX {
+            target[LEAF_PREFIX..INNER_PREFIX].copy_from_slice(&entry.child.0.to_le_bytes());
+        }
+        target[prefix..].copy_from_slice(entry.key);
+        self.set_u16(COUNT, count + 1);
+        self.set_u16(NEWEST, at + 1);
+    }
+
+    /// Makes a slot at `at` that leads to `bytes` bytes; returns where those begin.
+    #[inline]
+    fn take_slot(&mut self, at: usize, count: usize, bytes: usize) -> usize {
+        let slots_end = SLOTS + count * SLOT_BYTES;
+        if u16_at(self.body, HEAP) < slots_end + SLOT_BYTES + bytes {
+            self.compact();
+        }
+        let start = u16_at(self.body, HEAP) - bytes;
+        let slot_at = SLOTS + at * SLOT_BYTES;
+        self.body.copy_within(slot_at..slots_end, slot_at + SLOT_BYTES);
+        self.body[slot_at..slot_at + SLOT_BYTES].fill(0);
+        self.set_place(at, start, bytes);
+        self.set_u16(HEAP, start);
+        self.set_u16(USED, u16_at(self.body, USED) + bytes);
+        start
+    }
+
+    /// Makes a slot lead to an entry.
+    #[inline(always)]
+    fn set_place(&mut self, at: usize, offset: usize, bytes: usize) {
+        let place = offset as u32 | (bytes as u32) << 16;
+        let slot_at = SLOTS + at * SLOT_BYTES;
+        self.body[slot_at..slot_at + SLOT_HEAD].copy_from_slice(&place.to_le_bytes());
+    }
+
+    #[inline(always)]
+    fn set_head(&mut self, at: usize, head: u64) {
+        let slot_at = SLOTS + at * SLOT_BYTES;
+        self.body[slot_at + SLOT_HEAD..slot_at + SLOT_BYTES].copy_from_slice(&head.to_le_bytes());
+    }
+
+    /// Chooses base and unit for the keys that are there, and counts all heads from it. The room
+    /// beyond is on the side of the entry at `newest`: more are likely there.
+    #[cold]
+    #[inline(never)]
+    fn count_heads_anew(&mut self, newest: usize) {
+        let node = self.read();
+        let Some([low, high]) = node.ends() else { return };
+        let room = (node.capacity() / node.used()).ilog2() + 1;
+        let unit = node.unit_for([low, high], room);
+        let is_first = newest <= node.first_head() && low < high;
+        let base = match is_first {
+            true => high.saturating_sub(u128::MAX >> (u64::BITS - unit)),
+            false => low,
+        };
+        self.body[UNIT] = unit as u8;
+        self.body[BASE..SLOTS].copy_from_slice(&base.to_le_bytes());
+        for at in self.read().first_head()..self.read().count() {
+            let node = self.read();
+            let head = node.head_of(self.keys.leading(node.key(at)));
+            self.set_head(at, head);
+        }
+    }
+
+    /// Moves the entries together, in the order of their keys.
+    #[cold]
+    fn compact(&mut self) {
+        let heap = u16_at(self.body, HEAP);
+        let old = self.body[heap..].to_vec();
+        let mut end = self.body.len();
+        for at in 0..self.read().count() {
+            let (offset, bytes) = place_in(&self.read().slots()[at]);
+            end -= bytes;
+            self.body[end..end + bytes].copy_from_slice(&old[offset - heap..][..bytes]);
+            self.set_place(at, end, bytes);
+        }
+        self.set_u16(HEAP, end);
+    }
+
+    /// Removes the entry at `at`.
+    #[inline]
+    pub(super) fn remove(&mut self, at: usize) {
+        let count = self.read().count();
+        let bytes = self.read().entry_bytes(at).len();
+        let (first, stride) = match self.keys.packed {
+            true => (ENTRIES, bytes),
+            false => (SLOTS, SLOT_BYTES),
+        };
+        let start = first + at * stride;
+        self.body.copy_within(start + stride..first + count * stride, start);
+        self.set_u16(COUNT, count - 1);
+        self.set_u16(NEWEST, 0);
+        if !self.keys.packed {
+            self.set_u16(USED, u16_at(self.body, USED) - bytes);
+        }
+    }
+
+    /// Puts the deleted mark on an entry, or takes it off.
+    #[inline]
+    pub(super) fn set_deleted(&mut self, at: usize, deleted: bool) {
+        let word = self.read().row(at) | if deleted { DELETED } else { 0 };
+        let start = match self.keys.packed {
+            true => ENTRIES + at * LEAF_PACKED,
+            false => place_in(&self.read().slots()[at]).0,
+        };
+        self.body[start..start + LEAF_PREFIX].copy_from_slice(&word.to_le_bytes());
+    }
+
+    /// Appends entries of a node of the same level, for which there is room.
+    pub(super) fn append(&mut self, from: Node<'_, K>, entries: std::ops::Range<usize>) {
+        if self.keys.packed {
+            let (count, bytes) = (self.read().count(), from.packed_bytes());
+            let place = |at| ENTRIES + at * bytes;
+            self.body[place(count)..place(count + entries.len())]
+                .copy_from_slice(&from.body[place(entries.start)..place(entries.end)]);
+            self.set_u16(COUNT, count + entries.len());
+        } else {
+            for at in entries {
+                self.put(self.read().count(), &from.entry(at));
+            }
+            self.count_heads_anew(self.read().count());
+        }
+        self.set_u16(NEWEST, 0);
+    }
+
+    /// Removes all entries from `from` on.
+    pub(super) fn truncate(&mut self, from: usize) {
+        let gone: usize = match self.keys.packed {
+            true => 0,
+            false => (from..self.read().count()).map(|at| self.read().entry_bytes(at).len()).sum(),
+        };
+        self.set_u16(USED, u16_at(self.body, USED) - gone);
+        self.set_u16(COUNT, from);
+        let newest = u16_at(self.body, NEWEST);
+        self.set_u16(NEWEST, if newest <= from { newest } else { 0 });
+        self.count_heads_if_finer();
+    }
+
+    /// Counts the heads anew where keys have gone, if more of their bits enter then.
+    fn count_heads_if_finer(&mut self) {
+        let node = self.read();
+        if !self.keys.packed
+            && let Some(ends) = node.ends()
+            && node.unit_for(ends, 2) < self.body[UNIT].into()
+        {
+            self.count_heads_anew(node.count());
+        }
+    }
+}
