@@ -77,6 +77,38 @@ pub trait Disk: fmt::Debug + Send + Sync {
     fn sync_dir(&self) -> Result<(), DiskError>;
 }
 
+/// A disk that several parts of a database share.
+pub fn share<D: Disk + 'static>(disk: D) -> crate::sync::Arc<dyn Disk> {
+    let disk: std::sync::Arc<dyn Disk> = std::sync::Arc::new(disk);
+    #[cfg(loom)]
+    let disk = crate::sync::Arc::from_std(disk);
+    disk
+}
+
+impl<D: Disk + ?Sized> Disk for std::sync::Arc<D> {
+    fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        (**self).open(name, how)
+    }
+    fn open_direct(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        (**self).open_direct(name, how)
+    }
+    fn list(&self) -> Result<Vec<String>, DiskError> {
+        (**self).list()
+    }
+    fn exists(&self, name: &str) -> Result<bool, DiskError> {
+        (**self).exists(name)
+    }
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        (**self).remove(name)
+    }
+    fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
+        (**self).rename(from, to)
+    }
+    fn sync_dir(&self) -> Result<(), DiskError> {
+        (**self).sync_dir()
+    }
+}
+
 /// An open file.
 pub trait DiskFile: fmt::Debug + Send + Sync {
     /// Where the file is, for messages.

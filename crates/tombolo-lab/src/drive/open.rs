@@ -133,7 +133,7 @@ pub fn paged<W: Workload, P: PagedProfile>(
 where
     PagedStore<P>: Send,
 {
-    let disk = &*options.disk;
+    let disk = &options.disk;
     let store = match how {
         How::Create => PagedStore::<P>::create(disk, &options.paged),
         How::Open => PagedStore::<P>::open(disk, &options.paged),

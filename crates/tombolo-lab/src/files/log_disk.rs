@@ -4,7 +4,7 @@
 //! commits wait for that device and for nothing else.
 
 use tombolo_storage::disk::{Disk, DiskError, DiskFile, Open};
-use tombolo_storage::log::LOG_FILE;
+use tombolo_storage::log::LOG_FILES;
 
 /// Two disks as one.
 #[derive(Debug)]
@@ -15,9 +15,13 @@ pub(crate) struct LogDisk<P, L> {
     pub(crate) log: L,
 }
 
+fn is_log(name: &str) -> bool {
+    name.starts_with(LOG_FILES)
+}
+
 impl<P: Disk, L: Disk> LogDisk<P, L> {
     fn of(&self, name: &str) -> &dyn Disk {
-        if name == LOG_FILE { &self.log } else { &self.pages }
+        if is_log(name) { &self.log } else { &self.pages }
     }
 }
 
@@ -27,8 +31,8 @@ impl<P: Disk, L: Disk> Disk for LogDisk<P, L> {
     }
     fn list(&self) -> Result<Vec<String>, DiskError> {
         let mut names = self.pages.list()?;
-        names.retain(|name| name != LOG_FILE);
-        names.extend(self.log.list()?.into_iter().filter(|name| name == LOG_FILE));
+        names.retain(|name| !is_log(name));
+        names.extend(self.log.list()?.into_iter().filter(|name| is_log(name)));
         names.sort_unstable();
         Ok(names)
     }
@@ -39,8 +43,8 @@ impl<P: Disk, L: Disk> Disk for LogDisk<P, L> {
         self.of(name).remove(name)
     }
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        // The log has no other name, and no other file has its name.
-        assert!(from != LOG_FILE && to != LOG_FILE, "{from} is to be {to}");
+        // The log's files keep their names, and no other file gets one of them.
+        assert!(!is_log(from) && !is_log(to), "{from} is to be {to}");
         self.pages.rename(from, to)
     }
     fn sync_dir(&self) -> Result<(), DiskError> {
@@ -53,20 +57,22 @@ mod tests {
     use super::*;
     use tombolo_storage::disk::MemDisk;
 
+    const SEGMENT: &str = "log-000001";
+
     #[test]
     fn the_log_lies_on_its_own_disk() {
         let (pages, log) = (MemDisk::new(), MemDisk::new());
         let disk = LogDisk { pages: pages.clone(), log: log.clone() };
-        for name in ["pages", LOG_FILE] {
+        for name in ["pages", SEGMENT] {
             disk.open(name, Open::New).unwrap().write_at(name.as_bytes(), 0).unwrap();
         }
         disk.sync_dir().unwrap();
-        assert_eq!(disk.list().unwrap(), [LOG_FILE, "pages"]);
+        assert_eq!(disk.list().unwrap(), [SEGMENT, "pages"]);
         assert_eq!(
             (pages.list().unwrap(), log.list().unwrap()),
-            (vec!["pages".to_owned()], vec![LOG_FILE.to_owned()])
+            (vec!["pages".to_owned()], vec![SEGMENT.to_owned()])
         );
-        disk.remove(LOG_FILE).unwrap();
-        assert!(!disk.exists(LOG_FILE).unwrap() && disk.exists("pages").unwrap());
+        disk.remove(SEGMENT).unwrap();
+        assert!(!disk.exists(SEGMENT).unwrap() && disk.exists("pages").unwrap());
     }
 }

@@ -1,6 +1,6 @@
 //! A disk that measures how long forcing the log to the device takes.
 //!
-//! It stands between a store and its disk and reads the clock around each sync of the log's file;
+//! It stands between a store and its disk and reads the clock around each sync of the log's files;
 //! everything else passes through. Storage itself reads no clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tombolo_engine::clock::Clock;
 use tombolo_engine::clock::SystemClock;
 use tombolo_storage::disk::{Disk, DiskError, DiskFile, Open};
+use tombolo_storage::log::LOG_FILES;
 
 use crate::histogram::Latencies;
-
-/// The log's file in a paged directory.
-const LOG_FILE: &str = "log";
 
 /// How long flushes took.
 #[derive(Clone, Debug, Default)]
@@ -43,11 +41,11 @@ impl<D: Disk> TimedDisk<D> {
         Self { disk, clock, times }
     }
 
-    /// The file, timed if it is the log's.
+    /// The file, timed if it is one of the log's.
     fn timed(&self, name: &str, file: Box<dyn DiskFile>) -> Box<dyn DiskFile> {
-        match name {
-            LOG_FILE => Box::new(TimedFile { file, clock: self.clock, times: self.times.clone() }),
-            _ => file,
+        match name.starts_with(LOG_FILES) {
+            true => Box::new(TimedFile { file, clock: self.clock, times: self.times.clone() }),
+            false => file,
         }
     }
 }
@@ -86,13 +84,15 @@ mod tests {
     use super::*;
     use tombolo_storage::disk::MemDisk;
 
+    const SEGMENT: &str = "log-000001";
+
     #[test]
     fn a_direct_file_stays_direct() {
         let scratch = tempfile::tempdir().unwrap();
         let disk = tombolo_storage::disk::OsDisk::open(scratch.path()).unwrap();
         let alignment = disk.open_direct("other", Open::New).unwrap().alignment();
         let disk = TimedDisk::new(disk, SystemClock::new(), FlushTimes::default());
-        for name in ["pages", LOG_FILE] {
+        for name in ["pages", SEGMENT] {
             assert_eq!(disk.open_direct(name, Open::New).unwrap().alignment(), alignment);
             assert_eq!(disk.open(name, Open::Write).unwrap().alignment(), 1);
         }
@@ -102,14 +102,14 @@ mod tests {
     fn only_the_log_is_timed() {
         let times = FlushTimes::default();
         let disk = TimedDisk::new(MemDisk::new(), SystemClock::new(), times.clone());
-        for name in ["pages", LOG_FILE] {
+        for name in ["pages", SEGMENT] {
             let file = disk.open(name, Open::New).unwrap();
             file.write_at(b"abc", 0).unwrap();
             file.sync().unwrap();
             file.sync().unwrap();
             assert_eq!(file.len().unwrap(), 3);
         }
-        assert_eq!(disk.list().unwrap(), [LOG_FILE, "pages"]);
+        assert_eq!(disk.list().unwrap(), [SEGMENT, "pages"]);
         assert_eq!(times.take().len(), 2);
         assert!(times.take().is_empty());
     }

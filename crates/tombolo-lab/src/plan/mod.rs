@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use tombolo_engine::checkpointing::image_settings;
 use tombolo_engine::pipeline;
+use tombolo_engine::rng::entropy;
 use tombolo_engine::threads;
 use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::{Durability, LogSettings};
@@ -265,6 +266,7 @@ impl Plan {
             log: LogSettings {
                 buffer_bytes: self.log_buffer_bytes,
                 durability: self.durability,
+                salt: entropy(),
                 ..LogSettings::default()
             },
             ..PagedSettings::default()

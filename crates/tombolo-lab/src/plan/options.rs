@@ -2,6 +2,8 @@
 //!
 //! Not here: making one (`drive/open.rs`).
 
+use std::sync::Arc;
+
 use tombolo_storage::disk::{Disk, MemDisk};
 use tombolo_storage::log::Durability;
 use tombolo_storage::memory::Limits;
@@ -15,7 +17,7 @@ pub struct Options {
     /// A paged store's settings.
     pub paged: PagedSettings,
     /// Where a paged store's files go.
-    pub disk: Box<dyn Disk>,
+    pub disk: Arc<dyn Disk>,
     /// Threads that run transactions simultaneously once it was started.
     pub threads: usize,
     /// How often a transaction that gave way to others is tried again.
@@ -37,7 +39,7 @@ impl Default for Options {
         Self {
             limits: Limits::default(),
             paged,
-            disk: Box::new(MemDisk::new()),
+            disk: Arc::new(MemDisk::new()),
             threads: 1,
             retries_max: RETRIES,
             locate_ahead: Some(0),

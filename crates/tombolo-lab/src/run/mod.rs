@@ -11,6 +11,7 @@ pub mod counting;
 pub mod saved;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_storage::disk::OsDisk;
@@ -293,7 +294,7 @@ fn load<W: Deployed>(
             if let Some(place) = place {
                 let disk = OsDisk::open(&place.path);
                 let disk = disk.map_err(|error| Failure::environment(error.to_string()))?;
-                options.disk = Box::new(TimedDisk::new(disk, *clock, flushes.clone()));
+                options.disk = Arc::new(TimedDisk::new(disk, *clock, flushes.clone()));
             }
             drive::create(&plan.profile, &options)?
         }

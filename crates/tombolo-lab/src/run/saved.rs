@@ -9,6 +9,7 @@
 //! Not here: what is measured; where files lie and when they go (`files/work_directory.rs`).
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tombolo_storage::disk::OsDisk;
@@ -35,7 +36,7 @@ pub fn database<W: Deployed>(
     progress: &mut dyn Progress,
 ) -> Result<Box<dyn Instance<W>>, Failure> {
     if let Some(saved) = &plan.saved {
-        options.disk = Box::new(OverlayDisk::shared(disk(saved)?));
+        options.disk = Arc::new(OverlayDisk::shared(disk(saved)?));
         return open(plan, workload, &options);
     }
     let mut instance = match &plan.part {
@@ -69,11 +70,11 @@ pub fn with_log_on_disk(
 ) -> Result<Box<dyn Instance>, Failure> {
     let made = OsDisk::create(directory);
     let mut options = plan.options();
-    options.disk = Box::new(made.map_err(|error| Failure::environment(error.to_string()))?);
+    options.disk = Arc::new(made.map_err(|error| Failure::environment(error.to_string()))?);
     // What was saved has no log. An empty database leaves one that holds nothing.
     drive::create::<tpcc::loader::Scale>(&plan.profile, &options)?.save()?;
     let pages = OverlayDisk::shared(disk(saved)?);
-    options.disk = Box::new(LogDisk { pages, log: disk(directory)? });
+    options.disk = Arc::new(LogDisk { pages, log: disk(directory)? });
     open(plan, &plan.scale(), &options)
 }
 
@@ -131,7 +132,7 @@ impl SavedDatabases {
         plan.durability = Durability::None;
         let mut options = plan.options();
         let made = OsDisk::create(&path);
-        options.disk = Box::new(made.map_err(|error| Failure::environment(error.to_string()))?);
+        options.disk = Arc::new(made.map_err(|error| Failure::environment(error.to_string()))?);
         database(&plan, &plan.scale(), options, plan.load_threads, progress)?.save()?;
         self.made.push((layout, path.clone()));
         Ok(Some(path))

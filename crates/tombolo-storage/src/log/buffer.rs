@@ -295,10 +295,25 @@ impl<L: Latching> Ring<L> {
         Drain { ring: self, from, to }
     }
 
-    /// Promises the file up to `limit`.
+    /// Promises the file up to `limit`, unless the ring is shut.
     pub(super) fn promise_file(&self, limit: u64) {
         let _held = self.latch.hold();
-        self.control.file_limit.set(limit);
+        let file_limit = &self.control.file_limit;
+        if file_limit.get() > 0 {
+            file_limit.set(limit);
+        }
+    }
+
+    /// Promises the file up to `limit`, and no further, if that is enough for all that is promised already
+    /// and `left` bytes; says whether it is.
+    pub(super) fn lower_file(&self, limit: u64, left: u64) -> bool {
+        let _held = self.latch.hold();
+        let Control { tail, reserved, file_limit, .. } = &self.control;
+        let is_enough = tail.get() + reserved.get() + left <= limit;
+        if is_enough && file_limit.get() > 0 {
+            file_limit.set(limit);
+        }
+        is_enough
     }
 
     /// Gives back what a transaction had reserved of the file.
@@ -312,7 +327,8 @@ impl<L: Latching> Ring<L> {
 
     /// Lets nothing be published any more.
     pub(super) fn shut(&self) {
-        self.promise_file(0);
+        let _held = self.latch.hold();
+        self.control.file_limit.set(0);
     }
 
     /// The end of what is published.

@@ -1,250 +1,225 @@
-//! The log file: a header, then records, one after the other, each at its LSN.
+//! The log's files: segments of a value log (`value_log/`), whose groups are what one flush writes. A
+//! position in it is an LSN.
 //!
-//! ```text
-//!   0         4096      8192                                        file length
-//!   ┌─────────┬─────────┬────────┬────────┬─── ──┬────────┬──────────────────┐
-//!   │ header  │ header  │ record │ record │  …   │ record │ zeros: space     │
-//!   │ copy 0  │ copy 1  │        │        │      │        │ taken ahead      │
-//!   └─────────┴─────────┴────────┴────────┴─── ──┴────────┴──────────────────┘
-//!                       base                              tail
-//! ```
-//!
-//! | offset | bytes | field of a header copy |
-//! |---|---|---|
-//! | 0 | 8 | magic: `tomblog` and a line feed |
-//! | 8 | 4 | version of the format |
-//! | 12 | 4 | checksum: CRC-32C of bytes 0–11 and 16–31 |
-//! | 16 | 8 | sequence: the intact copy with the greater one counts |
-//! | 24 | 8 | base: LSN of the first record |
-//!
-//! The header is written when a log is made and closed, each time over the older copy: a torn one
-//! leaves the other. Space is taken ahead in steps, so that a flush changes no length; the last
-//! block a flush writes is partial, and the next flush continues in it.
+//! What transactions were promised is measured in bytes of records, the room of segments in blocks, of which
+//! each flush takes whole ones. A flush that would take more than is free of promises makes a segment more
+//! first; if the disk is full, it sets the log's end aside, which takes no room (`value_log/side.rs`).
+//! What is set aside goes into a segment as one group once there is room, or enough of it to fill a slot:
+//! that group takes at most a seventh more than its records.
 //!
 //! Not here: which session flushes when, what the records mean, restart.
 
-use super::read::{Reader, Stop};
+use super::buffer::Ring;
+use super::read;
 use super::settings::{LogError, LogFailure, LogSettings};
-use crate::disk::{Disk, DiskError, DiskFile, Open};
-use crate::header_copies::{
-    CONTENT_OFFSET, COPY_BYTES, Copy, Layout, OWN_FIELDS, SEQUENCE, VERSION, long,
+use crate::disk::{ALIGNMENT_MAX, Disk};
+use crate::latch::Latching;
+use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::value_log::{
+    self, DirectoryLock, LogStart, LogWriter, Preparer, RecoverOptions, SLOT_BYTES, Space,
 };
-use crate::sync::Mutex;
 
-/// The log's name in its directory.
-pub const LOG_FILE: &str = "log";
+/// What the names of the log's segments begin with; the side file's does, too.
+pub const LOG_FILES: &str = "log-";
 
-/// The version of the format of header and records.
-pub const FORMAT_VERSION: u32 = 2;
+/// The whole log, in version 1 of the format.
+const FORMER_FILE: &str = "log";
 
-const BASE: usize = OWN_FIELDS;
-const LAYOUT: Layout =
-    Layout { magic: *b"tomblog\n", version: FORMAT_VERSION, used_bytes: BASE + 8 };
+/// The version of the format of segments and records.
+pub const FORMAT_VERSION: u32 = value_log::FORMAT_VERSION;
 
-/// Where the first record lies.
-pub(super) const RECORDS_OFFSET: u64 = CONTENT_OFFSET;
+/// Of a full disk, what is left for structure modifications that have begun, in bytes.
+pub(super) const LEFT_FOR_IMAGES: u64 = 1 << 20;
 
-/// What a header says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Header {
-    pub(super) sequence: u64,
-    pub(super) base: u64,
+/// Bytes of a group that are not records: its header, and what fills its last block up, at most.
+const GROUP_EXTRA: u64 = 64 + ALIGNMENT_MAX as u64;
+
+/// The longest records that are set aside.
+const ASIDE_BYTES_MAX: u64 = SLOT_BYTES - GROUP_EXTRA;
+
+/// Bytes of segments that are never promised: for the group that says what is released, and the
+/// headers of groups that go on in another segment.
+const KEPT_BYTES: u64 = 6 * GROUP_EXTRA;
+
+// A group that is too long to be set aside takes less than a seventh more than its records.
+const _: () = assert!(ASIDE_BYTES_MAX / 7 > 2 * GROUP_EXTRA);
+
+/// How many bytes of records can be written in any case to so many bytes of segments.
+const fn promised(segment_bytes: u64) -> u64 {
+    segment_bytes.saturating_sub(KEPT_BYTES) / 8 * 7
 }
 
-impl Header {
-    fn encode(self) -> [u8; COPY_BYTES] {
-        let mut copy = [0; COPY_BYTES];
-        copy[BASE..LAYOUT.used_bytes].copy_from_slice(&self.base.to_le_bytes());
-        LAYOUT.encode(self.sequence, &mut copy);
-        debug_assert_eq!(Self::decode(&copy), Copy::Intact(self));
-        copy
-    }
-
-    fn decode(copy: &[u8]) -> Copy<Self> {
-        LAYOUT.decode(copy, |sequence, copy| {
-            let base = long(copy, BASE);
-            (base > 0).then_some(Self { sequence, base })
-        })
-    }
-}
-
-/// What is wrong with `file`, and where.
-#[cold]
-pub(super) fn damaged(file: &dyn DiskFile, offset: u64, what: impl Into<String>) -> LogError {
-    let (file, what) = (file.name().to_owned(), what.into());
-    LogFailure::Damaged { file, offset, what }.into()
-}
-
-/// The header that counts, and the offset of the other one if that is damaged.
-pub(super) fn read_header(file: &dyn DiskFile) -> Result<(Header, Option<u64>), LogError> {
-    let bytes = file.len()?;
-    if bytes < RECORDS_OFFSET {
-        return Err(damaged(file, bytes, "the file ends inside its header"));
-    }
-    let mut copies = [Copy::Blank; 2];
-    let mut buffer = [0; COPY_BYTES];
-    for (at, copy) in copies.iter_mut().enumerate() {
-        file.read_at(&mut buffer, (at * COPY_BYTES) as u64)?;
-        *copy = Header::decode(&buffer);
-        if let Copy::OtherVersion(version) = *copy {
-            let what = format!("format version {version}, this program reads {FORMAT_VERSION}");
-            return Err(damaged(file, (at * COPY_BYTES + VERSION) as u64, what));
-        }
-    }
-    match copies {
-        [Copy::Intact(a), Copy::Intact(b)] if a.sequence == b.sequence => {
-            Err(damaged(file, SEQUENCE as u64, "both copies of the header claim to be the newer"))
-        }
-        [Copy::Intact(a), Copy::Intact(b)] => {
-            Ok((if a.sequence > b.sequence { a } else { b }, None))
-        }
-        [Copy::Intact(header), Copy::Blank] | [Copy::Blank, Copy::Intact(header)] => {
-            Ok((header, None))
-        }
-        [Copy::Intact(header), _] => Ok((header, Some(COPY_BYTES as u64))),
-        [_, Copy::Intact(header)] => Ok((header, Some(0))),
-        _ => Err(damaged(file, 0, "this is no log of Tombolo, or its header is damaged")),
-    }
-}
-
-/// A log file that is written.
+/// A log that is written.
 #[derive(Debug)]
 pub(super) struct LogFile {
-    file: Box<dyn DiskFile>,
-    header: Header,
-    /// The file's length; held while it changes.
-    length: Mutex<u64>,
-    extent_bytes: u64,
+    writer: Mutex<LogWriter>,
+    space: Space,
+    preparer: Preparer,
+    disk: Arc<dyn Disk>,
+    /// The LSN of the first record.
+    base: u64,
+    /// Whether a session makes a segment ready.
+    is_preparing: AtomicBool,
+}
+
+/// Where a flush put its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// Into segments.
+    ToSegments,
+    /// Into the side file: they are written again, with what follows.
+    Aside,
 }
 
 impl LogFile {
-    /// Makes the file.
-    pub(super) fn create(disk: &dyn Disk, settings: &LogSettings) -> Result<Self, LogError> {
-        let file = locked(disk.open(LOG_FILE, Open::New)?)?;
-        let header = Header { sequence: 0, base: settings.first_lsn() };
-        let file = Self::with(file, header, settings)?;
-        file.write_header(header)?;
-        file.file.sync()?;
-        disk.sync_dir()?;
-        Ok(file)
+    /// Makes the log.
+    pub(super) fn create(disk: Arc<dyn Disk>, settings: &LogSettings) -> Result<Self, LogError> {
+        let writer =
+            LogWriter::create_at(Arc::clone(&disk), settings.segments(), settings.first_lsn())?;
+        Ok(Self::with(disk, writer))
     }
 
-    /// Opens the file of a log that was closed.
-    pub(super) fn open(disk: &dyn Disk, settings: &LogSettings) -> Result<Self, LogError> {
-        let file = locked(disk.open(LOG_FILE, Open::Write)?)?;
-        let (header, damaged_copy) = read_header(&*file)?;
-        let mut reader = Reader::new(&*file, header.base)?;
-        let first = reader.next()?.is_some();
-        let end = reader.end(|_, _| ())?;
-        if first {
-            let (file, intact_bytes) = (file.name().to_owned(), end.lsn - header.base);
-            return Err(LogFailure::NotClosed { file, intact_bytes }.into());
+    /// Opens a log that was closed.
+    pub(super) fn open(disk: Arc<dyn Disk>, settings: &LogSettings) -> Result<Self, LogError> {
+        let lock = DirectoryLock::take(&*disk)?;
+        if disk.exists(FORMER_FILE)? {
+            let (file, found) = (FORMER_FILE.to_owned(), 1);
+            return Err(value_log::LogFailure::OtherVersion { file, found }.into());
         }
-        if let Some(offset) = damaged_copy {
-            // A header is torn only while the log that it ends is still there.
-            return Err(damaged(&*file, offset, "a copy of the header is damaged"));
+        let mut intact_bytes = 0;
+        let found =
+            read::read_records(&*disk, 0, |_, record| intact_bytes += record.bytes() as u64)?;
+        if intact_bytes > 0 {
+            return Err(LogFailure::NotClosed { file: found.file, intact_bytes }.into());
         }
-        let base = header.base.max(settings.first_lsn());
-        // What a torn write may have left behind must not be met by a later reader.
-        file.set_len(RECORDS_OFFSET)?;
-        let mut file = Self::with(file, header, settings)?;
-        if base != header.base {
-            file.header = Header { sequence: header.sequence + 1, base };
-            file.write_header(file.header)?;
-        }
-        file.file.sync()?;
-        Ok(file)
+        let first = LogStart::from(found.first);
+        let options = RecoverOptions { first, ..RecoverOptions::default() };
+        let (mut replay, mut report) = (|_, _: &[u8]| Ok(()), |_| ());
+        let segments = settings.segments();
+        let (shared, replay) = (Arc::clone(&disk), &mut replay);
+        let recovered =
+            value_log::recover_locked(lock, shared, segments, options, replay, &mut report)?;
+        let mut writer = recovered.writer;
+        writer.continue_at(found.needed.max(settings.first_lsn()));
+        Ok(Self::with(disk, writer))
     }
 
-    fn with(
-        file: Box<dyn DiskFile>,
-        header: Header,
-        settings: &LogSettings,
-    ) -> Result<Self, LogError> {
-        let extent_bytes = settings.extent_bytes.max(LogSettings::EXTENT_BYTES_MIN);
-        let length = RECORDS_OFFSET + extent_bytes;
-        file.set_len(length)?;
-        Ok(Self { file, header, length: Mutex::new(length), extent_bytes })
-    }
-
-    fn write_header(&self, header: Header) -> Result<(), DiskError> {
-        let offset = header.sequence % 2 * COPY_BYTES as u64;
-        self.file.write_at(&header.encode(), offset)
+    fn with(disk: Arc<dyn Disk>, writer: LogWriter) -> Self {
+        let (space, preparer, base) = (writer.space(), writer.preparer(), writer.end());
+        let is_preparing = AtomicBool::new(false);
+        Self { writer: Mutex::new(writer), space, preparer, disk, base, is_preparing }
     }
 
     /// The LSN of the first record.
     pub(super) fn base(&self) -> u64 {
-        self.header.base
-    }
-
-    /// Where `lsn` lies in the file.
-    pub(super) fn offset(&self, lsn: u64) -> u64 {
-        RECORDS_OFFSET + (lsn - self.header.base)
+        self.base
     }
 
     /// Up to which LSN there is space.
     pub(super) fn limit(&self) -> u64 {
-        self.header.base + (self.bytes() - RECORDS_OFFSET)
+        self.limit_of(&self.writer.lock())
     }
 
-    /// The file's length in bytes.
+    fn limit_of(&self, writer: &LogWriter) -> u64 {
+        writer.end() + promised(self.space.available_bytes())
+    }
+
+    /// The length of all segments, in bytes.
     pub(super) fn bytes(&self) -> u64 {
-        *self.length.lock()
+        self.space.log_bytes()
     }
 
-    /// Takes space up to `lsn` at least, a step more where there is so much; says up to where there
-    /// is space now.
-    pub(super) fn take_space(&self, lsn: u64) -> Result<u64, DiskError> {
-        let mut length = self.length.lock();
-        let needed = self.offset(lsn);
-        if needed > *length {
-            let wanted = needed.next_multiple_of(COPY_BYTES as u64) + self.extent_bytes;
-            *length = match self.file.set_len(wanted) {
-                Ok(()) => wanted,
-                // What is left may still be enough for what is needed.
-                Err(error) if error.is_full() => self.file.set_len(needed).map(|()| needed)?,
-                Err(error) => return Err(error),
-            };
+    /// Makes segments until there is space up to `lsn`.
+    pub(super) fn take_space(&self, lsn: u64) -> Result<(), value_log::LogFailure> {
+        while self.limit() < lsn {
+            self.preparer.prepare_more()?;
         }
-        Ok(self.header.base + (*length - RECORDS_OFFSET))
+        Ok(())
     }
 
-    /// Writes `parts`, one after the other, from `lsn` on, and makes them durable.
-    pub(super) fn write(&self, parts: [&[u8]; 2], lsn: u64) -> Result<(), DiskError> {
-        let mut offset = self.offset(lsn);
-        for part in parts.into_iter().filter(|part| !part.is_empty()) {
-            self.file.write_at(part, offset)?;
-            offset += part.len() as u64;
+    /// Makes a segment ready if one is due and no other session does.
+    pub(super) fn prepare_ahead(&self) {
+        if !self.preparer.is_due() {
+            return;
         }
-        self.file.sync()
+        // Acquire and Release: what one session made is seen by the next that looks whether one is due.
+        if !self.is_preparing.swap(true, Ordering::Acquire) {
+            // What fails is known to the writer, which fails with it.
+            let _ = self.preparer.prepare();
+            self.is_preparing.store(false, Ordering::Release);
+        }
+    }
+
+    /// Writes `parts`, one behind the other, which lie behind all that is in segments and end at `end`,
+    /// and makes them durable; changes what `ring` may promise accordingly.
+    pub(super) fn write<L: Latching>(
+        &self,
+        parts: [&[u8]; 2],
+        end: u64,
+        ring: &Ring<L>,
+    ) -> Result<Written, value_log::LogFailure> {
+        let mut writer = self.writer.lock();
+        let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
+        // In a log of short segments, each has a header of a group more.
+        let cost = bytes + bytes / 512 + GROUP_EXTRA;
+        loop {
+            let left = self.space.available_bytes().checked_sub(cost);
+            let limit = left.map(|left| end + promised(left));
+            if limit.is_some_and(|limit| ring.lower_file(limit, LEFT_FOR_IMAGES)) {
+                break;
+            }
+            match self.preparer.prepare_more() {
+                Ok(_) => {}
+                Err(error) if !error.is_full() => return Err(error),
+                Err(_) if bytes <= ASIDE_BYTES_MAX => {
+                    writer.set_aside(&parts)?;
+                    return Ok(Written::Aside);
+                }
+                Err(error) if left.is_none() => return Err(error),
+                // What was promised has room all the same.
+                Err(_) => break,
+            }
+        }
+        writer.append_filling(&parts)?;
+        writer.sync()?;
+        ring.promise_file(self.limit_of(&writer));
+        Ok(Written::ToSegments)
+    }
+
+    /// Says, durably, that nothing before `lsn` is needed, which is durable; segments are used again.
+    pub(super) fn release_before<L: Latching>(
+        &self,
+        lsn: u64,
+        ring: &Ring<L>,
+    ) -> Result<usize, value_log::LogFailure> {
+        let mut writer = self.writer.lock();
+        let left = self.space.available_bytes().saturating_sub(2 * GROUP_EXTRA);
+        if !ring.lower_file(writer.end() + promised(left), 0) {
+            self.preparer.prepare_more()?;
+        }
+        writer.release_to(lsn)
     }
 
     /// Reads back what was written up to `end`; says what is wrong with it.
     pub(super) fn verify(&self, end: u64) -> Result<(), LogError> {
-        let mut reader = Reader::new(&*self.file, self.header.base)?;
-        while reader.position() < end {
-            if reader.next()?.is_none() {
-                let Stop { offset, what, .. } = reader.stop();
-                return Err(damaged(&*self.file, offset, what));
-            }
+        let found = read::read_records(&*self.disk, 0, |_, _| ())?;
+        if found.end < end {
+            let value_log::Positions { file, offset, .. } = found;
+            let what =
+                format!("the log ends here, at {}, but it is durable up to {end}", found.end);
+            return Err(LogFailure::Damaged { file, offset, what }.into());
         }
         Ok(())
     }
 
     /// Empties the log, whose numbers continue from `tail`.
-    pub(super) fn close(&self, tail: u64) -> Result<(), DiskError> {
-        if tail != self.header.base {
-            self.write_header(Header { sequence: self.header.sequence + 1, base: tail })?;
-            self.file.sync()?;
-        }
-        self.file.set_len(RECORDS_OFFSET)?;
-        self.file.sync()
-    }
-}
-
-fn locked(file: Box<dyn DiskFile>) -> Result<Box<dyn DiskFile>, LogError> {
-    match file.try_lock()? {
-        true => Ok(file),
-        false => Err(LogFailure::InUse { file: file.name().to_owned() }.into()),
+    pub(super) fn close<L: Latching>(
+        &self,
+        tail: u64,
+        ring: &Ring<L>,
+    ) -> Result<(), value_log::LogFailure> {
+        self.release_before(tail, ring)?;
+        self.writer.lock().trim()?;
+        Ok(())
     }
 }

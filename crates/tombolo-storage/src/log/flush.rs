@@ -23,12 +23,21 @@
 //! Not here: which durability a transaction asked for.
 
 use super::buffer::{Drain, Ring};
-use super::file::LogFile;
+use super::file::{LogFile, Written};
 use super::settings::LogError;
-use crate::disk::DiskError;
 use crate::error::Error;
 use crate::latch::{AtomicCounter, Counter, Latching};
 use crate::sync::{Condvar, Mutex};
+use crate::value_log;
+
+/// How a flush came about that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Flush {
+    /// Another session's covered it.
+    Covered,
+    /// The caller led it.
+    Led,
+}
 
 /// Brings a ring to its file.
 #[derive(Debug)]
@@ -60,7 +69,7 @@ impl State {
 }
 
 impl Flusher {
-    /// For a log whose file is empty.
+    /// For a log without records.
     pub(super) fn new(file: LogFile) -> Self {
         let durable = AtomicCounter::new(file.base());
         Self { file, durable, state: Mutex::default(), ended: <[Condvar; 2]>::default() }
@@ -90,15 +99,15 @@ impl Flusher {
         ring: &Ring<L>,
         lsn: u64,
         end: u64,
-    ) -> Result<(), Error> {
+    ) -> Result<Flush, Error> {
         if self.durable() > lsn {
-            return Ok(());
+            return Ok(Flush::Covered);
         }
         let mut state = self.state.lock();
         loop {
             state.check()?;
             if self.durable() > lsn {
-                return Ok(());
+                return Ok(Flush::Covered);
             }
             if !state.is_flushing {
                 break;
@@ -111,7 +120,7 @@ impl Flusher {
         let drain = ring.drain(end);
         state.flushing_to = drain.to();
         drop(state);
-        let result = self.lead(drain);
+        let result = self.lead(ring, drain);
         let mut state = self.state.lock();
         state.is_flushing = false;
         state.turn += 1;
@@ -119,29 +128,36 @@ impl Flusher {
         let result = match result {
             Ok(is_written) => {
                 state.flushes += u64::from(is_written);
-                Ok(())
+                Ok(Flush::Led)
             }
             Err(error) => Err(Self::poison(&mut state, ring, &error.to_string())),
         };
         drop(state);
         self.ended[(turn + 1) % 2].notify_all();
         match &result {
-            Ok(()) => self.ended[turn % 2].notify_one(),
+            Ok(_) => self.ended[turn % 2].notify_one(),
             Err(_) => self.ended[turn % 2].notify_all(),
         }
         result
     }
 
     /// Writes what was published; says whether there was anything.
-    fn lead<L: Latching>(&self, drain: Drain<'_, L>) -> Result<bool, DiskError> {
+    fn lead<L: Latching>(
+        &self,
+        ring: &Ring<L>,
+        drain: Drain<'_, L>,
+    ) -> Result<bool, value_log::LogFailure> {
         let (from, to) = (drain.from(), drain.to());
         if from == to {
             return Ok(false);
         }
-        assert_eq!(from, self.durable(), "what is durable and what was drained must agree");
-        self.file.write(drain.parts(), from)?;
-        // In this order: a thread that sees these bytes durable also finds their room free.
-        drain.finish();
+        assert!(from <= self.durable(), "what is durable and what was drained must agree");
+        match self.file.write(drain.parts(), to, ring)? {
+            // Before it counts as durable: a thread that sees that also finds its room free.
+            Written::ToSegments => drain.finish(),
+            // It is drained again with what follows.
+            Written::Aside => drop(drain),
+        }
         self.durable.raise(to);
         Ok(true)
     }
@@ -150,22 +166,42 @@ impl Flusher {
     #[cold]
     pub(super) fn make_room<L: Latching>(&self, ring: &Ring<L>, tail: u64) -> Result<(), Error> {
         self.state.lock().buffer_full += 1;
-        self.flush_to(ring, tail - 1, u64::MAX)
+        self.flush_to(ring, tail - 1, u64::MAX).map(drop)
     }
 
-    /// Takes space in the file for what ends at `needed`, and promises it.
+    /// Takes space in the files for what ends at `needed`, and promises it.
     #[cold]
     pub(super) fn take_space<L: Latching>(&self, ring: &Ring<L>, needed: u64) -> Result<(), Error> {
+        self.state.lock().check()?;
+        self.settle(ring, needed, self.file.take_space(needed))
+    }
+
+    /// Says that nothing before `lsn` is needed, which is durable; how many segments are used again.
+    pub(super) fn release_before<L: Latching>(
+        &self,
+        ring: &Ring<L>,
+        lsn: u64,
+    ) -> Result<usize, Error> {
+        self.settle(ring, lsn, self.file.release_before(lsn, ring))
+    }
+
+    /// What comes of a call that gave the files other room, or found none for what lies at `lsn`.
+    fn settle<L: Latching, T>(
+        &self,
+        ring: &Ring<L>,
+        lsn: u64,
+        result: Result<T, value_log::LogFailure>,
+    ) -> Result<T, Error> {
         let mut state = self.state.lock();
         state.check()?;
-        match self.file.take_space(needed) {
-            Ok(limit) => {
-                ring.promise_file(limit);
-                Ok(())
+        match result {
+            Ok(done) => {
+                ring.promise_file(self.file.limit());
+                Ok(done)
             }
             Err(error) if error.is_full() => {
                 let kind = std::io::ErrorKind::StorageFull;
-                Err(Error::Disk { offset: self.file.offset(needed), kind })
+                Err(Error::Disk { offset: lsn, kind })
             }
             Err(error) => {
                 let error = Self::poison(&mut state, ring, &error.to_string());
@@ -203,6 +239,6 @@ impl Flusher {
         }
         ring.shut();
         state.poisoned = Some("its log is closed");
-        Ok(self.file.close(tail)?)
+        Ok(self.file.close(tail, ring)?)
     }
 }

@@ -5,37 +5,53 @@
 
 use loom::thread;
 
-use super::LogSettings;
+use std::collections::BTreeMap;
+
 use super::buffer::{Claim, Ring};
-use super::file::LogFile;
+use super::file::{LEFT_FOR_IMAGES, LogFile};
 use super::flush::Flusher;
-use super::read::Reader;
 use super::record::{Content, HEADER_BYTES, Record};
 use super::session::Core;
-use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
+use super::{LogSettings, read_log};
+use crate::disk::{Disk, DiskError, DiskFile, Open, Operation, share};
 use crate::latch::Latched;
 use crate::sync::Arc;
 
-/// A file whose every call is one step to loom: its mutex is the standard library's.
+/// A disk whose every call is one step to loom: its mutexes are the standard library's.
 #[derive(Clone, Debug, Default)]
-struct OneStepFile {
-    bytes: std::sync::Arc<std::sync::Mutex<Vec<u8>>>,
-    /// Whether syncs fail after the first, which is the header's.
-    fails: bool,
-    syncs: std::sync::Arc<std::sync::Mutex<u32>>,
+struct OneStepDisk {
+    files: std::sync::Arc<std::sync::Mutex<BTreeMap<String, Bytes>>>,
+    /// Whether syncs fail from now on.
+    fails: std::sync::Arc<std::sync::atomic::AtomicBool>,
 }
 
-impl Disk for OneStepFile {
-    fn open(&self, _: &str, _: Open) -> Result<Box<dyn DiskFile>, DiskError> {
-        Ok(Box::new(self.clone()))
+type Bytes = std::sync::Arc<std::sync::Mutex<Vec<u8>>>;
+
+#[derive(Clone, Debug)]
+struct OneStepFile {
+    name: String,
+    bytes: Bytes,
+    fails: std::sync::Arc<std::sync::atomic::AtomicBool>,
+}
+
+impl Disk for OneStepDisk {
+    fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
+        let mut files = self.files.lock().unwrap();
+        if how != Open::New && !files.contains_key(name) {
+            let cause = std::io::ErrorKind::NotFound.into();
+            return Err(DiskError::new(Operation::Open, name, None, &cause));
+        }
+        let bytes = files.entry(name.to_owned()).or_default().clone();
+        Ok(Box::new(OneStepFile { name: name.to_owned(), bytes, fails: self.fails.clone() }))
     }
     fn list(&self) -> Result<Vec<String>, DiskError> {
-        Ok(Vec::new())
+        Ok(self.files.lock().unwrap().keys().cloned().collect())
     }
-    fn exists(&self, _: &str) -> Result<bool, DiskError> {
-        Ok(true)
+    fn exists(&self, name: &str) -> Result<bool, DiskError> {
+        Ok(self.files.lock().unwrap().contains_key(name))
     }
-    fn remove(&self, _: &str) -> Result<(), DiskError> {
+    fn remove(&self, name: &str) -> Result<(), DiskError> {
+        self.files.lock().unwrap().remove(name);
         Ok(())
     }
     fn rename(&self, _: &str, _: &str) -> Result<(), DiskError> {
@@ -48,7 +64,7 @@ impl Disk for OneStepFile {
 
 impl DiskFile for OneStepFile {
     fn name(&self) -> &str {
-        "log"
+        &self.name
     }
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
         let from = offset as usize;
@@ -56,16 +72,18 @@ impl DiskFile for OneStepFile {
         Ok(())
     }
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
-        let from = offset as usize;
-        self.bytes.lock().unwrap()[from..from + bytes.len()].copy_from_slice(bytes);
+        let (from, to) = (offset as usize, offset as usize + bytes.len());
+        let mut content = self.bytes.lock().unwrap();
+        let length = content.len().max(to);
+        content.resize(length, 0);
+        content[from..to].copy_from_slice(bytes);
         Ok(())
     }
     fn sync(&self) -> Result<(), DiskError> {
-        let mut syncs = self.syncs.lock().unwrap();
-        *syncs += 1;
-        match self.fails && *syncs > 1 {
+        match self.fails.load(std::sync::atomic::Ordering::Relaxed) {
             true => {
-                Err(DiskError::new(Operation::Sync, "log", None, &std::io::ErrorKind::Other.into()))
+                let cause = std::io::ErrorKind::Other.into();
+                Err(DiskError::new(Operation::Sync, &self.name, None, &cause))
             }
             false => Ok(()),
         }
@@ -87,9 +105,11 @@ const RING_BYTES: usize = 2 * HEADER_BYTES;
 
 type SmallCore = Core<Latched>;
 
-fn core(disk: &OneStepFile) -> Arc<SmallCore> {
-    let settings = LogSettings { extent_bytes: 0, ..LogSettings::default() };
-    let file = LogFile::create(disk, &settings).unwrap();
+/// A log with room for all records of a test, so that no segment is made while it runs.
+fn core(disk: &OneStepDisk) -> Arc<SmallCore> {
+    let settings = LogSettings { segment_bytes: 1 << 20, ..LogSettings::default() };
+    let file = LogFile::create(share(disk.clone()), &settings).unwrap();
+    file.take_space(file.base() + 2 * LEFT_FOR_IMAGES).unwrap();
     let ring = Ring::new(RING_BYTES, file.base(), Some(file.limit()));
     Arc::new(Core { ring, flusher: Some(Flusher::new(file)) })
 }
@@ -112,11 +132,9 @@ fn commit(core: &SmallCore, transaction: u64) -> Result<(), crate::error::Error>
 }
 
 /// The transactions in the file.
-fn found(disk: &OneStepFile, core: &SmallCore) -> Vec<u64> {
-    let base = core.flusher.as_ref().unwrap().file().base();
-    let mut reader = Reader::new(disk, base).unwrap();
+fn found(disk: &OneStepDisk) -> Vec<u64> {
     let mut found = Vec::new();
-    reader.end(|_, record| found.push(record.transaction)).unwrap();
+    read_log(disk, 0, |_, record| found.push(record.transaction)).unwrap();
     found.sort_unstable();
     found
 }
@@ -127,8 +145,9 @@ fn explore(fails: bool, works: &'static [fn(&SmallCore)], expected: &'static [u6
     model.preemption_bound = asked.or(Some(2));
     model.max_branches = 20_000;
     model.check(move || {
-        let disk = OneStepFile { fails, ..OneStepFile::default() };
+        let disk = OneStepDisk::default();
         let core = core(&disk);
+        disk.fails.store(fails, std::sync::atomic::Ordering::Relaxed);
         let (last, others) = works.split_last().unwrap();
         let threads: Vec<_> = others
             .iter()
@@ -143,7 +162,7 @@ fn explore(fails: bool, works: &'static [fn(&SmallCore)], expected: &'static [u6
         }
         if !fails {
             core.flush_to(core.ring.tail() - 1, u64::MAX).unwrap();
-            assert_eq!(found(&disk, &core), expected);
+            assert_eq!(found(&disk), expected);
         }
     });
 }

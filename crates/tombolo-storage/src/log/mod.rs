@@ -42,7 +42,7 @@ mod tests;
 
 use std::fmt::Debug;
 
-pub use file::{FORMAT_VERSION, LOG_FILE};
+pub use file::{FORMAT_VERSION, LOG_FILES};
 pub use none::NoLog;
 pub use numbers::{NumberedTransaction, Numbers};
 pub use read::{LogEnd, read_log};
@@ -56,6 +56,7 @@ use crate::paged::page::{Page, PageId, PageSize, StoreId};
 use crate::paged::pool::WriteAhead;
 use crate::row::RowId;
 use crate::store::Damage;
+use crate::sync::Arc;
 
 /// What happened to a row, a record or an index entry. The numbers are those on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,14 +191,14 @@ pub trait Logging: Sized + Send + 'static {
     ///
     /// # Errors
     /// When there is a log already, the disk fails or is full, or the settings make no sense.
-    fn create(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError>;
+    fn create(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError>;
 
     /// Opens the log of a database that was closed, to be written on.
     ///
     /// # Errors
     /// When it was not closed, is damaged, in use or of another version, the disk fails, or the
     /// settings make no sense.
-    fn open(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError> {
+    fn open(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
         Self::create(settings, disk)
     }
 
@@ -312,6 +313,16 @@ pub trait Logging: Sized + Send + 'static {
     #[inline(always)]
     fn end_abort(&self, transaction: &mut Self::Transaction) -> Result<(), Error> {
         self.commit(transaction).map(drop)
+    }
+
+    /// Says that a restart needs nothing before `lsn`, which makes the log durable up to there; its
+    /// segments are used again. Returns how many.
+    ///
+    /// # Errors
+    /// `Disk` when it is full: nothing was released; `Poisoned`.
+    fn release_before(&self, lsn: u64) -> Result<usize, Error> {
+        _ = lsn;
+        Ok(0)
     }
 
     /// What was written so far.

@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::paged::heap::Stamp;
 use crate::paged::page::{Page, PageId, PageSize};
 use crate::paged::pool::NoWriteAhead;
+use crate::sync::Arc;
 
 /// No log.
 #[derive(Clone, Copy, Debug, Default)]
@@ -18,7 +19,7 @@ impl Logging for NoLog {
     type Ahead = NoWriteAhead;
     type Transaction = ();
 
-    fn create(_: LogSettings, _: Option<&dyn Disk>) -> Result<Self, LogError> {
+    fn create(_: LogSettings, _: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
         Ok(Self)
     }
 

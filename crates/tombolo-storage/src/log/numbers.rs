@@ -12,6 +12,7 @@ use crate::paged::heap::Stamp;
 use crate::paged::page::{Page, PageId, PageSize};
 use crate::paged::pool::NoWriteAhead;
 use crate::probe::{self, Counter};
+use crate::sync::Arc;
 
 /// Numbers without a log.
 #[derive(Debug)]
@@ -56,7 +57,7 @@ impl<L: Latching> Logging for Numbers<L> {
     type Ahead = NoWriteAhead;
     type Transaction = NumberedTransaction;
 
-    fn create(settings: LogSettings, _: Option<&dyn Disk>) -> Result<Self, LogError> {
+    fn create(settings: LogSettings, _: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
         Ok(Self { next: L::Counter::new(settings.first_lsn()) })
     }
 

@@ -15,8 +15,8 @@
 use std::marker::PhantomData;
 
 use super::buffer::{Claim, Full, Ring};
-use super::file::LogFile;
-use super::flush::Flusher;
+use super::file::{LEFT_FOR_IMAGES, LogFile};
+use super::flush::{Flush, Flusher};
 use super::record::{self, Content, HEADER_BYTES, Record};
 use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 use super::{Change, ChangeKind, Logging, UndoRecord};
@@ -29,9 +29,6 @@ use crate::paged::pool::{NoWriteAhead, WriteAhead};
 use crate::probe::{self, Counter};
 use crate::store::Damage;
 use crate::sync::Arc;
-
-/// Of a full disk, what is left for structure modifications that have begun, in bytes.
-const LEFT_FOR_IMAGES: u64 = 1 << 20;
 
 /// What a transaction's buffer may keep for the next one, in bytes.
 const KEPT_BYTES_MAX: usize = 1 << 20;
@@ -248,7 +245,17 @@ impl<L: Latching> Core<L> {
     }
 
     pub(super) fn flush_to(&self, lsn: u64, end: u64) -> Result<(), Error> {
-        self.flusher.as_ref().map_or(Ok(()), |flusher| flusher.flush_to(&self.ring, lsn, end))
+        let flushed = self.flusher.as_ref().map(|flusher| flusher.flush_to(&self.ring, lsn, end));
+        flushed.map_or(Ok(()), |flushed| flushed.map(drop))
+    }
+
+    /// The same for a session that holds no latch: the one that led the flush makes the next segment ready.
+    fn harden_to(&self, lsn: u64, end: u64) -> Result<(), Error> {
+        let Some(flusher) = &self.flusher else { return Ok(()) };
+        if flusher.flush_to(&self.ring, lsn, end)? == Flush::Led {
+            flusher.file().prepare_ahead();
+        }
+        Ok(())
     }
 
     fn refuse_poisoned(&self) -> Result<(), Error> {
@@ -264,8 +271,8 @@ impl<L: Latching> Core<L> {
 impl<D: Destination, L: Latching> Log<D, L> {
     fn with(
         settings: LogSettings,
-        disk: Option<&dyn Disk>,
-        file: impl FnOnce(&dyn Disk, &LogSettings) -> Result<LogFile, LogError>,
+        disk: Option<Arc<dyn Disk>>,
+        file: impl FnOnce(Arc<dyn Disk>, &LogSettings) -> Result<LogFile, LogError>,
     ) -> Result<Self, LogError> {
         let bytes = settings.buffer_bytes.max(LogSettings::BUFFER_BYTES_MIN);
         if bytes > LogSettings::BUFFER_BYTES_MAX {
@@ -348,11 +355,11 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
     type Ahead = D::Ahead<L>;
     type Transaction = LogTransaction;
 
-    fn create(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError> {
+    fn create(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
         Self::with(settings, disk, LogFile::create)
     }
 
-    fn open(settings: LogSettings, disk: Option<&dyn Disk>) -> Result<Self, LogError> {
+    fn open(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
         Self::with(settings, disk, LogFile::open)
     }
 
@@ -435,9 +442,9 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
     fn harden(&self, lsn: u64) -> Result<(), Error> {
         match self.durability {
             Durability::None | Durability::Async => Ok(()),
-            Durability::Group => self.core.flush_to(lsn, u64::MAX),
+            Durability::Group => self.core.harden_to(lsn, u64::MAX),
             // The commit record and nothing behind it.
-            Durability::Sync => self.core.flush_to(lsn, lsn + HEADER_BYTES as u64),
+            Durability::Sync => self.core.harden_to(lsn, lsn + HEADER_BYTES as u64),
         }
     }
 
@@ -517,6 +524,12 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         }
         let verified = flusher.file().verify(flusher.durable());
         verified.map_or_else(|error| damage(error.to_string()), |()| Vec::new())
+    }
+
+    fn release_before(&self, lsn: u64) -> Result<usize, Error> {
+        let Some(flusher) = &self.core.flusher else { return Ok(0) };
+        self.core.flush_to(lsn - 1, u64::MAX)?;
+        flusher.release_before(&self.core.ring, lsn)
     }
 
     fn close(&self) -> Result<(), LogError> {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::disk::DiskError;
+use crate::value_log::{self, LogKind};
 
 /// When a committed transaction's answer may leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,8 +27,11 @@ pub struct LogSettings {
     pub buffer_bytes: usize,
     /// When a commit is answered.
     pub durability: Durability,
-    /// Bytes by which the log file grows ahead of use.
-    pub extent_bytes: u64,
+    /// Bytes of a segment of a log that has grown, written over with zeros ahead of use.
+    pub segment_bytes: u64,
+    /// A number drawn at random for each database, part of every checksum of a log that is made with
+    /// it: then no bytes that users store can pass for log.
+    pub salt: u64,
     /// The least number a record may get: greater than all that pages of the database hold. An
     /// existing log continues from its own number if that is greater.
     pub first_lsn: u64,
@@ -38,8 +42,24 @@ impl LogSettings {
     pub const BUFFER_BYTES_MIN: usize = 512 << 10;
     /// The largest buffer.
     pub const BUFFER_BYTES_MAX: usize = 1 << 30;
-    /// The smallest step by which the file grows.
-    pub const EXTENT_BYTES_MIN: u64 = 64 << 10;
+    /// The shortest segment.
+    pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
+    /// The longest.
+    pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+    /// Bytes of a segment of a new log.
+    const SEGMENT_BYTES_FIRST: u64 = 4 << 20;
+
+    /// What the segments are made with.
+    pub(super) fn segments(&self) -> value_log::LogSettings {
+        let bytes = self.segment_bytes.clamp(Self::SEGMENT_BYTES_MIN, Self::SEGMENT_BYTES_MAX);
+        value_log::LogSettings {
+            kind: LogKind::Paged,
+            segment_bytes: bytes / value_log::BLOCK_BYTES_MAX * value_log::BLOCK_BYTES_MAX,
+            segment_bytes_first: Self::SEGMENT_BYTES_FIRST,
+            salt: self.salt,
+            ..value_log::LogSettings::default()
+        }
+    }
 
     /// `first_lsn` as numbers have to be: not 0, and aligned like records.
     pub(super) fn first_lsn(&self) -> u64 {
@@ -49,12 +69,13 @@ impl LogSettings {
 }
 
 impl Default for LogSettings {
-    /// 8 MiB of buffer, a file that grows by 16 MiB, group commit.
+    /// 8 MiB of buffer, segments of 16 MiB, group commit, a salt that users could guess.
     fn default() -> Self {
         Self {
             buffer_bytes: 8 << 20,
             durability: Durability::Group,
-            extent_bytes: 16 << 20,
+            segment_bytes: 16 << 20,
+            salt: 0,
             first_lsn: 0,
         }
     }
@@ -79,7 +100,7 @@ pub struct LogUsage {
     pub buffer_full: u64,
     /// Memory of the buffer, in bytes.
     pub buffer_bytes: u64,
-    /// Length of the file, in bytes, space taken ahead of use included.
+    /// Length of all segments, in bytes, those taken ahead of use included.
     pub file_bytes: u64,
 }
 
@@ -109,6 +130,15 @@ pub enum LogFailure {
         /// Bytes of intact records in it.
         intact_bytes: u64,
     },
+    /// What is to be read was released: no restart needs it.
+    Released {
+        /// The LSN that was asked for.
+        lsn: u64,
+        /// The first one that is kept.
+        base: u64,
+    },
+    /// Its segments could not be made, opened or written.
+    Segments(value_log::LogFailure),
     /// Another process, or another log of this one, has the file open.
     InUse {
         /// The file.
@@ -149,6 +179,23 @@ impl From<DiskError> for LogError {
     }
 }
 
+impl From<value_log::LogFailure> for LogError {
+    #[cold]
+    fn from(failure: value_log::LogFailure) -> Self {
+        use value_log::LogFailure as Segments;
+        match failure {
+            Segments::Disk(error) => error.into(),
+            Segments::InUse { file } => LogFailure::InUse { file }.into(),
+            Segments::Damaged { file, offset, what, .. }
+            | Segments::Irreparable { file, offset, what, .. }
+            | Segments::Replay { file, offset, what, .. } => {
+                LogFailure::Damaged { file, offset, what }.into()
+            }
+            other => LogFailure::Segments(other).into(),
+        }
+    }
+}
+
 impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.0 {
@@ -161,6 +208,10 @@ impl fmt::Display for LogError {
                 "{file} holds {intact_bytes} bytes of a database that was not closed: \
                  its pages may be older than its log"
             ),
+            LogFailure::Released { lsn, base } => {
+                write!(f, "LSN {lsn} was released: the log is kept from {base} on")
+            }
+            LogFailure::Segments(failure) => failure.fmt(f),
             LogFailure::InUse { file } => write!(f, "{file} is in use by another process"),
             LogFailure::Setting { name, what } => write!(f, "setting {name}: {what}"),
             LogFailure::Poisoned { reason } => write!(f, "the log is poisoned: {reason}"),

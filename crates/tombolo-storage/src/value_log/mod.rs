@@ -22,11 +22,13 @@ mod follow;
 mod group;
 mod groups;
 mod lock;
+mod positions;
 mod reader;
 pub mod record;
 mod recover;
 mod segment;
 mod settings;
+mod side;
 mod space;
 mod start;
 mod survey;
@@ -38,12 +40,15 @@ pub(crate) use copy::copy;
 pub use directory::{holds_log, log_bytes};
 pub use follow::{LogReader, Visit};
 pub use lock::{CHECKPOINT_LOCK_FILE, CheckpointLock, DirectoryLock, LOCK_FILE};
+pub(crate) use positions::{Positions, read_positions};
 pub use record::{LogBuffer, Malformed, Record, Records, SchemaKind, SchemaRecord, Transactions};
 pub use recover::{Cut, Lost, Progress, Recovered, Refused, Replay, recover, recover_locked};
+pub(crate) use settings::BLOCK_BYTES_MAX;
 pub use settings::{
     FORMAT_VERSION, FORMAT_VERSION_OLDEST, GroupNumber, LogFailure, LogKind, LogSettings, LogUsage,
     NoRoom,
 };
+pub(crate) use side::SLOT_BYTES;
 pub use space::{Preparer, Reservation, Space};
 pub use start::{LogPosition, LogStart, RecoverOptions};
 pub use survey::{SegmentState, SegmentSurvey, Survey, survey, survey_locked};

@@ -60,6 +60,10 @@ pub trait Replay {
     /// What is wrong with them or with those of an earlier group; recovery stops then.
     fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), Refused>;
 
+    /// How many transactions there are up to the end of what is replayed next; where records have
+    /// positions, the one behind them.
+    fn ends_at(&mut self, _: u64) {}
+
     /// All transactions were given and the log is not refused; nothing was changed on the disk yet.
     /// Work that was deferred or is done by other threads is over when this returns.
     ///
@@ -268,8 +272,8 @@ fn open_segments(
         let is_current = position == place.segment;
         match passed {
             _ if is_current && !reader.ends_at(place.at) => current = Some(segment.whole()?),
-            Some(&Passed { last, runs_on, .. }) => {
-                closed.push(Closed { segment, last, runs_on, is_synced: true });
+            Some(&Passed { last, runs_on, transactions, .. }) => {
+                closed.push(Closed { segment, last, runs_on, transactions, is_synced: true });
             }
             None => {
                 if position > start

@@ -11,7 +11,7 @@
 //!
 //! | offset | bytes | field of a header copy |
 //! |---|---|---|
-//! | 0 | 8 | magic: `tombval` and a line feed; of a command log `tombcmd` and a line feed |
+//! | 0 | 8 | magic: `tombval`, of a command log `tombcmd`, of a paged store's `tomblog`, and a line feed |
 //! | 8 | 4 | version of the format |
 //! | 12 | 4 | checksum: CRC-32C of bytes 0–11 and 16–51 |
 //! | 16 | 8 | sequence number: the segments' order; never given twice |
@@ -48,8 +48,16 @@ const fn layout(kind: LogKind) -> Layout {
     let magic = match kind {
         LogKind::Value => *b"tombval\n",
         LogKind::Command => *b"tombcmd\n",
+        LogKind::Paged => *b"tomblog\n",
     };
     Layout { magic, version: FORMAT_VERSION, used_bytes: USED_BYTES }
+}
+
+const KINDS: [LogKind; 3] = [LogKind::Value, LogKind::Command, LogKind::Paged];
+
+/// The kind of log whose header `copy` begins like.
+fn kind_of(copy: &[u8]) -> Option<LogKind> {
+    KINDS.into_iter().find(|&kind| copy.starts_with(&layout(kind).magic))
 }
 
 /// How much is written at a time when a new segment is written over. A flush that comes meanwhile
@@ -113,8 +121,7 @@ impl Header {
     }
 
     fn decode(copy: &[u8]) -> Copy<Self> {
-        let is_command = copy.starts_with(&layout(LogKind::Command).magic);
-        let kind = if is_command { LogKind::Command } else { LogKind::Value };
+        let kind = kind_of(copy).unwrap_or_default();
         // The fields are the same in all versions that are read.
         let version = Some(short(copy, VERSION)).filter(|&version| is_readable(version));
         let version = version.unwrap_or(FORMAT_VERSION);
@@ -141,9 +148,8 @@ impl Header {
 
     /// The other version, if two copies agree on it: both are not damaged in the same way.
     fn other_version(first: &[u8], second: &[u8]) -> Option<u32> {
-        let is_log = |kind| first.starts_with(&layout(kind).magic);
         let agree = first[..OWN_FIELDS] == second[..OWN_FIELDS];
-        let is_other = agree && (is_log(LogKind::Value) || is_log(LogKind::Command));
+        let is_other = agree && kind_of(first).is_some();
         Some(short(first, VERSION)).filter(|&version| is_other && !is_readable(version))
     }
 

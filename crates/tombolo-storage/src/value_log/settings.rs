@@ -24,7 +24,7 @@ pub(super) const fn is_readable(version: u32) -> bool {
 }
 
 /// The longest block.
-pub(super) const BLOCK_BYTES_MAX: u64 = 8192;
+pub(crate) const BLOCK_BYTES_MAX: u64 = 8192;
 
 /// What a log's records are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +34,8 @@ pub enum LogKind {
     Value,
     /// Which procedures were called with which arguments (`command_log/`).
     Command,
+    /// What happened to the pages of a paged store (`log/`): each record has a position.
+    Paged,
 }
 
 impl LogKind {
@@ -42,6 +44,7 @@ impl LogKind {
         match self {
             Self::Value => "value",
             Self::Command => "command",
+            Self::Paged => "paged",
         }
     }
 }
@@ -296,6 +299,12 @@ impl fmt::Display for LogFailure {
             ),
             Self::OtherKind { file, found: LogKind::Value } => {
                 write!(f, "{file} is of a value log: open the database without procedures")
+            }
+            Self::OtherKind { file, found: LogKind::Paged } => {
+                write!(
+                    f,
+                    "{file} is of a paged store's log: open the database with a paged profile"
+                )
             }
             Self::Damaged { file, offset, group, what } => write!(
                 f,

@@ -146,6 +146,12 @@ impl Shared {
         }
     }
 
+    /// All that is available, for a writer that knows that it is enough.
+    pub(super) fn reserve_rest(this: &Arc<Self>) -> Reservation {
+        let cost = this.available.swap(0, Ordering::Relaxed);
+        Reservation { shared: Arc::clone(this), cost, bytes: 0 }
+    }
+
     /// A reservation, or what is not available.
     fn reserve(this: &Arc<Self>, bytes: u64) -> Result<Reservation, u64> {
         let cost = this.cost(bytes);
@@ -393,6 +399,11 @@ impl Space {
         self.0.want(bytes);
     }
 
+    /// Bytes of all segments.
+    pub fn log_bytes(&self) -> u64 {
+        self.0.pool(|pool| pool.log_bytes)
+    }
+
     /// Bytes on the disk that are neither used nor promised.
     pub fn available_bytes(&self) -> u64 {
         self.0.available.load(Ordering::Relaxed)
@@ -409,6 +420,21 @@ impl Preparer {
     pub fn is_wanted(&self) -> bool {
         let ahead = self.0.settings.segments_ahead;
         self.0.pool(|pool| pool.ready.len() < ahead || self.0.missing(pool) > 0)
+    }
+
+    /// Whether fewer segments are ready than the settings ask for, and the last one that was to be made
+    /// found room.
+    pub(crate) fn is_due(&self) -> bool {
+        let ahead = self.0.settings.segments_ahead;
+        self.0.pool(|pool| pool.ready.len() < ahead && pool.no_room.is_none())
+    }
+
+    /// Makes one segment more ready, wanted or not.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub(crate) fn prepare_more(&self) -> Result<bool, LogFailure> {
+        self.0.prepare(self.0.available.load(Ordering::Relaxed) + 1)
     }
 
     /// Makes one segment ready if one is wanted; says whether it did. Takes as long as the disk

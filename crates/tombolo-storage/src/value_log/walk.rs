@@ -68,6 +68,8 @@ pub(super) struct Passed {
     pub(super) last: GroupNumber,
     /// Whether that one's records continue in the next segment.
     pub(super) runs_on: bool,
+    /// Transactions up to it.
+    pub(super) transactions: u64,
 }
 
 /// The first groups of a run, and the state to go back to if the rest is not there.
@@ -103,7 +105,9 @@ impl Behind {
     ) -> Result<(), LogFailure> {
         self.bytes += reader.behind(group) - group.offset;
         self.newest = self.newest.max(group.number).max(group.watermark);
-        self.transactions = self.transactions.max(group.transactions);
+        if reader.header.kind != LogKind::Paged {
+            self.transactions = self.transactions.max(group.transactions);
+        }
         if reader.header.kind == LogKind::Value && !group.more && !group.continues {
             self.row_changes += row_changes(reader.records(group)?);
         }
@@ -147,7 +151,8 @@ impl End {
         while self.doubtful.front().is_some_and(|first| first.number <= group.watermark) {
             self.doubtful.pop_front();
         }
-        let passed = Passed { segment, last: group.number, runs_on: group.more };
+        let Group { number: last, more: runs_on, transactions, .. } = *group;
+        let passed = Passed { segment, last, runs_on, transactions };
         match self.passed.last_mut() {
             Some(last) if last.segment == segment => *last = passed,
             _ => self.passed.push(passed),
@@ -266,6 +271,7 @@ impl<'a> Walk<'a> {
             let records = run.as_ref().map_or(records, |run| &run.records);
             let is_late = plant::is(Plant::WrongRedoStart) && self.end.progress.groups < 2;
             if group.number >= start.group && !records.is_empty() && !is_late {
+                self.replay.ends_at(group.transactions);
                 if let Err(refused) = self.replay.replay(group.number, records) {
                     return Err(self.unfit(refused));
                 }

@@ -17,12 +17,15 @@
 //! Not here: when to write and sync, threads, time. Invariants: numbers ascend by one; a block that
 //! holds a group is written once; `durable` never exceeds what a successful sync covered.
 
+mod positions;
+
 use super::aligned::AlignedBuffer;
 use super::follow::LogReader;
 use super::group::{Group, HEADER_BYTES};
 use super::lock::DirectoryLock;
 use super::segment::{FIRST_GROUP_OFFSET, Segment, file_name, file_number};
-use super::settings::{GroupNumber, LogFailure, LogSettings, LogUsage};
+use super::settings::{GroupNumber, LogFailure, LogKind, LogSettings, LogUsage};
+use super::side::Side;
 use super::space::{Pool, Preparer, Reservation, Shared, Space};
 use super::start::LogPosition;
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
@@ -43,6 +46,8 @@ pub(super) struct Closed {
     pub(super) last: GroupNumber,
     /// Whether records that begin in it continue in the next segment.
     pub(super) runs_on: bool,
+    /// Transactions up to that group.
+    pub(super) transactions: u64,
     /// Whether all of it is on the device.
     pub(super) is_synced: bool,
 }
@@ -78,6 +83,8 @@ pub struct LogWriter {
     /// Whether the newest group is durable and a later one says so, or is empty itself.
     is_sealed: bool,
     buffer: AlignedBuffer,
+    /// Of a log whose records have positions.
+    side: Option<Side>,
     failure: Option<LogFailure>,
     usage: LogUsage,
     /// The first time that was not believed because it was long before the last one.
@@ -90,12 +97,22 @@ impl LogWriter {
     /// # Errors
     /// `Exists`, `InUse`, `Full`, `Settings`, or `Disk`.
     pub fn create(disk: Arc<dyn Disk>, settings: LogSettings) -> Result<Self, LogFailure> {
+        Self::create_at(disk, settings, 0)
+    }
+
+    /// The same of a log whose first record will have this position.
+    pub(crate) fn create_at(
+        disk: Arc<dyn Disk>,
+        settings: LogSettings,
+        position: u64,
+    ) -> Result<Self, LogFailure> {
         settings.check()?;
         let lock = DirectoryLock::take(&*disk)?;
         if let Some(file) = disk.list()?.into_iter().find(|name| file_number(name).is_some()) {
             return Err(LogFailure::Exists { file });
         }
-        let tail = Tail { newest: 0, checksum: 0, transactions: 0, time_us: 0, epoch: 1, at: 0 };
+        let (transactions, time_us) = (position, position);
+        let tail = Tail { newest: 0, checksum: 0, transactions, time_us, epoch: 1, at: 0 };
         let pool = Pool { next_sequence: 1, next_number: 1, ..Pool::default() };
         Self::start(disk, settings, lock, pool, tail, None, Vec::new())
     }
@@ -129,6 +146,10 @@ impl LogWriter {
         let mut buffer = AlignedBuffer::default();
         buffer.reserve(buffer_bytes, Operation::Write, &*current.file)?;
         let usage = LogUsage { is_direct: current.is_direct(), ..LogUsage::default() };
+        let side = match shared.settings.kind {
+            LogKind::Paged => Some(Side::open(&*shared.disk, shared.settings.direct)?),
+            LogKind::Value | LogKind::Command => None,
+        };
         let durable = tail.newest;
         let mut writer = Self {
             shared,
@@ -141,6 +162,7 @@ impl LogWriter {
             durable,
             is_sealed: true,
             buffer,
+            side,
             failure: None,
             usage,
             behind_since_us: None,
@@ -403,7 +425,7 @@ impl LogWriter {
         // Records that fit this segment or the next one lie in one; only longer ones are spread.
         let needed = (HEADER_BYTES + rest) as u64;
         let left = self.current.header.segment_bytes - self.tail.at;
-        if left < needed && self.fits_next(needed) {
+        if left < needed && self.side.is_none() && self.fits_next(needed) {
             reservation.spend(left);
             self.next_segment(false);
         }
@@ -430,21 +452,12 @@ impl LogWriter {
         length: usize,
         Role { more, continues, starts_epoch }: Role,
     ) -> Result<u64, LogFailure> {
-        let number = self.tail.newest + 1;
-        let group = Group {
-            number,
-            sequence: self.current.header.sequence,
-            offset: self.tail.at,
-            watermark: if plant::is(Plant::WatermarkAhead) { number } else { self.durable },
-            time_us: self.tail.time_us,
-            transactions: self.tail.transactions,
-            epoch: self.tail.epoch,
-            previous: self.tail.checksum,
-            length: length as u32,
-            more,
-            starts_epoch,
-            continues,
-        };
+        if self.side.is_some() {
+            self.tail.transactions += length as u64; // records have positions
+        }
+        let next = self.next_group(length);
+        let group = Group { more, starts_epoch, continues, ..next };
+        let number = group.number;
         let block_bytes = self.current.header.block_bytes as usize;
         let bytes = group.bytes().next_multiple_of(block_bytes);
         let room = self.buffer.reserve(bytes, Operation::Write, &*self.current.file);
@@ -469,6 +482,25 @@ impl LogWriter {
         Ok(bytes as u64)
     }
 
+    /// The group behind the newest one, with so many bytes of records.
+    fn next_group(&self, length: usize) -> Group {
+        let number = self.tail.newest + 1;
+        Group {
+            number,
+            sequence: self.current.header.sequence,
+            offset: self.tail.at,
+            watermark: if plant::is(Plant::WatermarkAhead) { number } else { self.durable },
+            time_us: self.tail.time_us,
+            transactions: self.tail.transactions,
+            epoch: self.tail.epoch,
+            previous: self.tail.checksum,
+            length: length as u32,
+            more: false,
+            starts_epoch: false,
+            continues: false,
+        }
+    }
+
     /// Whether a group of so many bytes goes into the next segment that is ready, and the end of the
     /// current one was promised in addition: the current one may be of any length.
     fn fits_next(&self, bytes: u64) -> bool {
@@ -482,7 +514,8 @@ impl LogWriter {
         let next = next.expect("room was reserved in a segment that is not ready");
         let segment = std::mem::replace(&mut self.current, next);
         let is_synced = plant::is(Plant::UnsyncedSegmentChange) || self.durable == self.tail.newest;
-        self.closed.push(Closed { segment, last: self.tail.newest, runs_on, is_synced });
+        let Tail { newest: last, transactions, .. } = self.tail;
+        self.closed.push(Closed { segment, last, runs_on, transactions, is_synced });
         self.tail.at = FIRST_GROUP_OFFSET;
         self.usage.is_direct = self.current.is_direct();
     }

@@ -8,10 +8,10 @@ use std::path::Path;
 
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::recovery::OpenFailure;
-use tombolo_storage::disk::OsDisk;
 use tombolo_storage::memory::image::ImageFailure;
-use tombolo_storage::value_log::{self, LogFailure};
+use tombolo_storage::value_log::LogFailure;
 
+use super::saved::{holds_log, is_saved};
 use super::{Checked, verify};
 use crate::failure::Failure;
 use crate::files::{self, OpenOptions, Surveyed, refused};
@@ -30,9 +30,9 @@ const REMEDY: &str = "restore a copy of the directory, or see tombolo recover --
 /// What helps where no loss that could be accepted does.
 const COPY: &str = "restore a copy of the whole directory";
 
-/// Whether `directory` holds a value log.
+/// Whether `directory` holds a memory store's log: a paged store has one, too, and pages.
 pub(super) fn is_logged(directory: &Path) -> bool {
-    OsDisk::open(directory).is_ok_and(|disk| value_log::holds_log(&disk).unwrap_or(false))
+    holds_log(directory) && !is_saved(directory)
 }
 
 /// Verifies the database in `directories`.

@@ -4,12 +4,14 @@
 //! profile that lays data out so will do. Not here: what a store verifies.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::log::{Durability, LogError, LogFailure};
 use tombolo_storage::paged::pool::{PAGES_FILE, PageError, PageFailure};
 use tombolo_storage::paged::store::OpenError;
 use tombolo_storage::profile::PROFILES;
+use tombolo_storage::value_log;
 
 use super::{Checked, verify};
 use crate::drive::{Instance, NoDatabase};
@@ -21,8 +23,6 @@ use crate::rows::{DumpDirectory, Finding, Verification};
 use crate::workload::tpcc::loader::Scale;
 use crate::{drive, host};
 
-/// The log's file.
-const LOG_FILE: &str = "log";
 /// What helps where something is wrong.
 const REMEDY: &str = "restore a copy of the directory, or make it again";
 /// The least the buffer pool gets.
@@ -31,6 +31,11 @@ const POOL_BYTES_MIN: u64 = 64 << 20;
 /// Whether `directory` holds the files of a paged store.
 pub(super) fn is_saved(directory: &Path) -> bool {
     directory.join(PAGES_FILE).exists()
+}
+
+/// Whether `directory` holds a log, this store's or another one's.
+pub(super) fn holds_log(directory: &Path) -> bool {
+    OsDisk::open(directory).is_ok_and(|disk| value_log::holds_log(&disk).unwrap_or(false))
 }
 
 /// Verifies the database in `directory`.
@@ -63,7 +68,7 @@ pub(super) fn check(
 /// Opens the files with the first profile that lays data out as they are; damage that keeps them
 /// from being opened is a finding.
 fn open(directory: &Path) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, Failure> {
-    let has_log = directory.join(LOG_FILE).exists();
+    let has_log = holds_log(directory);
     let fitting = PROFILES
         .iter()
         .filter(|profile| profile.switches[1] == has_log && profiles::can_be_saved(profile.name));
@@ -95,7 +100,7 @@ fn options(directory: &Path) -> Result<Options, Failure> {
     let disk = disk.map_err(|error| Failure::environment(error.to_string()))?;
     let pages = std::fs::metadata(directory.join(PAGES_FILE)).map_or(0, |file| file.len());
     let wanted = (pages + pages / 8).max(POOL_BYTES_MIN);
-    let mut options = Options { disk: Box::new(OverlayDisk::new(disk)), ..Options::default() };
+    let mut options = Options { disk: Arc::new(OverlayDisk::new(disk)), ..Options::default() };
     options.paged.pool_bytes = wanted.min(host::available_bytes() / 4 * 3) as usize;
     Ok(options)
 }

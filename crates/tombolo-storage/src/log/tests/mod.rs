@@ -1,5 +1,6 @@
 //! The log's tests: record formats, the model, faults, group commit.
 
+mod crash;
 mod faults;
 mod group;
 mod model;
@@ -10,7 +11,7 @@ use super::{
     Change, ChangeKind, Durability, InMemory, Log, LogError, LogSettings, LogTransaction, Logging,
     NoLog, Numbers, ToDisk, UndoRecord, read_log,
 };
-use crate::disk::{Disk, MemDisk};
+use crate::disk::{Disk, MemDisk, share};
 use crate::latch::{Latched, Unlatched};
 use crate::memory::test_random::Random;
 use crate::paged::heap::Place;
@@ -18,11 +19,17 @@ use crate::paged::page::{LargePages, PageId, PageKind, PageSize, SlotKind, Small
 use crate::paged::pool::{DirectFrames, ExclusivePage, PageAccess, ReadPage, WriteAhead};
 use crate::probe::{self, Counter};
 use crate::row::RowId;
+use crate::sync::Arc;
 
 type DiskLog = Log<ToDisk, Latched>;
 
 fn settings() -> LogSettings {
-    LogSettings { extent_bytes: 64 << 10, ..LogSettings::default() }
+    LogSettings { segment_bytes: 64 << 10, ..LogSettings::default() }
+}
+
+/// The log is on `disk`.
+fn on<D: Disk + Clone + 'static>(disk: &D) -> Option<Arc<dyn Disk>> {
+    Some(share(disk.clone()))
 }
 
 fn update(row: u64) -> Change {
@@ -58,7 +65,7 @@ fn commit_with<G: Logging>(
 /// The committed transactions a reader finds, in order.
 fn committed(disk: &dyn Disk) -> Result<Vec<u64>, LogError> {
     let mut found = Vec::new();
-    read_log(disk, |_, record| {
+    read_log(disk, 0, |_, record| {
         if matches!(record.content, Content::Committed { .. }) {
             found.push(record.transaction);
         }
@@ -103,7 +110,7 @@ fn numbers_advance_as_the_log_would() {
     assert_eq!(numbers[0], 1_000);
     assert_eq!(numbers, stamps(&Numbers::<Latched>::create(settings, None).unwrap()));
     assert_eq!(numbers, stamps(&Log::<InMemory, Unlatched>::create(settings, None).unwrap()));
-    assert_eq!(numbers, stamps(&DiskLog::create(settings, Some(&MemDisk::new())).unwrap()));
+    assert_eq!(numbers, stamps(&DiskLog::create(settings, on(&MemDisk::new())).unwrap()));
 }
 
 /// The ring is overwritten many times over and nothing waits; abort does not depend on it.
@@ -113,7 +120,7 @@ fn a_ring_without_a_file_is_recycled() {
     recycle(&Log::<InMemory, Latched>::create(settings_small(), None).unwrap());
     recycle(&Log::<InMemory, Unlatched>::create(settings_small(), None).unwrap());
     let disk = MemDisk::new();
-    recycle(&DiskLog::create(none, Some(&disk)).unwrap());
+    recycle(&DiskLog::create(none, on(&disk)).unwrap());
     assert_eq!(disk.list(), Ok(Vec::new()), "nothing is ever written");
 }
 
@@ -147,20 +154,20 @@ fn settings_that_make_no_sense_are_refused() {
     let refused = DiskLog::create(settings(), None).unwrap_err();
     assert_eq!(refused.to_string(), "setting durability: only `none` goes without a directory");
     let huge = LogSettings { buffer_bytes: 2 << 30, ..settings() };
-    assert!(DiskLog::create(huge, Some(&MemDisk::new())).is_err());
+    assert!(DiskLog::create(huge, on(&MemDisk::new())).is_err());
 }
 
 /// A log is emptied when it is closed and its numbers continue.
 #[test]
 fn numbers_go_on_after_a_close() {
     let disk = MemDisk::new();
-    let log = DiskLog::create(settings(), Some(&disk)).unwrap();
+    let log = DiskLog::create(settings(), on(&disk)).unwrap();
     let mut last = 0;
     for id in 1..=3 {
         last = commit_one(&log, id).unwrap();
     }
     assert!(matches!(
-        DiskLog::open(settings(), Some(&disk)).unwrap_err().failure(),
+        DiskLog::open(settings(), on(&disk)).unwrap_err().failure(),
         super::LogFailure::InUse { .. }
     ));
     assert_eq!(committed(&disk).unwrap(), [1, 2, 3]);
@@ -169,7 +176,7 @@ fn numbers_go_on_after_a_close() {
     drop(log);
     assert_eq!(committed(&disk).unwrap(), []);
     for generation in 0..4 {
-        let log = DiskLog::open(settings(), Some(&disk)).unwrap();
+        let log = DiskLog::open(settings(), on(&disk)).unwrap();
         let lsn = commit_one(&log, 10 + generation).unwrap();
         assert!(lsn > last, "{lsn} after {last}");
         last = lsn;
@@ -177,13 +184,14 @@ fn numbers_go_on_after_a_close() {
         log.close().unwrap();
     }
     let later = LogSettings { first_lsn: last + 1_000_001, ..settings() };
-    let log = DiskLog::open(later, Some(&disk)).unwrap();
+    let log = DiskLog::open(later, on(&disk)).unwrap();
     assert!(commit_one(&log, 20).unwrap() >= later.first_lsn);
     drop(log);
-    let refused = DiskLog::open(settings(), Some(&disk)).unwrap_err();
+    let refused = DiskLog::open(settings(), on(&disk)).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "log holds 160 bytes of a database that was not closed: its pages may be older than its log"
+        "log-000002 holds 160 bytes of a database that was not closed: its pages may be older than its \
+         log"
     );
 }
 
@@ -192,7 +200,7 @@ fn numbers_go_on_after_a_close() {
 fn a_reader_can_wait_for_what_it_read() {
     let asynchronous = LogSettings { durability: Durability::Async, ..settings() };
     let disk = MemDisk::new();
-    let log = DiskLog::create(asynchronous, Some(&disk)).unwrap();
+    let log = DiskLog::create(asynchronous, on(&disk)).unwrap();
     let mut reader = LogTransaction::default();
     log.begin(&mut reader, 1);
     assert_eq!((log.commit(&mut reader), log.newest_commit()), (Ok(0), 0));
@@ -208,7 +216,7 @@ fn a_reader_can_wait_for_what_it_read() {
 fn a_page_image_is_the_page() {
     fn image<S: PageSize>() {
         let disk = MemDisk::new();
-        let log = Log::<ToDisk, Unlatched>::create(settings(), Some(&disk)).unwrap();
+        let log = Log::<ToDisk, Unlatched>::create(settings(), on(&disk)).unwrap();
         let frames = DirectFrames::<S, Unlatched>::create(&MemDisk::new(), 1 << 20).unwrap();
         let mut page = frames.new_page(StoreId(9), PageKind::Leaf).unwrap();
         page.page_mut().set_extra(77);
@@ -218,7 +226,7 @@ fn a_page_image_is_the_page() {
         let lsn = log.page_images(&pages, &[freed]).unwrap().unwrap();
         log.ahead().flush_to(lsn).unwrap();
         let mut images = Vec::new();
-        read_log(&disk, |at, record| {
+        read_log(&disk, 0, |at, record| {
             let (store, page, bytes) = (StoreId(9), page.page().id(), page.page().bytes());
             let following = 2 - images.len() as u16;
             assert_eq!((record.transaction, record.is_redo_only), (0, true));

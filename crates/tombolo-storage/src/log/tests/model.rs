@@ -61,7 +61,7 @@ impl Model {
         let settings = LogSettings { durability, buffer_bytes: 0, ..settings() };
         Self {
             random: Random::new(seed),
-            log: DiskLog::create(settings, Some(disk)).unwrap(),
+            log: DiskLog::create(settings, on(disk)).unwrap(),
             sessions: (0..4).map(|_| Session::default()).collect(),
             expected: Vec::new(),
             promised: 0,
@@ -170,7 +170,7 @@ impl Model {
     /// The file holds a prefix of what was logged, which reaches as far as was promised.
     fn verify(&self, disk: &MemDisk) {
         let mut found = Vec::new();
-        let end = read_log(disk, |lsn, record| found.push(Expected::of(lsn, record))).unwrap();
+        let end = read_log(disk, 0, |lsn, record| found.push(Expected::of(lsn, record))).unwrap();
         assert!(end.lsn > self.promised || self.promised == 0, "{end:?}");
         assert!(found.len() <= self.expected.len());
         for (found, expected) in found.iter().zip(&self.expected) {

@@ -57,7 +57,7 @@ use transaction::Session;
 
 use super::page::PageId;
 use super::pool::{PageAccess, PoolUsage};
-use crate::disk::Disk;
+use crate::disk::{Disk, share};
 use crate::lock::LockSettings;
 use crate::log::{LogSettings, LogUsage, Logging};
 
@@ -153,9 +153,12 @@ impl<P: PagedProfile> PagedStore<P> {
     ///
     /// # Errors
     /// When there is one already, the disk fails, or there is no memory.
-    pub fn create(disk: &dyn Disk, settings: &PagedSettings) -> Result<Self, OpenError> {
+    pub fn create<D: Disk + Clone + 'static>(
+        disk: &D,
+        settings: &PagedSettings,
+    ) -> Result<Self, OpenError> {
         let () = Self::SAFE;
-        let log = P::Log::create(settings.log, Some(disk))?;
+        let log = P::Log::create(settings.log, Some(share(disk.clone())))?;
         let pages = P::Pages::create(disk, settings, log.ahead())?;
         Self::first_session(Database::new(pages, log, settings))
     }
@@ -165,9 +168,12 @@ impl<P: PagedProfile> PagedStore<P> {
     /// # Errors
     /// When there is none, it was not closed, is in use, damaged, of another version or layout, the
     /// disk fails, or there is no memory.
-    pub fn open(disk: &dyn Disk, settings: &PagedSettings) -> Result<Self, OpenError> {
+    pub fn open<D: Disk + Clone + 'static>(
+        disk: &D,
+        settings: &PagedSettings,
+    ) -> Result<Self, OpenError> {
         let () = Self::SAFE;
-        let log = P::Log::open(settings.log, Some(disk))?;
+        let log = P::Log::open(settings.log, Some(share(disk.clone())))?;
         let pages = P::Pages::open(disk, settings, log.ahead())?;
         let mut database = Database::new(pages, log, settings);
         catalogue::read(&mut database)?;

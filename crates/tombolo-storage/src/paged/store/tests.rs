@@ -13,7 +13,7 @@ use super::*;
 use crate::disk::{Fault, MemDisk, Open, Operation};
 use crate::error::Error;
 use crate::key::Range;
-use crate::log::{Durability, LOG_FILE};
+use crate::log::{Durability, LOG_FILES};
 use crate::memory::test_random::Random;
 use crate::paged::pool::{PAGES_FILE, PageAccess};
 use crate::profile::{
@@ -178,10 +178,12 @@ fn what_cannot_be_opened_says_why() {
     let open = |disk: &MemDisk| PagedStore::<Conventional>::open(disk, &settings()).err().unwrap();
     assert!(open(&disk).to_string().contains("in use"), "{}", open(&disk));
     let again = PagedStore::<Conventional>::create(&disk, &settings()).err().unwrap();
-    assert!(again.to_string().contains("exist"), "{again}");
+    assert!(again.is_in_use(), "{again}");
     drop(bank);
     let error = open(&disk);
     assert!(error.is_not_closed(), "{error}");
+    let again = PagedStore::<Conventional>::create(&disk, &settings()).err().unwrap();
+    assert!(again.to_string().contains("there is a log here already"), "{again}");
 
     let disk = MemDisk::new();
     Bank::<Conventional>::create(&disk, 10).store.close().unwrap();
@@ -192,7 +194,14 @@ fn what_cannot_be_opened_says_why() {
     let none = PagedStore::<NoPageAccess>::open(&disk, &settings()).err().unwrap();
     assert_eq!(none, OpenError::CannotSave);
     let empty = PagedStore::<Conventional>::open(&MemDisk::new(), &settings()).err().unwrap();
-    assert!(empty.to_string().contains(LOG_FILE) || empty.to_string().contains(PAGES_FILE));
+    assert!(empty.to_string().contains("there is no log"), "{empty}");
+}
+
+fn bytes_of(disk: &MemDisk, name: &str) -> Vec<u8> {
+    let file = disk.open(name, Open::Read).unwrap();
+    let mut bytes = vec![0; file.len().unwrap() as usize];
+    file.read_at(&mut bytes, 0).unwrap();
+    bytes
 }
 
 /// Every bit of every page counts: opening or checking the file finds which page is damaged.
@@ -202,24 +211,22 @@ fn a_flipped_bit_is_refused_with_file_and_offset() {
     let bank = Bank::<Conventional>::create(&disk, 2_000);
     let pages = u64::from(bank.store.database.pages.page_count());
     bank.store.close().unwrap();
-    let files = [PAGES_FILE, LOG_FILE].map(|name| disk.open(name, Open::Write).unwrap());
-    let closed = files.each_ref().map(|file| {
-        let mut bytes = vec![0; file.len().unwrap() as usize];
-        file.read_at(&mut bytes, 0).unwrap();
-        bytes
-    });
+    let closed: Vec<_> =
+        disk.list().unwrap().into_iter().map(|name| (bytes_of(&disk, &name), name)).collect();
+    let pages_file = disk.open(PAGES_FILE, Open::Write).unwrap();
+    let intact = bytes_of(&disk, PAGES_FILE);
     let mut random = Random::new(5);
     for _ in 0..40 {
         let offset = random.below(pages * 8_192);
-        files[0].write_at(&[closed[0][offset as usize] ^ 4], offset).unwrap();
+        pages_file.write_at(&[intact[offset as usize] ^ 4], offset).unwrap();
         let found = match PagedStore::<Conventional>::open(&disk, &settings()) {
             Err(error) => format!("{error}"),
             Ok(mut store) => format!("{:?}", store.check()),
         };
         let at = format!("offset {}", offset / 8_192 * 8_192);
         assert!(found.contains(PAGES_FILE) && found.contains(&at), "{offset}: {found}");
-        for (file, bytes) in files.iter().zip(&closed) {
-            file.write_at(bytes, 0).unwrap();
+        for (bytes, name) in &closed {
+            disk.open(name, Open::Write).unwrap().write_at(bytes, 0).unwrap();
         }
     }
 }
@@ -228,11 +235,9 @@ fn a_flipped_bit_is_refused_with_file_and_offset() {
 fn a_full_disk_aborts_and_the_rest_goes_on() {
     let disk = MemDisk::new();
     let mut bank = Bank::<Conventional>::create(&disk, 100);
-    let used: u64 = [PAGES_FILE, LOG_FILE]
-        .map(|name| disk.open(name, Open::Read).unwrap().len().unwrap())
-        .iter()
-        .sum();
-    disk.set_capacity_bytes(Some(used));
+    let names = disk.list().unwrap();
+    let used: usize = names.iter().map(|name| bytes_of(&disk, name).len()).sum();
+    disk.set_capacity_bytes(Some(used as u64));
     let refused = (100..20_000).find_map(|id| Some((id, bank.add(id).err()?)));
     let (id, error) = refused.expect("the disk is full at some point");
     let full = std::io::ErrorKind::StorageFull;

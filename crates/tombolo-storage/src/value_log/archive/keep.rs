@@ -29,8 +29,8 @@ pub(in crate::value_log) fn keep(end: &mut End, from: GroupNumber) -> Result<(),
             if !Chain::behind(&last).continues(&next) {
                 break;
             }
-            let Group { number, more, .. } = last.group;
-            kept.push(Passed { segment, last: number, runs_on: more });
+            let Group { number: last, more: runs_on, transactions, .. } = last.group;
+            kept.push(Passed { segment, last, runs_on, transactions });
             next = first.group;
         }
         reader.forget();

@@ -32,6 +32,8 @@ struct State {
     /// Calls that still succeed.
     calls_left: Option<u64>,
     calls: u64,
+    /// The most bytes that all files may have together.
+    capacity_bytes: Option<usize>,
 }
 
 /// See the module's head. Clones are the same disk.
@@ -46,6 +48,11 @@ impl CrashDisk {
     /// Lets every call but the next `calls` fail.
     pub(crate) fn fail_after(&self, calls: Option<u64>) {
         self.0.lock().calls_left = calls;
+    }
+
+    /// Lets the disk hold at most so many bytes.
+    pub(crate) fn set_capacity_bytes(&self, bytes: Option<usize>) {
+        self.0.lock().capacity_bytes = bytes;
     }
 
     /// Calls made so far.
@@ -70,7 +77,7 @@ impl CrashDisk {
                 *content = Arc::clone(same);
             }
         }
-        Self(Arc::new(Mutex::new(State { files, durable_files, calls_left: None, calls: 0 })))
+        Self(Arc::new(Mutex::new(State { files, durable_files, ..State::default() })))
     }
 
     /// What is found when the power is back.
@@ -87,7 +94,7 @@ impl CrashDisk {
             }
         }
         let durable_files = files.clone();
-        Self(Arc::new(Mutex::new(State { files, durable_files, calls_left: None, calls: 0 })))
+        Self(Arc::new(Mutex::new(State { files, durable_files, ..State::default() })))
     }
 
     fn call<T>(
@@ -233,7 +240,13 @@ impl DiskFile for CrashFile {
     }
 
     fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
-        self.call(Operation::SetLen, |content| {
+        self.disk.call(Operation::SetLen, &self.name, |state| {
+            let used: usize = state.files.values().map(|file| file.lock().bytes.len()).sum();
+            let mut content = self.content.lock();
+            let needed = used - content.bytes.len() + bytes as usize;
+            if state.capacity_bytes.is_some_and(|capacity| needed > capacity) {
+                return Err(io::ErrorKind::StorageFull);
+            }
             content.bytes.resize(bytes as usize, 0);
             Ok(())
         })

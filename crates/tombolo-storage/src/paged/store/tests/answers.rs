@@ -45,7 +45,7 @@ struct HeldFile {
 impl Disk for HeldDisk {
     fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
         let file = self.disk.open(name, how)?;
-        match name.starts_with(LOG_FILE) {
+        match name.starts_with(LOG_FILES) {
             true => Ok(Box::new(HeldFile { file, gate: Arc::clone(&self.gate) })),
             false => Ok(file),
         }
