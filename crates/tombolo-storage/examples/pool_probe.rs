@@ -14,9 +14,11 @@ use std::hint::black_box;
 
 use tombolo_storage::disk::MemDisk;
 use tombolo_storage::latch::{Latched, Unlatched};
-use tombolo_storage::paged::heap::{Place, RowFile, RowStorage, Stamp};
+use tombolo_storage::paged::heap::{HeapFile, Place, RowFile, SlabRows, Stamp};
 use tombolo_storage::paged::page::{LargePages, PageId, SmallPages, StoreId};
-use tombolo_storage::paged::pool::{BufferPool, DirectFrames, NoWriteAhead, PageError, Pointers};
+use tombolo_storage::paged::pool::{
+    BufferPool, DirectFrames, NoWriteAhead, PageAccess, PageError, Pointers,
+};
 use tombolo_storage::row::RowId;
 
 const REPEATS: u32 = 100_000;
@@ -32,7 +34,7 @@ fn fill(_: Place, row: &mut [u8]) -> Result<Stamp, PageError> {
 }
 
 #[inline(never)]
-fn work<P: RowStorage>(access: &P, file: &P::Rows, rows: &[RowId], what: &str) -> Probe {
+fn work<P: PageAccess>(access: &P, file: &impl RowFile<P>, rows: &[RowId], what: &str) -> Probe {
     let repeats = 0..REPEATS as usize;
     match what {
         "none" => repeats.for_each(|n| {
@@ -76,12 +78,12 @@ fn work<P: RowStorage>(access: &P, file: &P::Rows, rows: &[RowId], what: &str) -
     Ok(())
 }
 
-fn probe<P: RowStorage>(access: &P, what: &str) -> Probe {
+fn probe<P: PageAccess, R: RowFile<P>>(access: &P, what: &str) -> Probe {
     // The first pages are taken, so that a fix finds some under every way of reaching them.
     for _ in 0..20 {
         access.new_page(StoreId(1), tombolo_storage::paged::page::PageKind::Leaf)?;
     }
-    let file = P::Rows::create_file(access, StoreId(2), ROW_BYTES)?;
+    let file = R::create_file(access, StoreId(2), ROW_BYTES)?;
     let rows: Result<Vec<RowId>, PageError> =
         (0..ROWS).map(|_| file.create(access, 0, ROW_BYTES, fill)).collect();
     work(access, &file, &rows?, what)
@@ -92,18 +94,22 @@ fn main() -> Probe {
     let (way, what) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
     let (disk, frames) = (MemDisk::new(), 3_000);
     match way.as_str() {
-        "pool" => probe(
+        "pool" => probe::<_, HeapFile<_>>(
             &BufferPool::<SmallPages, Latched, _>::create(&disk, frames, NoWriteAhead)?,
             &what,
         ),
-        "pool-unlatched" => probe(
+        "pool-unlatched" => probe::<_, HeapFile<_>>(
             &BufferPool::<SmallPages, Unlatched, _>::create(&disk, frames, NoWriteAhead)?,
             &what,
         ),
-        "direct" => probe(&DirectFrames::<LargePages, Latched>::create(&disk, LIMIT_BYTES)?, &what),
-        "direct-unlatched" => {
-            probe(&DirectFrames::<LargePages, Unlatched>::create(&disk, LIMIT_BYTES)?, &what)
-        }
-        _ => probe(&Pointers::<LargePages>::new(LIMIT_BYTES)?, &what),
+        "direct" => probe::<_, HeapFile<_>>(
+            &DirectFrames::<LargePages, Latched>::create(&disk, LIMIT_BYTES)?,
+            &what,
+        ),
+        "direct-unlatched" => probe::<_, HeapFile<_>>(
+            &DirectFrames::<LargePages, Unlatched>::create(&disk, LIMIT_BYTES)?,
+            &what,
+        ),
+        _ => probe::<_, SlabRows>(&Pointers::<LargePages>::new(LIMIT_BYTES)?, &what),
     }
 }

@@ -1,8 +1,8 @@
 //! Where the rows of a table lie: heap files on pages, or slabs where pages are gone (LG-15, LG-20).
 //!
 //! [`RowFile`] is what a session does with rows; [`HeapFile`] keeps them in slotted pages behind any
-//! [`PageAccess`] that has pages for them, [`SlabRows`] in slabs for [`Pointers`].
-//! [`RowStorage`] names the one that goes with each.
+//! [`PageAccess`] that has pages for them, [`SlabRows`] in slabs for
+//! [`Pointers`](super::pool::Pointers).
 //!
 //! A row's id is its page and slot, for life: its fixed part never changes its length. What does, its
 //! variable-length values, has slots of its own, which the row's handles name (`values.rs`). Where
@@ -33,29 +33,10 @@ pub use file::HeapFile;
 pub use slabs::SlabRows;
 pub(super) use values::{read_handle, value_in_copy, value_in_frame};
 
-use super::page::{PageId, PageSize, SlotKind, StoreId};
-use super::pool::{BufferPool, DirectFrames, PageAccess, PageError, Pointers, Result, WriteAhead};
-use crate::latch::Latching;
+use super::page::{PageId, SlotKind, StoreId};
+use super::pool::{PageAccess, PageError, Result};
 use crate::row::RowId;
 use crate::store::Damage;
-
-/// Which row file goes with a way of reaching pages.
-pub trait RowStorage: PageAccess + Sized {
-    /// Where rows lie.
-    type Rows: RowFile<Self>;
-}
-
-impl<S: PageSize, L: Latching, W: WriteAhead + 'static> RowStorage for BufferPool<S, L, W> {
-    type Rows = HeapFile<Self>;
-}
-
-impl<S: PageSize, L: Latching> RowStorage for DirectFrames<S, L> {
-    type Rows = HeapFile<Self>;
-}
-
-impl<S: PageSize> RowStorage for Pointers<S> {
-    type Rows = SlabRows;
-}
 
 /// A slot in a page and what it holds: what a log record names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +78,9 @@ pub type Stamp = Option<u64>;
 /// Closures run while the row's page is latched: they must not wait for a lock, nor reach pages.
 /// Where a closure may fail it must not have changed the bytes then.
 pub trait RowFile<P: PageAccess>: Sized {
+    /// Whether rows lie in pages.
+    const ON_PAGES: bool;
+
     /// Holds a row in place for reading.
     type Pin<'a>: Deref<Target = [u8]>
     where
@@ -108,6 +92,19 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// # Errors
     /// As [`PageAccess::new_page`], or when such rows do not fit a page.
     fn create_file(access: &P, store: StoreId, row_bytes: usize) -> Result<Self>;
+
+    /// The file that begins at `root`; `None` where rows lie outside pages, which are not saved.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_exclusive`], or when no file begins there.
+    fn open_file(access: &P, root: PageId) -> Result<Option<Self>>;
+
+    /// Writes down what opens the file again, and says where it begins. No thread uses the file any
+    /// more. `None` where rows lie outside pages, which are not saved.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_exclusive`].
+    fn save(&self, access: &P) -> Result<Option<PageId>>;
 
     /// Makes a row of `bytes` bytes, which are unspecified: `fill` writes them all. Sessions with
     /// different `lane`s use different pages where they can.
@@ -217,6 +214,11 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// Verifies the file's structure, and that each value belongs to one row, whose handles lie at the
     /// offsets `handles`. There must be no transaction.
     fn check(&self, access: &P, handles: &[usize]) -> Vec<Damage>;
+
+    /// Bytes of memory for rows outside pages.
+    fn memory_bytes(&self) -> u64 {
+        0
+    }
 
     /// All pages of the file, those that hold no rows among them.
     ///

@@ -173,6 +173,8 @@ impl<S: PageSize> Drop for Made<'_, S> {
 }
 
 impl<P: PageAccess> RowFile<P> for HeapFile<P> {
+    const ON_PAGES: bool = true;
+
     type Pin<'a>
         = <P::Shared<'a> as SharedPage>::Pin
     where
@@ -184,6 +186,15 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
             return Err(PageFailure::RecordTooLong { bytes: row_bytes, bytes_max }.into());
         }
         Ok(Self { space: HeapSpace::create(access, store)?, marker: PhantomData })
+    }
+
+    fn open_file(access: &P, root: PageId) -> Result<Option<Self>> {
+        Self::open(access, root).map(Some)
+    }
+
+    fn save(&self, access: &P) -> Result<Option<PageId>> {
+        self.close(access)?;
+        Ok(Some(self.root()))
     }
 
     #[inline]

@@ -29,11 +29,6 @@ impl SlabRows {
     pub(in crate::paged) fn values(&self) -> &RefCell<SizeClasses> {
         &self.values
     }
-
-    /// Bytes taken from the system.
-    pub(in crate::paged) fn memory_bytes(&self) -> u64 {
-        (self.slab.borrow().committed_bytes() + self.values.borrow().committed_bytes()) as u64
-    }
 }
 
 /// A slot that is being filled: it is freed again when the log fails or the filling code panics.
@@ -63,6 +58,8 @@ fn slot(row: RowId) -> u32 {
 }
 
 impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
+    const ON_PAGES: bool = false;
+
     type Pin<'a> = Ref<'a, [u8]>;
 
     fn create_file(_: &Pointers<S>, _: StoreId, row_bytes: usize) -> Result<Self> {
@@ -70,6 +67,14 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         let slab = RefCell::new(Slab::new(slot_bytes, RESERVATION_BYTES)?);
         let values = RefCell::new(SizeClasses::new(RESERVATION_BYTES));
         Ok(Self { slab, values, row_bytes })
+    }
+
+    fn open_file(_: &Pointers<S>, _: PageId) -> Result<Option<Self>> {
+        Ok(None)
+    }
+
+    fn save(&self, _: &Pointers<S>) -> Result<Option<PageId>> {
+        Ok(None)
     }
 
     /// # Panics
@@ -219,6 +224,10 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
             }
         }
         Ok(())
+    }
+
+    fn memory_bytes(&self) -> u64 {
+        (self.slab.borrow().committed_bytes() + self.values.borrow().committed_bytes()) as u64
     }
 
     /// Rows lie in no page.

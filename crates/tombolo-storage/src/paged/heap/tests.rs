@@ -8,7 +8,9 @@ use super::*;
 use crate::disk::MemDisk;
 use crate::latch::{Latched, Unlatched};
 use crate::paged::page::{LargePages, SmallPages};
-use crate::paged::pool::{ExclusivePage, NoWriteAhead, PageFailure, ReadPage};
+use crate::paged::pool::{
+    BufferPool, DirectFrames, ExclusivePage, NoWriteAhead, PageFailure, Pointers, ReadPage,
+};
 
 type Small = BufferPool<SmallPages, Latched, NoWriteAhead>;
 

@@ -3,7 +3,7 @@
 //! Meaningful only once logging, locking and latching are gone: it is never latched, so never
 //! shared. Index nodes keep the layout of a page body, but have no frame: a node's number is its
 //! address relative to the base. Rows do not lie in pages at all: they lie in slabs, one row to a
-//! slot, and a row id is an address relative to the base (`heap/slabs.rs`, which `RowStorage` names
+//! slot, and a row id is an address relative to the base (`heap/slabs.rs`, which `RowAccess` names
 //! for this type). Gone with the pages of rows: slot arrays, free-space management, LSNs and
 //! checksums of rows, the second step from page to record.
 //!

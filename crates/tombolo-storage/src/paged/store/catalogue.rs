@@ -20,8 +20,8 @@
 use super::Directory;
 use super::database::{Database, RowsOf};
 use super::error::OpenError;
-use super::rows::RowAccess;
 use crate::paged::btree::{BTree, KeyFormat, KeyShape};
+use crate::paged::heap::RowFile;
 use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
 use crate::paged::pool::{ExclusivePage, PageAccess, PageError, ReadPage};
 use crate::profile::PagedProfile;
@@ -132,7 +132,7 @@ pub(super) fn write<P: PagedProfile>(database: &Database<P>) -> Result<(), OpenE
     let mut tables = Vec::new();
     let mut indexes = database.indexes.iter();
     for (table, definition) in database.tables.iter().zip(&database.schema.tables) {
-        let rows = database.pages.save_rows(&table.rows)?.0;
+        let rows = table.rows.save(&database.pages)?.ok_or(OpenError::CannotSave)?.0;
         let roots = indexes.by_ref().take(definition.indexes.len());
         let indexes = roots.map(|index| index.tree.root().0).collect();
         tables.push(StoredTable { definition: definition.clone(), rows, indexes });
@@ -237,7 +237,8 @@ fn open_table<P: PagedProfile>(
     if table.indexes.len() != definition.indexes.len() {
         return Err(damaged::<P>(root, "a table has more indexes, or fewer, than trees"));
     }
-    let rows: RowsOf<P> = database.pages.open_rows(PageId(table.rows))?;
+    let rows = RowsOf::<P>::open_file(&database.pages, PageId(table.rows))?;
+    let rows = rows.ok_or(OpenError::CannotSave)?;
     let store = database.owners.len() as u16;
     let mut trees = Vec::new();
     let roots = definition.indexes.iter().zip(&table.indexes);

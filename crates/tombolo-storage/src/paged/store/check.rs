@@ -175,8 +175,8 @@ impl<P: PagedProfile> Database<P> {
 
     /// Memory taken and used; what cannot be read counts as nothing.
     pub(super) fn measure(&self) -> Usage {
-        let pages = self.pages.memory_bytes(self.tables.iter().map(|table| &table.rows));
-        let memory_bytes = pages + self.log.usage().buffer_bytes;
+        let rows = self.tables.iter().map(|table| table.rows.memory_bytes()).sum::<u64>();
+        let memory_bytes = self.pages.memory_bytes() + rows + self.log.usage().buffer_bytes;
         let mut usage = Usage { memory_bytes, ..Usage::default() };
         let mut rows_of = Vec::new();
         for table in &self.tables {

@@ -18,7 +18,7 @@ use crate::key::{IndexShape, IndexType};
 use crate::lock::Locking;
 use crate::log::Logging;
 use crate::paged::btree::{BTree, KeyShape, Structure};
-use crate::paged::heap::{RowFile, RowStorage, Stamp};
+use crate::paged::heap::{RowFile, Stamp};
 use crate::paged::page::{Page, PageId, PageSize, StoreId};
 use crate::paged::pool::{PageAccess, PageError, PageFailure};
 use crate::profile::PagedProfile;
@@ -27,7 +27,8 @@ use crate::store::{Index, Table, TableType};
 use crate::sync::{AtomicU32, Ordering};
 
 /// How rows are kept in profile `P`.
-pub(super) type RowsOf<P> = <<P as PagedProfile>::Pages as RowStorage>::Rows;
+pub(super) type RowsOf<P> =
+    <<P as PagedProfile>::Pages as RowAccess<<<P as PagedProfile>::Log as Logging>::Ahead>>::Rows;
 /// How entries are kept in it.
 type TreeOf<P> = BTree<<P as PagedProfile>::Pages, <P as PagedProfile>::Keys>;
 

@@ -52,9 +52,10 @@ pub use sharing::Sharing;
 use std::cell::Cell;
 use std::marker::PhantomData;
 
-use database::Database;
+use database::{Database, RowsOf};
 use transaction::Session;
 
+use super::heap::RowFile;
 use super::page::PageId;
 use super::pool::{PageAccess, PoolUsage};
 use crate::disk::{Disk, share};
@@ -135,7 +136,7 @@ impl<P: PagedProfile> PagedStore<P> {
         assert!(!disk || records, "S2 needs S3: what is not logged cannot be flushed");
         assert!(!records || numbers, "S3 needs S4: a record is known by its number");
         assert!(
-            P::Pages::ON_PAGES || !(records || numbers || locks || latches),
+            RowsOf::<P>::ON_PAGES || !(records || numbers || locks || latches),
             "rows leave the pages only when log, locks and latches are gone (S2 to S6 off)"
         );
         assert!(
@@ -146,7 +147,7 @@ impl<P: PagedProfile> PagedStore<P> {
 
     /// Whether what the profile keeps can be saved and opened again.
     pub const fn can_be_saved() -> bool {
-        P::Pages::ON_PAGES
+        RowsOf::<P>::ON_PAGES
     }
 
     /// Makes an empty database in an empty directory.

@@ -9,15 +9,14 @@
 //! Not here: locks (the caller holds the row's), log records, which table is meant.
 
 use std::cell::{Ref, RefCell};
-use std::ops::Deref;
 
 use super::PagedSettings;
 use super::error::OpenError;
 use crate::disk::Disk;
 use crate::latch::Latching;
 use crate::memory::variable::{Handle, SizeClasses};
-use crate::paged::heap::{HeapFile, RowFile, RowStorage, SlabRows, value_in_copy, value_in_frame};
-use crate::paged::page::{PageId, PageSize};
+use crate::paged::heap::{HeapFile, RowFile, SlabRows, value_in_copy, value_in_frame};
+use crate::paged::page::PageSize;
 use crate::paged::pool::{
     BufferPool, DirectFrames, DirectPin, PageAccess, Pointers, PoolUsage, Result, WriteAhead,
 };
@@ -25,11 +24,11 @@ use crate::probe::{self, Counter};
 use crate::row::{RowBytes, RowId};
 
 /// How a session reaches rows; `W` is what has to be ahead of pages.
-pub trait RowAccess<W>: RowStorage + Send {
+pub trait RowAccess<W>: PageAccess + Sized + Send {
     /// Whether rows are copied out and in (S9 on).
     const COPIES: bool;
-    /// Whether rows lie in pages.
-    const ON_PAGES: bool;
+    /// Where the rows of a table lie.
+    type Rows: RowFile<Self>;
     /// A row held for reading.
     type Pin<'a>: RowBytes
     where
@@ -59,18 +58,6 @@ pub trait RowAccess<W>: RowStorage + Send {
     /// When log or disk fail; `CannotSave` where rows do not lie in pages.
     fn close(&self) -> Result<(), OpenError>;
 
-    /// Opens the rows of one table.
-    ///
-    /// # Errors
-    /// As [`HeapFile::open`]; `CannotSave` where rows do not lie in pages.
-    fn open_rows(&self, root: PageId) -> Result<Self::Rows, OpenError>;
-
-    /// Writes down what the rows of one table need to be opened again, and returns where that is.
-    ///
-    /// # Errors
-    /// As [`HeapFile::close`]; `CannotSave` where rows do not lie in pages.
-    fn save_rows(&self, rows: &Self::Rows) -> Result<PageId, OpenError>;
-
     /// Holds a row, whose handles lie at the offsets `handles`, and its values for reading; a deleted
     /// one until it is purged; `None` if there is none.
     ///
@@ -84,8 +71,8 @@ pub trait RowAccess<W>: RowStorage + Send {
         row: RowId,
     ) -> Result<Option<Self::Pin<'a>>>;
 
-    /// Bytes of memory for pages, and for rows outside pages.
-    fn memory_bytes<'a>(&'a self, rows: impl Iterator<Item = &'a Self::Rows>) -> u64;
+    /// Bytes of memory for pages.
+    fn memory_bytes(&self) -> u64;
 
     /// How a buffer pool was used, where there is one.
     fn pool_usage(&self) -> Option<PoolUsage> {
@@ -116,20 +103,12 @@ impl RowCopies {
     }
 }
 
-/// A row that was copied out; gives its buffer back when it goes.
+/// A row that was copied out, with its variable-length values behind the fixed part; gives its buffer
+/// back when it goes.
 #[derive(Debug)]
 pub struct RowCopy<'a> {
     bytes: Vec<u8>,
     copies: &'a RowCopies,
-}
-
-impl Deref for RowCopy<'_> {
-    type Target = [u8];
-
-    #[inline(always)]
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 impl Drop for RowCopy<'_> {
@@ -139,7 +118,6 @@ impl Drop for RowCopy<'_> {
     }
 }
 
-/// A row that was copied out; its variable-length values are behind the fixed part.
 impl RowBytes for RowCopy<'_> {
     #[inline(always)]
     fn fixed(&self) -> &[u8] {
@@ -190,30 +168,11 @@ impl RowBytes for RowInSlab<'_> {
     }
 }
 
-/// What both ways of keeping rows in pages have in common.
-macro_rules! rows_in_pages {
-    () => {
-        const ON_PAGES: bool = true;
-
-        fn close(&self) -> Result<(), OpenError> {
-            Ok(Self::close(self)?)
-        }
-
-        fn open_rows(&self, root: PageId) -> Result<Self::Rows, OpenError> {
-            Ok(HeapFile::open(self, root)?)
-        }
-
-        fn save_rows(&self, rows: &Self::Rows) -> Result<PageId, OpenError> {
-            rows.close(self)?;
-            Ok(rows.root())
-        }
-    };
-}
-
 impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
     for BufferPool<S, L, W>
 {
     const COPIES: bool = true;
+    type Rows = HeapFile<Self>;
     type Pin<'a> = RowCopy<'a>;
 
     fn create(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self> {
@@ -243,15 +202,17 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
         Ok(Self::flush(self)?)
     }
 
-    fn memory_bytes<'a>(&'a self, _: impl Iterator<Item = &'a Self::Rows>) -> u64 {
+    fn close(&self) -> Result<(), OpenError> {
+        Ok(Self::close(self)?)
+    }
+
+    fn memory_bytes(&self) -> u64 {
         self.usage().frames * S::BYTES as u64
     }
 
     fn pool_usage(&self) -> Option<PoolUsage> {
         Some(self.usage())
     }
-
-    rows_in_pages!();
 }
 
 /// Frames of a pool; a transaction needs a few at a time.
@@ -261,6 +222,7 @@ fn frames<S: PageSize>(settings: &PagedSettings) -> usize {
 
 impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
     const COPIES: bool = false;
+    type Rows = HeapFile<Self>;
     type Pin<'a> = RowInFrame<'a, S, L>;
 
     fn create(disk: &dyn Disk, settings: &PagedSettings, _: W) -> Result<Self> {
@@ -287,16 +249,18 @@ impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
         Ok(())
     }
 
-    fn memory_bytes<'a>(&'a self, _: impl Iterator<Item = &'a Self::Rows>) -> u64 {
-        u64::from(self.page_count()) * S::BYTES as u64
+    fn close(&self) -> Result<(), OpenError> {
+        Ok(Self::close(self)?)
     }
 
-    rows_in_pages!();
+    fn memory_bytes(&self) -> u64 {
+        u64::from(self.page_count()) * S::BYTES as u64
+    }
 }
 
 impl<S: PageSize, W> RowAccess<W> for Pointers<S> {
     const COPIES: bool = false;
-    const ON_PAGES: bool = false;
+    type Rows = SlabRows;
     type Pin<'a> = RowInSlab<'a>;
 
     fn create(_: &dyn Disk, settings: &PagedSettings, _: W) -> Result<Self> {
@@ -315,14 +279,6 @@ impl<S: PageSize, W> RowAccess<W> for Pointers<S> {
         Err(OpenError::CannotSave)
     }
 
-    fn open_rows(&self, _: PageId) -> Result<SlabRows, OpenError> {
-        Err(OpenError::CannotSave)
-    }
-
-    fn save_rows(&self, _: &SlabRows) -> Result<PageId, OpenError> {
-        Err(OpenError::CannotSave)
-    }
-
     #[inline(always)]
     fn pin_row<'a>(
         &'a self,
@@ -335,8 +291,7 @@ impl<S: PageSize, W> RowAccess<W> for Pointers<S> {
         Ok(fixed.map(|fixed| RowInSlab { fixed, values: rows.values().borrow() }))
     }
 
-    fn memory_bytes<'a>(&'a self, rows: impl Iterator<Item = &'a SlabRows>) -> u64 {
-        let nodes = u64::from(self.page_count()) * S::BYTES as u64;
-        nodes + rows.map(SlabRows::memory_bytes).sum::<u64>()
+    fn memory_bytes(&self) -> u64 {
+        u64::from(self.page_count()) * S::BYTES as u64
     }
 }

@@ -75,8 +75,8 @@ fn revive_all<P: PageAccess, R: RowFile<P>>(file: &R, access: &P, model: &mut Mo
     assert_eq!(file.check(access, &[]), []);
 }
 
-fn fixed<P: RowStorage>(access: &P, seed: u64, sees_deleted: bool) {
-    let file = P::Rows::create_file(access, STORE, ROW_BYTES).unwrap();
+fn fixed<P: PageAccess, R: RowFile<P>>(access: &P, seed: u64, sees_deleted: bool) {
+    let file = R::create_file(access, STORE, ROW_BYTES).unwrap();
     let (mut model, mut random) = (Model::new(), Random::new(seed));
     for n in 0..6_000 {
         step(&file, access, &mut model, &mut random, ROW_BYTES);
@@ -91,14 +91,14 @@ fn fixed<P: RowStorage>(access: &P, seed: u64, sees_deleted: bool) {
 
 #[test]
 fn rows_of_one_length() {
-    fixed(&small_pool(6), 1, true);
+    fixed::<_, HeapFile<_>>(&small_pool(6), 1, true);
     let create = BufferPool::<LargePages, Unlatched, _>::create;
-    fixed(&create(&MemDisk::new(), 6, NoWriteAhead).unwrap(), 2, true);
+    fixed::<_, HeapFile<_>>(&create(&MemDisk::new(), 6, NoWriteAhead).unwrap(), 2, true);
     let create = DirectFrames::<SmallPages, Latched>::create;
-    fixed(&create(&MemDisk::new(), LIMIT_BYTES).unwrap(), 3, true);
+    fixed::<_, HeapFile<_>>(&create(&MemDisk::new(), LIMIT_BYTES).unwrap(), 3, true);
     let create = DirectFrames::<LargePages, Unlatched>::create;
-    fixed(&create(&MemDisk::new(), LIMIT_BYTES).unwrap(), 4, true);
-    fixed(&Pointers::<LargePages>::new(LIMIT_BYTES).unwrap(), 5, false);
+    fixed::<_, HeapFile<_>>(&create(&MemDisk::new(), LIMIT_BYTES).unwrap(), 4, true);
+    fixed::<_, SlabRows>(&Pointers::<LargePages>::new(LIMIT_BYTES).unwrap(), 5, false);
 }
 
 /// Rows of any length.
