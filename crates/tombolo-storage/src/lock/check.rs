@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::group::Group;
 use super::held::HeldLocks;
 use super::name::LockName;
 use super::table::{State, Table};
@@ -49,6 +50,13 @@ fn check_queue<L: Latching>(
     }
     if table.bucket_number(name) != bucket || !names.insert(name.word()) {
         damage.push(format!("{name}: its queue is in a wrong bucket or there twice"));
+    }
+    let count = |group: Group, state: &State| {
+        let group = state.granted.map_or(group, |mode| group.with(mode));
+        if state.wanted.is_some() { group.with_waiting() } else { group }
+    };
+    if table.request(queue[0]).group() != states.iter().fold(Group(0), count) {
+        damage.push(format!("{name}: its granted group is not what its requests say"));
     }
     let mut waiting = false;
     for (i, state) in states.iter().enumerate() {

@@ -5,7 +5,8 @@
 //! sibling, [`IfLocks`] the same lock table behind one `if` at run time, to measure what the
 //! zero-sized form saves (LG-26).
 //!
-//! Read `mode.rs` (the tables), `table.rs` (queues: which request is granted, in which order),
+//! Read `mode.rs` (the tables), `table.rs` (queues: which request is granted, in which order) with
+//! `group.rs`,
 //! `held.rs` (what one transaction holds), `hierarchical.rs` (intentions, escalation), then
 //! `wait.rs` and `deadlock.rs`.
 //!
@@ -16,6 +17,7 @@
 mod check;
 mod conditional;
 mod deadlock;
+mod group;
 mod held;
 mod hierarchical;
 mod mode;
@@ -49,7 +51,7 @@ pub struct LockSettings {
     pub buckets: u32,
     /// Locks that all transactions together can hold or wait for.
     pub requests_max: u32,
-    /// Sessions open at a time.
+    /// Sessions open at a time: at most 32,767.
     pub sessions_max: u32,
     /// Rows of one page that a transaction locks one by one before it tries to lock the page.
     pub rows_per_page_max: u16,

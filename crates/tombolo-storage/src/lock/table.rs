@@ -3,13 +3,15 @@
 //!
 //! ```text
 //!   bucket: latch, first ─► request ──below──► request ──below──► …    one per lock of the bucket
-//!                             │ next             │ next
-//!                             ▼                  ▼
+//!                      next │ ▲ previous        │ next
+//!                           ▼ │                  ▼
 //!                           request            (alone: the common case)
 //! ```
 //!
 //! A lock exists only as its queue of requests, in the order in which they came; so there is no
-//! lock head to allocate, and a lock without requests leaves nothing behind. A request is granted a
+//! lock head to allocate, and a lock without requests leaves nothing behind. The first of a queue
+//! has the lock's granted group (`group.rs`) and leads to the last: granting and releasing cost the
+//! same with one holder and with hundreds; the queue is walked only if requests wait. A request is granted a
 //! mode, or wants one, or is granted one and wants a stronger one (a *conversion*).
 //!
 //! Grant rules:
@@ -19,7 +21,8 @@
 //!    come, first served, conversions before all.
 //!
 //! Invariants (`check.rs`): granted modes are pairwise compatible; no granted request stands behind
-//! one that is not; no request waits that could be granted; a session has one request per lock.
+//! one that is not; no request waits that could be granted; a session has one request per lock; the
+//! granted group counts what the requests say.
 //!
 //! All of a lock's requests are protected by the latch of its bucket. A request that is in no queue
 //! belongs to a session's own stock (`held.rs`) or to the common chain here, so that
@@ -30,6 +33,7 @@
 use std::cell::Cell;
 
 use super::LockError;
+use super::group::{Group, REQUESTS_MAX};
 use super::mode::Mode;
 use super::name::LockName;
 use super::session::{NONE, Sessions, Verdict};
@@ -43,13 +47,13 @@ pub(super) struct State {
     pub(super) wanted: Option<Mode>,
 }
 
-const NO_MODE: u64 = Mode::ALL.len() as u64;
+const NO_MODE: u32 = Mode::ALL.len() as u32;
 
 impl State {
     #[inline(always)]
-    fn word(self) -> u64 {
-        let code = |mode: Option<Mode>| mode.map_or(NO_MODE, |mode| mode as u64);
-        u64::from(self.session) << 32 | code(self.wanted) << 8 | code(self.granted)
+    fn word(self) -> u32 {
+        let code = |mode: Option<Mode>| mode.map_or(NO_MODE, |mode| mode as u32);
+        self.session << 16 | code(self.wanted) << 4 | code(self.granted)
     }
 
     /// Whether what is granted excludes `wanted`.
@@ -59,9 +63,9 @@ impl State {
     }
 
     #[inline]
-    fn from_word(word: u64) -> Self {
-        let mode = |code: u64| Mode::ALL.get(code as usize & 0xFF).copied();
-        Self { session: (word >> 32) as u32, granted: mode(word), wanted: mode(word >> 8) }
+    fn from_word(word: u32) -> Self {
+        let mode = |code: u32| Mode::ALL.get(code as usize & 0xF).copied();
+        Self { session: word >> 16, granted: mode(word), wanted: mode(word >> 4) }
     }
 }
 
@@ -70,12 +74,18 @@ impl State {
 #[repr(align(32))]
 pub(super) struct Request {
     name: GuardedU64,
-    state: GuardedU64,
+    /// Of the first in a queue: the granted group.
+    group: GuardedU64,
+    state: GuardedU32,
     /// The next in the queue, or in the common chain of free requests.
     next: GuardedU32,
+    /// The one before in the queue; of the first, the last.
+    previous: GuardedU32,
     /// Of the first in a queue: the first of the next queue of the bucket.
     below: GuardedU32,
 }
+
+const _: () = assert!(size_of::<Request>() == 32 || cfg!(loom));
 
 impl Request {
     #[inline]
@@ -86,6 +96,17 @@ impl Request {
     #[inline]
     pub(super) fn name(&self) -> LockName {
         LockName::from_word(self.name.get())
+    }
+
+    /// The granted group, of the first in a queue.
+    #[inline(always)]
+    pub(super) fn group(&self) -> Group {
+        Group(self.group.get())
+    }
+
+    #[inline(always)]
+    fn set_group(&self, group: Group) {
+        self.group.set(group.0);
     }
 
     #[inline(always)]
@@ -123,12 +144,15 @@ pub(super) struct Table<L: Latching> {
 impl<L: Latching> Table<L> {
     pub(super) fn new(buckets: u32, requests_max: u32, sessions_max: u32) -> Self {
         assert!(0 < requests_max && requests_max < NONE, "requests_max is out of range");
+        assert!(sessions_max <= REQUESTS_MAX, "sessions_max is out of range");
         // At least two, so that `shift` is less than the width of a hash.
         let count = buckets.max(2).next_power_of_two();
         let bucket = |_| Bucket { latch: L::Latch::default(), first: GuardedU32::new(NONE) };
         let request = |id: u32| Request {
             name: GuardedU64::new(0),
-            state: GuardedU64::new(0),
+            group: GuardedU64::new(0),
+            state: GuardedU32::new(0),
+            previous: GuardedU32::new(NONE),
             next: GuardedU32::new(if id + 1 == requests_max { NONE } else { id + 1 }),
             below: GuardedU32::new(NONE),
         };
@@ -194,17 +218,15 @@ impl<L: Latching> Table<L> {
         let _latched = bucket.latch.exclusive();
         let first = self.find(bucket, name);
         if first != NONE {
-            return self.join(
-                first,
-                State { session, granted: None, wanted: Some(mode) },
-                id,
-                patient,
-            );
+            let asked = State { session, granted: None, wanted: Some(mode) };
+            return self.join(first, (asked, mode), id, patient);
         }
         let request = self.request(id);
         request.name.set(name.word());
+        request.set_group(Group::of(mode));
         request.set_state(State { session, granted: Some(mode), wanted: None });
         request.next.set(NONE);
+        request.previous.set(id);
         request.below.set(bucket.first.get());
         bucket.first.set(id);
         Answer::Granted
@@ -212,28 +234,31 @@ impl<L: Latching> Table<L> {
 
     /// Puts the free request `id` behind the others of a queue, granted if that is possible.
     #[inline(never)]
-    fn join(&self, first: u32, asked: State, id: u32, patient: bool) -> Answer {
-        let (mut free, mut last) = (true, first);
-        for other in self.queue(first) {
-            let state = self.request(other).state();
-            assert!(state.session != asked.session, "a session asks twice for one lock");
-            free &= state.wanted.is_none() && !state.excludes(asked.wanted);
-            last = other;
-        }
-        if !free && !patient {
+    fn join(&self, first: u32, (asked, mode): (State, Mode), id: u32, patient: bool) -> Answer {
+        let (head, request) = (self.request(first), self.request(id));
+        debug_assert!(
+            self.queue(first).all(|other| self.request(other).state().session != asked.session),
+            "a session asks twice for one lock"
+        );
+        let group = head.group();
+        let is_free = !group.waits() && group.allows(mode);
+        if !is_free && !patient {
             return Answer::Unavailable;
         }
-        let request = self.request(id);
-        let name = self.request(first).name();
-        request.name.set(name.word());
+        let last = head.previous.get();
+        request.name.set(head.name.get());
         request.next.set(NONE);
+        request.previous.set(last);
         self.request(last).next.set(id);
-        if free {
-            request.set_state(State { granted: asked.wanted, wanted: None, ..asked });
+        head.previous.set(id);
+        if is_free {
+            request.set_state(State { granted: Some(mode), wanted: None, ..asked });
+            head.set_group(group.with(mode));
             return Answer::Granted;
         }
         request.set_state(asked);
-        self.sessions.get(asked.session).set_waits_for(Some(name));
+        head.set_group(group.with_waiting());
+        self.sessions.get(asked.session).set_waits_for(Some(head.name()));
         Answer::Waits
     }
 
@@ -250,15 +275,18 @@ impl<L: Latching> Table<L> {
         let _latched = bucket.latch.exclusive();
         let held = State { session, granted: Some(now), wanted: None };
         assert!(request.state.get() == held.word(), "the lock is not held as its holder believes");
-        let alone = bucket.first.get() == id && request.next.get() == NONE;
-        if alone || self.others_allow(self.find(bucket, name), id, wanted) {
+        let head = self.request(self.find(bucket, name));
+        let group = head.group();
+        if group.without(now).allows(wanted) {
             request.set_state(State { granted: Some(wanted), ..held });
+            head.set_group(group.without(now).with(wanted));
             return Answer::Granted;
         }
         if !patient {
             return Answer::Unavailable;
         }
         request.set_state(State { wanted: Some(wanted), ..held });
+        head.set_group(group.with_waiting());
         self.sessions.get(session).set_waits_for(Some(name));
         Answer::Waits
     }
@@ -293,6 +321,8 @@ impl<L: Latching> Table<L> {
         let state = self.request(id).state();
         if state.granted.is_some() {
             self.request(id).set_state(State { wanted: None, ..state });
+            let head = self.request(first);
+            head.set_group(head.group().without_waiting());
             self.grant(first);
         } else {
             self.leave(bucket, id);
@@ -368,30 +398,44 @@ impl<L: Latching> Table<L> {
         })
     }
 
-    #[inline(never)]
-    fn others_allow(&self, first: u32, id: u32, wanted: Mode) -> bool {
-        let mut others = self.queue(first).filter(|other| *other != id);
-        others.all(|other| !self.request(other).state().excludes(Some(wanted)))
-    }
-
     /// Takes request `id` out of its queue and grants what that makes possible.
     #[inline(never)]
     fn leave(&self, bucket: &Bucket<L>, id: u32) {
         let request = self.request(id);
         let first = self.find(bucket, request.name());
-        let next = request.next.get();
-        if first != id {
-            let before = self.queue(first).find(|before| self.request(*before).next.get() == id);
-            let Some(before) = before else { panic!("a request is not in its queue") };
-            self.request(before).next.set(next);
-            self.grant(first);
+        let (state, group) = (request.state(), self.request(first).group());
+        let left = match state.granted {
+            Some(granted) => group.without(granted),
+            None => group,
+        };
+        let left = if state.wanted.is_some() { left.without_waiting() } else { left };
+        let first = self.unlink(bucket, first, id);
+        if first == NONE {
             return;
+        }
+        self.request(first).set_group(left);
+        if left.waits() && !state.granted.is_some_and(|granted| group.has_three(granted)) {
+            self.grant(first);
+        }
+    }
+
+    /// Takes request `id` out of the queue that starts with `first`; returns what that starts with
+    /// then.
+    fn unlink(&self, bucket: &Bucket<L>, first: u32, id: u32) -> u32 {
+        let request = self.request(id);
+        let (previous, next) = (request.previous.get(), request.next.get());
+        if first != id {
+            self.request(previous).next.set(next);
+            let behind = if next == NONE { first } else { next };
+            self.request(behind).previous.set(previous);
+            return first;
         }
         // The second becomes the first, or the queue leaves the bucket.
         let below = request.below.get();
         let heir = if next == NONE { below } else { next };
         if next != NONE {
             self.request(next).below.set(below);
+            self.request(next).previous.set(previous);
         }
         if bucket.first.get() == id {
             bucket.first.set(heir);
@@ -402,43 +446,37 @@ impl<L: Latching> Table<L> {
             }
             self.request(above).below.set(heir);
         }
-        if next != NONE {
-            self.grant(next);
-        }
+        next
     }
 
     /// Grants what can be granted in the queue that starts with `first`, by the rules at the head
     /// of this file, and wakes the sessions that waited for it.
     fn grant(&self, first: u32) {
-        let (mut conversions_wait, mut held) = (false, 0_u8);
+        let head = self.request(first);
+        let mut conversions_wait = false;
         for id in self.queue(first) {
-            let state = self.request(id).state();
-            let Some(wanted) = state.wanted else {
-                held |= state.granted.map_or(0, |granted| 1 << granted as u8);
-                continue;
+            let (state, group) = (self.request(id).state(), head.group());
+            if !group.waits() {
+                return;
+            }
+            let Some(wanted) = state.wanted else { continue };
+            let others = match state.granted {
+                Some(granted) => group.without(granted),
+                None => group,
             };
-            let granted = if state.granted.is_some() {
-                let granted = self.others_allow(first, id, wanted);
-                conversions_wait |= !granted;
-                granted
-            } else {
-                // Conversions and granted requests stand before this one: all have been looked at.
-                let allowed = |mode: &Mode| held >> *mode as u8 & 1 == 0 || mode.compatible(wanted);
-                if conversions_wait || !Mode::ALL.iter().all(allowed) {
+            if !others.allows(wanted) || state.granted.is_none() && conversions_wait {
+                // Conversions stand before new requests: all have been looked at.
+                if state.granted.is_none() {
                     return;
                 }
-                true
-            };
-            let now = if granted {
-                self.request(id).set_state(State { granted: Some(wanted), wanted: None, ..state });
-                let session = self.sessions.get(state.session);
-                session.set_waits_for(None);
-                session.parker.unpark(Verdict::Granted);
-                Some(wanted)
-            } else {
-                state.granted
-            };
-            held |= now.map_or(0, |granted| 1 << granted as u8);
+                conversions_wait = true;
+                continue;
+            }
+            self.request(id).set_state(State { granted: Some(wanted), wanted: None, ..state });
+            head.set_group(others.with(wanted).without_waiting());
+            let session = self.sessions.get(state.session);
+            session.set_waits_for(None);
+            session.parker.unpark(Verdict::Granted);
         }
     }
 }

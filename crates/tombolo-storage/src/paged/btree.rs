@@ -45,6 +45,7 @@ use std::marker::PhantomData;
 
 pub use check::TreeUsage;
 pub use keys::{IntegerKeys, KeyFormat, KeyShape, Position, TypedColumns};
+pub use read::LeafHint;
 pub use write::{Inserted, Meet};
 
 use self::change::NodeMut;

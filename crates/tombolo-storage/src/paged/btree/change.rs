@@ -2,8 +2,8 @@
 
 use super::keys::{KeyFormat, PACKED_BYTES, StoredKeys};
 use super::node::{
-    BASE, COUNT, DELETED, ENTRIES, Entry, FORM, HEAP, INNER_PREFIX, LEAF_PACKED, LEAF_PREFIX,
-    LEVEL, NEWEST, Node, SLOT_BYTES, SLOT_HEAD, SLOTS, UNIT, USED, place_in, u16_at,
+    BASE, CHILD_BYTES, COUNT, DELETED, ENTRIES, Entry, FORM, HAS_ROW, HEAD_BITS, HEAP, LEAF_PACKED,
+    LEVEL, NEWEST, Node, ROW_BYTES, SLOT_BYTES, SLOT_HEAD, SLOTS, UNIT, USED, place_in, u16_at,
 };
 
 /// A node to be changed.
@@ -53,31 +53,46 @@ impl<'a, K: KeyFormat> NodeMut<'a, K> {
     /// The same without a head.
     #[inline(always)]
     fn put(&mut self, at: usize, entry: &Entry<'_>) {
-        debug_assert!(self.read().has_room(entry.key.len()));
         let (count, prefix) = (self.read().count(), self.read().prefix());
+        let is_inner = !self.read().is_leaf();
         let bytes = prefix + entry.key.len();
         let start = if self.keys.packed {
+            debug_assert!(self.read().has_room(entry.key.len()));
             debug_assert_eq!(entry.key.len(), PACKED_BYTES);
             let start = ENTRIES + at * bytes;
             self.body.copy_within(start..ENTRIES + count * bytes, start + bytes);
             start
+        } else if is_inner && entry.word != 0 {
+            let start = self.take_slot(at, count, bytes + ROW_BYTES, HAS_ROW);
+            self.set_word(start + bytes, entry.word);
+            start
         } else {
-            self.take_slot(at, count, bytes)
+            self.take_slot(at, count, bytes, 0)
         };
+        if !is_inner || self.keys.packed {
+            self.set_word(start, entry.word);
+        }
         let target = &mut self.body[start..start + bytes];
-        target[..LEAF_PREFIX].copy_from_slice(&entry.word.to_le_bytes());
-        if prefix == INNER_PREFIX {
-            target[LEAF_PREFIX..INNER_PREFIX].copy_from_slice(&entry.child.0.to_le_bytes());
+        if is_inner {
+            target[prefix - CHILD_BYTES..prefix].copy_from_slice(&entry.child.0.to_le_bytes());
         }
         target[prefix..].copy_from_slice(entry.key);
         self.set_u16(COUNT, count + 1);
         self.set_u16(NEWEST, at + 1);
     }
 
-    /// Makes a slot at `at` that leads to `bytes` bytes; returns where those begin.
+    /// Writes a row and its mark.
+    #[inline(always)]
+    fn set_word(&mut self, start: usize, word: u64) {
+        self.body[start..start + ROW_BYTES].copy_from_slice(&word.to_le_bytes());
+    }
+
+    /// Makes a slot at `at` that leads to `bytes` bytes; returns where those begin. `mark` is what
+    /// it says besides their length.
     #[inline]
-    fn take_slot(&mut self, at: usize, count: usize, bytes: usize) -> usize {
+    fn take_slot(&mut self, at: usize, count: usize, bytes: usize, mark: usize) -> usize {
         let slots_end = SLOTS + count * SLOT_BYTES;
+        debug_assert!(self.read().used() + SLOT_BYTES + bytes <= self.read().capacity());
         if u16_at(self.body, HEAP) < slots_end + SLOT_BYTES + bytes {
             self.compact();
         }
@@ -85,16 +100,16 @@ impl<'a, K: KeyFormat> NodeMut<'a, K> {
         let slot_at = SLOTS + at * SLOT_BYTES;
         self.body.copy_within(slot_at..slots_end, slot_at + SLOT_BYTES);
         self.body[slot_at..slot_at + SLOT_BYTES].fill(0);
-        self.set_place(at, start, bytes);
+        self.set_place(at, start, bytes | mark);
         self.set_u16(HEAP, start);
         self.set_u16(USED, u16_at(self.body, USED) + bytes);
         start
     }
 
-    /// Makes a slot lead to an entry.
+    /// Makes a slot lead to an entry; `length` has the mark in it.
     #[inline(always)]
-    fn set_place(&mut self, at: usize, offset: usize, bytes: usize) {
-        let place = offset as u32 | (bytes as u32) << 16;
+    fn set_place(&mut self, at: usize, offset: usize, length: usize) {
+        let place = offset as u32 | (length as u32) << 16;
         let slot_at = SLOTS + at * SLOT_BYTES;
         self.body[slot_at..slot_at + SLOT_HEAD].copy_from_slice(&place.to_le_bytes());
     }
@@ -102,7 +117,9 @@ impl<'a, K: KeyFormat> NodeMut<'a, K> {
     #[inline(always)]
     fn set_head(&mut self, at: usize, head: u64) {
         let slot_at = SLOTS + at * SLOT_BYTES;
-        self.body[slot_at + SLOT_HEAD..slot_at + SLOT_BYTES].copy_from_slice(&head.to_le_bytes());
+        let head = head << (u64::BITS - HEAD_BITS);
+        self.body[slot_at + SLOT_HEAD..slot_at + SLOT_BYTES]
+            .copy_from_slice(&head.to_le_bytes()[size_of::<u64>() + SLOT_HEAD - SLOT_BYTES..]);
     }
 
     /// Chooses base and unit for the keys that are there, and counts all heads from it. The room
@@ -116,7 +133,7 @@ impl<'a, K: KeyFormat> NodeMut<'a, K> {
         let unit = node.unit_for([low, high], room);
         let is_first = newest <= node.first_head() && low < high;
         let base = match is_first {
-            true => high.saturating_sub(u128::MAX >> (u64::BITS - unit)),
+            true => high.saturating_sub(u128::MAX >> (u128::BITS - HEAD_BITS - unit)),
             false => low,
         };
         self.body[UNIT] = unit as u8;
@@ -135,10 +152,11 @@ impl<'a, K: KeyFormat> NodeMut<'a, K> {
         let old = self.body[heap..].to_vec();
         let mut end = self.body.len();
         for at in 0..self.read().count() {
-            let (offset, bytes) = place_in(&self.read().slots()[at]);
+            let slot = &self.read().slots()[at];
+            let ((offset, bytes), mark) = (place_in(slot), u16_at(slot, 2) & HAS_ROW);
             end -= bytes;
             self.body[end..end + bytes].copy_from_slice(&old[offset - heap..][..bytes]);
-            self.set_place(at, end, bytes);
+            self.set_place(at, end, bytes | mark);
         }
         self.set_u16(HEAP, end);
     }
@@ -169,7 +187,7 @@ impl<'a, K: KeyFormat> NodeMut<'a, K> {
             true => ENTRIES + at * LEAF_PACKED,
             false => place_in(&self.read().slots()[at]).0,
         };
-        self.body[start..start + LEAF_PREFIX].copy_from_slice(&word.to_le_bytes());
+        self.set_word(start, word);
     }
 
     /// Appends entries of a node of the same level, for which there is room.

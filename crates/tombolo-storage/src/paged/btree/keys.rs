@@ -88,10 +88,9 @@ pub trait KeyFormat: Copy + Debug + Default + Send + Sync + 'static {
     fn verify(parts: &[KeyPart], key: &[u8]) -> Result<(), String>;
 }
 
-/// S1 on: columns keep the form their types store, and are compared type by type wherever the heads
-/// of two keys are equal (`node.rs`). A head says nothing of a column, as in every engine that has
-/// such heads: two integers are compared, and what is compared type by type is what is left: one
-/// key of a search, usually, which may be the right one.
+/// S1 on: columns keep the form their types store, and are compared type by type wherever heads do
+/// not decide (`node.rs`): usually once in a search. Heads belong to the conventional engine as much
+/// as slots do, whatever form its keys have; S1 is about the keys.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TypedColumns;
 
@@ -335,6 +334,12 @@ impl<'a> Probe<'a> {
     #[inline(always)]
     pub(super) fn first_of<K: KeyFormat>(keys: &StoredKeys<K>, key: &'a [u8]) -> Self {
         Self::new(keys, key, 0, 1)
+    }
+
+    /// The same of a key that begins with `leading`.
+    #[inline(always)]
+    pub(super) fn first_with(leading: u128, key: &'a [u8]) -> Self {
+        Self { key, leading, row: 0, inner_row: 1 }
     }
 
     /// The last entry of a whole key, and behind.

@@ -17,13 +17,15 @@
 //!
 //! An entry is its row and deleted mark (8 bytes: bits 0–61 the row, bit 63 the mark), in an inner
 //! node the child (4 bytes), and the key. *Packed*: the key is 8 bytes, and the entries are one
-//! array in the order of their keys. *Slotted*: a slot of 12 bytes (offset in the body, length, head
-//! of the key) per entry, in the order of the keys; the entries grow downwards from the end.
+//! array in the order of their keys. *Slotted*: a slot of 10 bytes (offset in the body, length, head
+//! of the key) per entry, in the order of the keys; the entries grow downwards from the end. A
+//! slotted inner entry is child and key; its row stands behind them if it is not 0, which bit 15 of
+//! the length says.
 //!
 //! A *head* is an integer that is ordered as the keys are, or equal, so that a search compares
 //! heads, one beside the other, and looks at keys only where they are equal. It is the number that
 //! the first sixteen bytes of the key's normalised form make, less the node's base, in the node's
-//! unit; 0 below the base, all ones above what fits. So what the keys of a node have in common
+//! unit; 0 below the base, 48 ones above what fits. So what the keys of a node have in common
 //! takes none of its bits. Base and unit are chosen anew, and all heads with them, when a key comes
 //! that is outside; they leave room then for as much as the node has room for.
 //!
@@ -53,15 +55,20 @@ pub(super) const BASE: usize = 16;
 /// Where slots begin.
 pub(super) const SLOTS: usize = BASE + size_of::<u128>();
 
-pub(super) const SLOT_BYTES: usize = 12;
+pub(super) const SLOT_BYTES: usize = 10;
 /// Where a slot has its key's head, behind offset and length.
 pub(super) const SLOT_HEAD: usize = 4;
-/// Bytes of a leaf's entry before its key.
-pub(super) const LEAF_PREFIX: usize = 8;
-/// Bytes of an inner entry before its key.
-pub(super) const INNER_PREFIX: usize = LEAF_PREFIX + 4;
-pub(super) const LEAF_PACKED: usize = LEAF_PREFIX + PACKED_BYTES;
-const INNER_PACKED: usize = INNER_PREFIX + PACKED_BYTES;
+/// In a slot's length: the entry ends with a row.
+pub(super) const HAS_ROW: usize = 1 << 15;
+pub(super) const HEAD_BITS: u32 = 48;
+/// The head of a key that lies above all that fit.
+const HEAD_MAX: u64 = (1 << HEAD_BITS) - 1;
+/// Bytes of a row and its mark: what stands before a leaf's key, and before a packed child.
+pub(super) const ROW_BYTES: usize = 8;
+/// Bytes of a child: what stands before the key of a slotted inner entry.
+pub(super) const CHILD_BYTES: usize = 4;
+pub(super) const LEAF_PACKED: usize = ROW_BYTES + PACKED_BYTES;
+const INNER_PACKED: usize = ROW_BYTES + CHILD_BYTES + PACKED_BYTES;
 
 /// A leaf with fewer entries lies in so few cache lines that its search asks for none ahead. In a
 /// larger one each step of a binary search would wait for a line; the seven entries, or slots, that
@@ -102,13 +109,13 @@ pub(super) type Slot = [u8; SLOT_BYTES];
 /// The head in a slot.
 #[inline(always)]
 fn head_in(slot: &Slot) -> u64 {
-    u64_at(slot, SLOT_HEAD)
+    u64_at(slot, SLOT_BYTES - size_of::<u64>()) >> (u64::BITS - HEAD_BITS)
 }
 
 /// Where the entry of a slot begins, and how long it is.
 #[inline(always)]
 pub(super) fn place_in(slot: &Slot) -> (usize, usize) {
-    (u16_at(slot, 0), u16_at(slot, 2))
+    (u16_at(slot, 0), u16_at(slot, 2) & !HAS_ROW)
 }
 
 /// Where a search ended.
@@ -177,12 +184,23 @@ impl<'a, K: KeyFormat> Node<'a, K> {
     /// Bytes of an entry before its key.
     #[inline(always)]
     pub(super) fn prefix(self) -> usize {
-        if self.is_leaf() { LEAF_PREFIX } else { INNER_PREFIX }
+        match (self.is_leaf(), self.is_packed()) {
+            (true, _) => ROW_BYTES,
+            (false, true) => ROW_BYTES + CHILD_BYTES,
+            (false, false) => CHILD_BYTES,
+        }
     }
 
     #[inline(always)]
     pub(super) fn packed_bytes(self) -> usize {
         self.prefix() + PACKED_BYTES
+    }
+
+    /// Bytes of a slotted entry behind its key.
+    #[inline(always)]
+    fn suffix(self, at: usize) -> usize {
+        let has_row = !self.is_packed() && u16_at(&self.slots()[at], 2) & HAS_ROW != 0;
+        if has_row { ROW_BYTES } else { 0 }
     }
 
     /// All bytes of an entry.
@@ -208,37 +226,51 @@ impl<'a, K: KeyFormat> Node<'a, K> {
 
     /// An entry.
     pub(super) fn entry(self, at: usize) -> Entry<'a> {
-        let bytes = self.entry_bytes(at);
-        let child = if self.is_leaf() { 0 } else { u32_at(bytes, LEAF_PREFIX) };
-        Entry { word: u64_at(bytes, 0), child: PageId(child), key: &bytes[self.prefix()..] }
+        let child = if self.is_leaf() { PageId(0) } else { self.child(at) };
+        Entry { word: self.word(at), child, key: self.key(at) }
     }
 
     /// The key of an entry.
     #[inline(always)]
     pub(super) fn key(self, at: usize) -> &'a [u8] {
-        &self.entry_bytes(at)[self.prefix()..]
+        let entry = self.entry_bytes(at);
+        match self.is_leaf() {
+            true => &entry[ROW_BYTES..],
+            false => &entry[self.prefix()..entry.len() - self.suffix(at)],
+        }
+    }
+
+    /// The row of an entry and its mark.
+    #[inline(always)]
+    fn word(self, at: usize) -> u64 {
+        let entry = self.entry_bytes(at);
+        match (self.is_leaf() || self.is_packed(), self.suffix(at)) {
+            (true, _) => u64_at(entry, 0),
+            (false, 0) => 0,
+            (false, suffix) => u64_at(entry, entry.len() - suffix),
+        }
     }
 
     /// The row of an entry.
     #[inline(always)]
     pub(super) fn row(self, at: usize) -> u64 {
-        u64_at(self.entry_bytes(at), 0) & !DELETED
+        self.word(at) & !DELETED
     }
 
     /// Whether an entry is marked deleted.
     #[inline(always)]
     pub(super) fn is_deleted(self, at: usize) -> bool {
-        u64_at(self.entry_bytes(at), 0) & DELETED != 0
+        self.word(at) & DELETED != 0
     }
 
     /// Where an inner entry leads.
     #[inline(always)]
     pub(super) fn child(self, at: usize) -> PageId {
-        let entry = match self.is_packed() {
-            true => &self.body[ENTRIES..].as_chunks::<INNER_PACKED>().0[at],
-            false => self.entry_bytes(at),
+        let child = match self.is_packed() {
+            true => u32_at(&self.body[ENTRIES..].as_chunks::<INNER_PACKED>().0[at], ROW_BYTES),
+            false => u32_at(self.entry_bytes(at), 0),
         };
-        PageId(u32_at(entry, LEAF_PREFIX))
+        PageId(child)
     }
 
     /// Bytes entries and slots may take.
@@ -257,10 +289,15 @@ impl<'a, K: KeyFormat> Node<'a, K> {
         }
     }
 
-    /// Bytes an entry with a key of `bytes` bytes takes.
+    /// Bytes an entry with a key of `bytes` bytes takes at most.
     #[inline(always)]
     pub(super) fn space(self, bytes: usize) -> usize {
-        self.prefix() + bytes + if self.is_packed() { 0 } else { SLOT_BYTES }
+        bytes
+            + match (self.is_leaf(), self.is_packed()) {
+                (_, true) => self.prefix(),
+                (true, false) => ROW_BYTES + SLOT_BYTES,
+                (false, false) => ROW_BYTES + CHILD_BYTES + SLOT_BYTES,
+            }
     }
 
     /// Whether there is room for another entry with a key of `bytes` bytes.
@@ -292,7 +329,8 @@ impl<'a, K: KeyFormat> Node<'a, K> {
     #[inline(always)]
     pub(super) fn distance(self, leading: u128) -> Option<u64> {
         let distance = leading.checked_sub(u128_at(self.body, BASE))?;
-        u64::try_from(distance.wrapping_shr(self.body[UNIT].into())).ok()
+        let distance = distance.wrapping_shr(self.body[UNIT].into());
+        (distance >> HEAD_BITS == 0).then_some(distance as u64)
     }
 
     /// The head of a key that begins with `leading`.
@@ -301,7 +339,7 @@ impl<'a, K: KeyFormat> Node<'a, K> {
         match self.distance(leading) {
             Some(distance) => distance,
             None if leading < u128_at(self.body, BASE) => 0,
-            None => u64::MAX,
+            None => HEAD_MAX,
         }
     }
 
@@ -332,7 +370,7 @@ impl<'a, K: KeyFormat> Node<'a, K> {
         if self.is_packed() {
             return self.search_packed::<LEAF_PACKED>(0, probe.leading as u64, probe.row);
         }
-        self.search_slots::<LEAF_PREFIX>(0, probe, probe.row)
+        self.search_slots::<true>(0, probe, probe.row)
     }
 
     /// The entry of an inner node whose child holds what is at the probe.
@@ -341,7 +379,7 @@ impl<'a, K: KeyFormat> Node<'a, K> {
         let behind = if self.is_packed() {
             self.search_packed::<INNER_PACKED>(1, probe.leading as u64, probe.inner_row)
         } else {
-            self.search_slots::<INNER_PREFIX>(1, probe, probe.inner_row)
+            self.search_slots::<false>(1, probe, probe.inner_row)
         };
         behind.at - 1
     }
@@ -375,10 +413,10 @@ impl<'a, K: KeyFormat> Node<'a, K> {
     /// The general search: heads in one array, keys only where heads are equal. A function of its
     /// own: inlined, it would have too few registers.
     #[inline(never)]
-    fn search_slots<const PREFIX: usize>(self, from: usize, probe: &Probe<'_>, row: u64) -> Found {
+    fn search_slots<const LEAF: bool>(self, from: usize, probe: &Probe<'_>, row: u64) -> Found {
         let slots = self.slots();
         let slots = &slots[from.min(slots.len())..];
-        if PREFIX == LEAF_PREFIX && slots.len() >= ASKED_AHEAD_MIN {
+        if LEAF && slots.len() >= ASKED_AHEAD_MIN {
             let eighth = slots.len() / 8;
             (1..8).for_each(|i| prefetch(slots[i * eighth].as_ptr()));
         }
@@ -387,8 +425,17 @@ impl<'a, K: KeyFormat> Node<'a, K> {
             probe::count(Counter::Compares, 1);
             head_in(slot) < head
         });
-        let compare = |slot: &Slot| self.compare_slot(slot, PREFIX, head, probe.key);
-        let is_row_before = |slot: &Slot| u64_at(self.body, place_in(slot).0) & !DELETED < row;
+        let prefix = if LEAF { ROW_BYTES } else { CHILD_BYTES };
+        let compare = |slot: &Slot| self.compare_slot(slot, prefix, head, probe.key);
+        let is_row_before = |slot: &Slot| {
+            let (offset, bytes) = place_in(slot);
+            let word = match (LEAF, u16_at(slot, 2) & HAS_ROW) {
+                (true, _) => u64_at(self.body, offset),
+                (false, 0) => 0,
+                (false, _) => u64_at(self.body, offset + bytes - ROW_BYTES),
+            };
+            word & !DELETED < row
+        };
         let is_before = |slot: &Slot| match compare(slot) {
             Ordering::Less => true,
             Ordering::Equal => is_row_before(slot),
@@ -443,7 +490,8 @@ impl<'a, K: KeyFormat> Node<'a, K> {
         }
         for (at, slot) in self.slots().iter().enumerate() {
             let (offset, length) = place_in(slot);
-            if offset < heap || offset + length > self.body.len() || length < self.prefix() {
+            let least = self.prefix() + self.suffix(at);
+            if offset < heap || offset + length > self.body.len() || length < least {
                 return Err(format!("slot {at} leads outside its entries ({offset}, {length})"));
             }
             bytes += length;
@@ -474,7 +522,7 @@ impl<'a, K: KeyFormat> Node<'a, K> {
     /// has room for, of as many more as far apart.
     pub(super) fn unit_for(self, [low, high]: [u128; 2], room: u32) -> u32 {
         let bits = u128::BITS - (high - low).leading_zeros() + room;
-        bits.saturating_sub(u64::BITS).min(u64::BITS)
+        bits.saturating_sub(HEAD_BITS).min(u128::BITS - HEAD_BITS)
     }
 
     /// What the first and the last key with a head begin with.

@@ -15,6 +15,15 @@ use crate::paged::pool::{PageAccess, PageError, ReadPage, Result};
 use crate::row::RowId;
 use crate::store::Order;
 
+/// Where a key was a moment ago, for [`BTree::find_in`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LeafHint {
+    /// The leaf.
+    pub leaf: PageId,
+    /// What the key begins with.
+    pub(super) leading: u128,
+}
+
 /// A leaf held alone, and whether entries of the key that was looked for may be to its right.
 pub(super) struct Target<G> {
     pub(super) leaf: G,
@@ -139,7 +148,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// # Errors
     /// As [`PageAccess::fix_shared`].
     #[inline]
-    pub fn leaf_of(&self, access: &P, key: &[u8]) -> Result<PageId> {
+    pub fn leaf_of(&self, access: &P, key: &[u8]) -> Result<LeafHint> {
         let probe = Probe::first_of(&self.keys, key);
         let mut page = access.fix_shared(self.root)?;
         let mut id = self.root;
@@ -153,10 +162,10 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 self.verify_level(self.node(page.page()), id, level)?;
             }
         }
-        Ok(id)
+        Ok(LeafHint { leaf: id, leading: probe.leading })
     }
 
-    /// The same as [`BTree::find`], if `leaf` still is the leaf of `key` without a descent.
+    /// The same as [`BTree::find`], if the leaf of `hint` still is the leaf of `key` without a descent.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
@@ -164,12 +173,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     pub fn find_in(
         &self,
         access: &P,
-        leaf: PageId,
+        hint: LeafHint,
         key: &[u8],
         mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
     ) -> Result<()> {
-        let probe = Probe::first_of(&self.keys, key);
-        if let Some(page) = access.fix_resident(leaf)
+        let probe = Probe::first_with(hint.leading, key);
+        if let Some(page) = access.fix_resident(hint.leaf)
             && page.page().kind() == PageKind::Leaf
             && page.page().store() == self.store
         {

@@ -9,7 +9,7 @@
 //! page.
 
 use super::keys::{KeyFormat, Probe};
-use super::node::{Entry, Node};
+use super::node::{Entry, Node, ROW_BYTES};
 use super::split::Path;
 use super::{BTree, Draft, Structure, publish};
 use crate::paged::page::PageId;
@@ -65,8 +65,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     ) -> bool {
         let mut bytes = left.used() + right.used();
         if !right.is_leaf() {
-            // The right one's first separator becomes its parent's.
-            bytes += parent.key(at + 1).len();
+            // The right one's first separator becomes its parent's, which may have a row.
+            bytes += parent.key(at + 1).len() + ROW_BYTES;
             bytes -= right.key(0).len();
         }
         // Some room is left, lest the next insertion divide them again.

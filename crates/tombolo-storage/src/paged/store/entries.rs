@@ -13,8 +13,8 @@ use crate::error::{Error, Result};
 use crate::key::IndexType;
 use crate::lock::{LockError, Mode};
 use crate::log::{ChangeKind, Logging};
-use crate::paged::btree::{Inserted, KeyFormat, Meet, Position};
-use crate::paged::page::{PageId, StoreId};
+use crate::paged::btree::{Inserted, KeyFormat, LeafHint, Meet, Position};
+use crate::paged::page::StoreId;
 use crate::paged::pool::PageAccess;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
@@ -44,7 +44,7 @@ const SEARCHED_FIRST: [(usize, usize); 2] = [(0, 128), (1_088, 384)];
 pub(super) struct Probes {
     bytes: Vec<u8>,
     /// Where each key ends, and its leaf; no leaf for a key that no index has.
-    ends: Vec<(usize, Option<PageId>)>,
+    ends: Vec<(usize, Option<LeafHint>)>,
 }
 
 impl Probes {
@@ -58,13 +58,13 @@ impl Probes {
         if let Some(key) = key {
             self.bytes.extend_from_slice(key);
         }
-        self.ends.push((self.bytes.len(), key.map(|_| PageId(0))));
+        self.ends.push((self.bytes.len(), key.map(|_| LeafHint::default())));
     }
 
     #[inline(always)]
     fn find_leaves<E>(
         &mut self,
-        mut leaf_of: impl FnMut(&[u8]) -> Result<PageId, E>,
+        mut leaf_of: impl FnMut(&[u8]) -> Result<LeafHint, E>,
     ) -> Result<(), E> {
         let mut start = 0;
         for (end, leaf) in &mut self.ends {
@@ -77,7 +77,7 @@ impl Probes {
     }
 
     #[inline(always)]
-    fn iter(&self) -> impl Iterator<Item = Option<(&[u8], PageId)>> {
+    fn iter(&self) -> impl Iterator<Item = Option<(&[u8], LeafHint)>> {
         let mut start = 0;
         self.ends.iter().map(move |&(end, leaf)| {
             let key = &self.bytes[start..end];
@@ -138,7 +138,7 @@ impl<P: PagedProfile> Session<P> {
     ) -> Result<()> {
         self.probes.find_leaves(|key| {
             let leaf = store.tree.leaf_of(&database.pages, key)?;
-            database.pages.prefetch(leaf, SEARCHED_FIRST);
+            database.pages.prefetch(leaf.leaf, SEARCHED_FIRST);
             Ok::<_, Error>(leaf)
         })?;
         for (found, probe) in found.iter_mut().zip(self.probes.iter()) {
@@ -157,7 +157,7 @@ impl<P: PagedProfile> Session<P> {
         database: &Database<P>,
         store: &IndexStore<P>,
         key: &[u8],
-        leaf: Option<PageId>,
+        leaf: Option<LeafHint>,
         mode: Mode,
     ) -> Result<Option<RowId>> {
         loop {
@@ -177,7 +177,7 @@ impl<P: PagedProfile> Session<P> {
         database: &Database<P>,
         store: &IndexStore<P>,
         key: &[u8],
-        leaf: Option<PageId>,
+        leaf: Option<LeafHint>,
         mode: Mode,
     ) -> Result<Seen> {
         let mut seen = Seen::Nothing;

@@ -252,7 +252,7 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
         let stored = self.stored(&values).unwrap();
         assert_eq!(find(&self.tree, self.access, &stored), expected);
         // Leaves that were right for some key once: right for this one, divided since, or freed.
-        self.leaves.push(self.tree.leaf_of(self.access, &stored).unwrap());
+        self.leaves.push(self.tree.leaf_of(self.access, &stored).unwrap().leaf);
         let other = self.leaves[self.random.below(self.leaves.len() as u64) as usize];
         for leaf in [*self.leaves.last().unwrap(), other, PageId(0), PageId(u32::MAX)] {
             let mut found = Vec::new();
@@ -260,7 +260,8 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
                 found.push(row.location());
                 ControlFlow::Continue(())
             };
-            self.tree.find_in(self.access, leaf, &stored, visit).unwrap();
+            let hint = LeafHint { leaf, ..self.tree.leaf_of(self.access, &stored).unwrap() };
+            self.tree.find_in(self.access, hint, &stored, visit).unwrap();
             assert_eq!(found, expected, "{leaf:?}");
         }
     }
