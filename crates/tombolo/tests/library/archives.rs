@@ -111,7 +111,7 @@ fn what_was_restored_goes_its_own_way() {
     // To an earlier group: it may not write to this archive.
     place.restore().to_group(group).into(place.path("earlier")).unwrap();
     let refused = place.open("earlier").unwrap_err().to_string();
-    assert!(refused.contains("does not go on behind them"), "{refused}");
+    assert!(refused.contains("does not continue after them"), "{refused}");
     assert_eq!(value_in(&place.path("earlier")), 50);
     // Restored to the end, it continues; the database it was restored from does not.
     place.restore().into(place.path("latest")).unwrap();
@@ -123,7 +123,7 @@ fn what_was_restored_goes_its_own_way() {
     assert_eq!(value_in(&place.path("again")), 101);
     // What is in the archive is no new database's.
     let refused = place.open("new").unwrap_err().to_string();
-    assert!(refused.contains("does not go on") && !place.path("new").exists(), "{refused}");
+    assert!(refused.contains("does not continue") && !place.path("new").exists(), "{refused}");
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn what_cannot_be_is_refused_with_what_there_is() {
     assert!(what.contains("give the log's archive"), "{what}");
     fs::write(place.archive().join("notes"), "mine").unwrap();
     let what = place.open("own").unwrap_err().to_string();
-    assert!(what.contains("holds notes and is no archive"), "{what}");
+    assert!(what.contains("contains notes and is not an archive"), "{what}");
     let what = builder().log_archive(place.path("own")).open(place.path("own")).unwrap_err();
     assert!(what.to_string().contains("a directory of the database itself"), "{what}");
     let db = open(&place.path("own")).unwrap();
