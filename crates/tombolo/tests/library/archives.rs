@@ -222,13 +222,13 @@ fn what_cannot_be_is_refused_with_what_there_is() {
         refused
     };
     let what = reported(place.restore().to_group(made.group - 1));
-    assert!(what.contains(&format!("the first group it can be restored to is {}", made.group)));
+    assert!(what.contains(&format!("the first possible group is {}", made.group)));
     let what = reported(place.restore().to_group(last + 100));
     assert!(what.contains("the last ") && what.contains(" UTC)"), "{what}");
     let hour = Duration::from_secs(3_600);
     for time in [SystemTime::UNIX_EPOCH + hour, SystemTime::UNIX_EPOCH + 4_000_000 * hour] {
         let what = reported(place.restore().to_time(time));
-        assert!(what.contains("cannot be restored to ") && what.contains("the first"), "{what}");
+        assert!(what.contains("cannot restore to ") && what.contains("the first"), "{what}");
     }
     let what = reported(Restore::from(place.path("backup")).to_group(last));
     assert!(what.contains("give the log's archive"), "{what}");
