@@ -1,9 +1,10 @@
 //! The search for an order that explains a history at a level.
 //!
-//! An order is guessed and its graph built. If the graph has no cycle, the order explains everything: the level holds.
-//! If it has a cycle of proved edges, the level does not hold. Any other cycle depends on assumptions, which cannot all
-//! be true: it is kept, and the next order must break every cycle found so far (`choice.rs`). If there is no such order,
-//! the level does not hold. So both answers are proofs; the effort is bounded, and beyond the bound there is no answer.
+//! An order is guessed and its graph built. If the graph has no cycle, the order explains everything: the level
+//! holds. If it has a cycle of proved edges, the level does not hold. Any other cycle depends on assumptions, which
+//! cannot all be true: it is kept, and the next order must break every cycle found so far (`choice.rs`). If no
+//! order does, the level does not hold. So both answers are proofs; the effort is bounded, and beyond the bound
+//! there is no answer.
 
 use crate::choice::{Choices, Solved};
 use crate::graph::{Edge, Graph, Paths};
