@@ -1,6 +1,6 @@
-//! The progress bar: on a terminal, on standard error, gone when its stage is over.
+//! The progress bar: shown on a terminal, on standard error, and removed when its stage ends.
 //!
-//! Elsewhere nothing is shown; see the lab's `progress.rs` for the reason.
+//! Without a terminal nothing is shown; see the lab's `progress.rs` for the reason.
 
 use std::io::{self, IsTerminal};
 
@@ -10,7 +10,7 @@ use tombolo_lab::progress::Progress;
 /// Steps of a stage.
 const STEPS: u64 = 1_000;
 
-/// The bar of the stage at hand.
+/// The bar of the current stage.
 #[derive(Debug, Default)]
 pub(crate) struct Bar {
     bar: Option<ProgressBar>,

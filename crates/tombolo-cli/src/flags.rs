@@ -1,7 +1,7 @@
 //! Settings as flags: every command takes the settings that concern it, from the one registry.
 //!
-//! Their help is the registry's text, their errors are the registry's errors. Here flags,
-//! environment and file come together (the strongest first).
+//! Their help is the registry's text, their errors are the registry's errors. Flags take precedence over the
+//! environment, and the environment over the file.
 
 use std::fs;
 use std::marker::PhantomData;
@@ -14,15 +14,15 @@ use tombolo_lab::settings::{self, ENVIRONMENT_PREFIX, Kind, Setting, Settings, S
 
 use crate::output;
 
-/// The settings a command takes as flags.
+/// The settings that a command accepts as flags.
 pub(crate) trait Scope {
-    /// In the order help lists them.
+    /// The settings in the order of the help.
     fn settings() -> &'static [&'static Setting];
-    /// Defaults of this command that are not the registry's.
+    /// Defaults of this command that differ from the registry's.
     const DEFAULTS: &'static [(&'static Setting, &'static str)] = &[];
 }
 
-/// What was given on the command line, not yet read.
+/// The flags of the command line, not yet parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct Flags<S> {
     /// Whether results are for scripts.
@@ -38,12 +38,12 @@ impl<S: Scope> Flags<S> {
         self.settings_with(self.config.as_deref())
     }
 
-    /// What `--config` names besides a file: a value that `find` knows is never one.
+    /// The configuration that `--config` names, if `find` knows it; otherwise `--config` names a file.
     pub(crate) fn configuration<T>(&self, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         find(self.config.as_ref()?.to_str()?)
     }
 
-    /// The effective settings where `--config` names no file.
+    /// The effective settings if `--config` names no file.
     pub(crate) fn settings_without_file(&self) -> Result<Settings, Failure> {
         self.settings_with(None)
     }
@@ -73,7 +73,7 @@ fn read_environment(settings: &mut Settings) -> Result<(), Failure> {
         let Some(name) = variable.strip_prefix(ENVIRONMENT_PREFIX) else { continue };
         let name = name.to_ascii_lowercase();
         if settings::find(&name).is_none() {
-            output::complain(&format!("variable {variable} is no setting and has no effect"));
+            output::complain(&format!("variable {variable} is not a setting and has no effect"));
             continue;
         }
         let value = value.to_string_lossy();
@@ -109,7 +109,7 @@ fn read_file(path: &Path, settings: &mut Settings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What stands for a setting's value in help.
+/// The placeholder of a setting's value in help.
 fn value_name(setting: &Setting) -> String {
     match setting.kind {
         Kind::Choice(words) if words.len() <= 3 => words.join("|"),
@@ -131,7 +131,7 @@ impl<S: Scope> Args for Flags<S> {
             .arg(
                 config
                     .value_parser(value_parser!(PathBuf))
-                    .help("Read settings from a TOML file; the environment and flags are stronger"),
+                    .help("Read settings from a TOML file; environment and flags take precedence"),
             )
             .next_help_heading("Settings");
         S::settings().iter().fold(command, |command, setting| {

@@ -2,11 +2,11 @@
 //! error.
 //!
 //! Exit status: 0 success · 1 the command's own check failed, or the command has a defect (a panic)
-//! · 2 bad usage or input · 3 the machine cannot (memory, disk, a missing program). Every error is
-//! one line: what failed, on what, what to do.
+//! · 2 bad usage or input · 3 a limit of the machine (memory, disk, a missing program). Every error is
+//! one line with the failure, its object and a remedy.
 //!
-//! Thin on purpose: what a command does is in the lab crate; here are arguments (`cmd/`), their
-//! errors (`usage.rs`) and where output goes (`output.rs`).
+//! The crate is thin on purpose: the work of a command is done by the lab crate; here are arguments (`cmd/`),
+//! their errors (`usage.rs`) and output (`output.rs`).
 
 mod bar;
 mod cmd;
@@ -23,20 +23,20 @@ use tombolo_lab::failure::Failure;
 
 use crate::cmd::Cli;
 
-/// The status of a defect: something the command itself is to check did not hold.
+/// The status of a defect in the command.
 const STATUS_DEFECT: u8 = 1;
 
 fn main() -> ExitCode {
     panic::set_hook(Box::new(report_panic));
     match panic::catch_unwind(run) {
         Ok(status) => ExitCode::from(status),
-        Err(_) => ExitCode::from(STATUS_DEFECT), // the hook has said it
+        Err(_) => ExitCode::from(STATUS_DEFECT), // the hook has reported it
     }
 }
 
-/// Reports a panic in one line; with `RUST_BACKTRACE` also where it comes from. Where the panic only means that
-/// the system refused a thread, the process ends immediately: in a thread that has just begun a panic cannot be
-/// caught, and the process would be aborted.
+/// Reports a panic in one line, and with `RUST_BACKTRACE` also its origin. If the panic only means that
+/// the system refused a thread, the process ends immediately: a panic in a thread that has just started cannot be
+/// caught, and would abort the process.
 fn report_panic(defect: &panic::PanicHookInfo<'_>) {
     let what = defect.payload_as_str().unwrap_or("no reason is known").lines().next();
     if let Some(refused) = what.and_then(NoThread::from_panic) {

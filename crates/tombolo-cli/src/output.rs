@@ -1,7 +1,7 @@
-//! Where results go: one JSON object a line for scripts, text for people. Messages go to standard
+//! Output of results: one JSON object per line for scripts, text for people. Messages go to standard
 //! error.
 //!
-//! A reader that stops reading (`| head`) ends the command quietly.
+//! If the reader stops reading (`| head`), the command ends quietly.
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::sync::Mutex;
@@ -11,7 +11,7 @@ use tombolo_lab::failure::Failure;
 use tombolo_lab::report::canvas::Canvas;
 use tombolo_lab::report::terminal::Style;
 
-/// The width of what is not a terminal: a file, a pager.
+/// The width of output that is not a terminal: a file, a pager.
 const WIDTH: usize = 100;
 
 /// Standard output.
@@ -22,7 +22,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// For scripts if `json`, else for people.
+    /// Output for scripts if `json`, otherwise for people.
     pub(crate) fn new(json: bool) -> Self {
         let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -30,8 +30,7 @@ impl Output {
         Self { json, style: Style { colour } }
     }
 
-    /// What bars and tables are drawn on: as wide as the terminal; ASCII where the locale is not
-    /// UTF-8.
+    /// The canvas for bars and tables: as wide as the terminal; ASCII if the locale is not UTF-8.
     pub(crate) fn canvas(self) -> Canvas {
         let terminal = console::Term::stdout();
         let columns = terminal.size_checked().filter(|_| terminal.is_term());
@@ -39,7 +38,7 @@ impl Output {
         Canvas::new(self.style, is_utf8(|name| std::env::var(name).ok()), width)
     }
 
-    /// Gives one result: its object, or the text `for_people` makes.
+    /// Prints one result: its object, or the text of `for_people`.
     pub(crate) fn result<T: Serialize>(
         self,
         result: &T,
@@ -49,7 +48,7 @@ impl Output {
         self.write(&text)
     }
 
-    /// Text for people; scripts do not get it.
+    /// Prints text for people; not printed for scripts.
     pub(crate) fn people(self, text: impl FnOnce(Style) -> String) -> Result<(), Failure> {
         if self.json { Ok(()) } else { self.write(&text(self.style)) }
     }
@@ -98,11 +97,11 @@ pub(crate) fn complain(message: &str) {
     say(&format!("tombolo: {message}"));
 }
 
-/// Ends the process: one line, and the failure's status. Of several threads that fail simultaneously, as they
-/// do where the system has no memory left, only the first one writes its line.
+/// Ends the process with one line and the failure's status. If several threads fail simultaneously, for example
+/// because the system is out of memory, only the first one writes its line.
 pub(crate) fn end(failure: &Failure) -> ! {
     static SPEAKING: Mutex<()> = Mutex::new(());
-    // Never given back.
+    // Never unlocked.
     let _speaking = SPEAKING.lock();
     complain(&failure.to_string());
     std::process::exit(failure.blame().status().into())

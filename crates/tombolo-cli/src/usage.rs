@@ -1,4 +1,4 @@
-//! Bad command lines: what the parser says in paragraphs, in one line that says what to do.
+//! Errors of command lines: the parser's paragraphs are shortened to one line with a remedy.
 
 use std::io::Write;
 
@@ -11,11 +11,11 @@ use crate::output;
 /// The status of bad usage.
 const STATUS_USAGE: u8 = 2;
 
-/// Prints help where it was asked for, else one line to standard error; the exit status.
+/// Prints help if requested, otherwise one line to standard error; returns the exit status.
 pub(crate) fn report(error: &Error) -> u8 {
     match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            // A reader that stops reading has read enough.
+            // A reader that stops reading is not an error.
             let _ = write!(std::io::stdout(), "{error}");
             0
         }
@@ -65,14 +65,14 @@ fn line(error: &Error) -> String {
     }
 }
 
-/// The commands users see.
+/// The visible commands.
 fn commands() -> Vec<String> {
     let cli = Cli::command();
     let shown = cli.get_subcommands().filter(|command| !command.is_hide_set());
     shown.map(|command| command.get_name().to_owned()).collect()
 }
 
-/// `tombolo`, with the command that was given if there is one of that name.
+/// `tombolo`, with the given command if it exists.
 fn command() -> String {
     let given = std::env::args().nth(1).unwrap_or_default();
     if commands().contains(&given) { format!("tombolo {given}") } else { "tombolo".to_owned() }

@@ -1,4 +1,4 @@
-//! `#[derive(Enum)]`: an enum without data as a type that a column of small integers holds.
+//! `#[derive(Enum)]`: an enum without data, stored in a column of small integers.
 //!
 //! Not here: tables (`parse.rs`, `expand.rs`).
 
@@ -12,14 +12,11 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     let Data::Enum(data) = &input.data else {
         return Err(Error::new(
             input.ident.span(),
-            "only an enum has this: a struct may be a Table",
+            "only an enum can derive `Enum`: a struct can derive `Table`",
         ));
     };
     if !input.generics.params.is_empty() {
-        return Err(Error::new(
-            input.generics.span(),
-            "an enum that a column holds has no generics",
-        ));
+        return Err(Error::new(input.generics.span(), "an enum in a column cannot have generics"));
     }
     if data.variants.is_empty() {
         return Err(Error::new(input.ident.span(), "an enum without variants has no values"));
@@ -27,7 +24,8 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     if let Some(variant) =
         data.variants.iter().find(|variant| !matches!(variant.fields, Fields::Unit))
     {
-        let what = "a column holds which variant it is, and no data of it: use columns for that";
+        let what =
+            "a column stores only the variant, not its data: use separate columns for the data";
         return Err(Error::new(variant.fields.span(), what));
     }
     let library = library(input)?;
@@ -37,7 +35,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
         const _: () = {
             #(assert!(
                 #ident::#variants as i64 == #ident::#variants as i16 as i64,
-                "numbers of variants are those of a smallint"
+                "the discriminant of a variant must fit into a smallint"
             );)*
 
             impl #library::types::StoredAs<#library::types::SmallInt> for #ident {
@@ -48,7 +46,7 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
                     #(if stored == #ident::#variants as i16 {
                         return #ident::#variants;
                     })*
-                    panic!("{stored} is no {}", #name)
+                    panic!("{stored} is not a value of {}", #name)
                 }
             }
 
@@ -61,13 +59,13 @@ pub(crate) fn expand(input: &DeriveInput) -> Result<TokenStream> {
     })
 }
 
-/// Where the library is.
+/// The path of the library.
 fn library(input: &DeriveInput) -> Result<Path> {
     let mut library = syn::parse_quote!(::tombolo);
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("table")) {
         attribute.parse_nested_meta(|meta| {
             if !meta.path.is_ident("crate") {
-                return Err(meta.error("an enum has no option but `crate = \"…\"`"));
+                return Err(meta.error("unknown option: an enum has `crate = \"…\"`"));
             }
             library = meta.value()?.parse::<LitStr>()?.parse()?;
             Ok(())

@@ -1,8 +1,7 @@
-//! What a derived table stands for: constants, definitions, and the way between a row and a value.
+//! Generates the code of a derived table: constants, definitions, and conversions between a row and a value.
 //!
-//! Everything is named by its path in the library, so that a program's own names, aliases among them,
-//! mean what they mean there. Conversions carry the place of their field, and so do errors of the
-//! compiler about them.
+//! The generated code names everything by its path in the library, so that names and aliases of the program
+//! cannot interfere. Conversions have the span of their field, so the compiler's errors point to it.
 
 use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::quote;
@@ -68,7 +67,7 @@ pub(crate) fn expand(table: &Table) -> TokenStream {
     }
 }
 
-/// The same code as if it stood at `span`: the compiler reports one error at one place once.
+/// The same code with this span; the compiler reports equal errors at one place only once.
 fn at(span: Span, code: TokenStream) -> TokenStream {
     let placed = code.into_iter().map(|token| match token {
         TokenTree::Group(group) => {
@@ -89,7 +88,7 @@ fn capitals(column: &Column) -> Ident {
     Ident::new(&column.name().to_ascii_uppercase(), column.ident.span())
 }
 
-/// A type as the library has it where it is one name, `Varchar<40>` for example.
+/// A type of one path segment, such as `Varchar<40>`, qualified with the library's path.
 fn qualified(library: &Path, sql: &Type) -> TokenStream {
     if let Some(inner) = argument(sql, "Nullable") {
         let inner = qualified(library, inner);
@@ -104,7 +103,7 @@ fn qualified(library: &Path, sql: &Type) -> TokenStream {
     }
 }
 
-/// The field's type as the one that holds what its column does.
+/// The field's type as a `Field` of its column's type.
 fn field(library: &Path, column: &Column) -> TokenStream {
     let field = &column.field;
     let sql = match &column.sql {

@@ -1,7 +1,7 @@
-//! What was written: a struct's fields and attributes, verified as far as they can be alone.
+//! Parses a struct's fields and attributes, and validates them as far as possible without other tables.
 //!
-//! Every mistake is an error at the token that makes it, and says what would be right. Not here: what
-//! is made of it (`expand.rs`).
+//! Every mistake is an error at the token that causes it, with a correction. Not here: generating code
+//! (`expand.rs`).
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote;
@@ -14,12 +14,12 @@ use syn::{
     PathArguments, Result, Token, Type, Visibility,
 };
 
-/// A struct that is to be a table.
+/// A struct that derives `Table`.
 pub(crate) struct Table {
     pub(crate) ident: Ident,
     pub(crate) vis: Visibility,
     pub(crate) name: String,
-    /// Where the library is.
+    /// The path of the library.
     pub(crate) library: Path,
     pub(crate) columns: Vec<Column>,
     pub(crate) indexes: Vec<Index>,
@@ -30,14 +30,14 @@ pub(crate) struct Column {
     pub(crate) ident: Ident,
     pub(crate) vis: Visibility,
     pub(crate) docs: Vec<Attribute>,
-    /// The field's type, where errors of its conversion point.
+    /// The field's type; errors of its conversion point to it.
     pub(crate) field: Type,
-    /// The column's type in SQL, where it is not the one that the field's type has by itself.
+    /// The column's SQL type, if it is not the default of the field's type.
     pub(crate) sql: Option<Type>,
     pub(crate) range: Option<(TokenStream, TokenStream)>,
     pub(crate) hot: bool,
     pub(crate) added: bool,
-    /// What it is in rows that were made without it.
+    /// Its value in rows that were created without it.
     pub(crate) default: Option<TokenStream>,
     is_key: bool,
 }
@@ -64,7 +64,7 @@ impl Table {
         if !input.generics.params.is_empty() {
             return Err(Error::new(
                 input.generics.span(),
-                "a table has no generics: its columns have types of their own",
+                "a table has no generics: its columns need concrete types",
             ));
         }
         let Data::Struct(data) = &input.data else {
@@ -91,7 +91,7 @@ impl Table {
                         }
                         _ => {
                             let what =
-                                "a table has no option but `name = \"…\"` and `crate = \"…\"`";
+                                "unknown option: a table has `name = \"…\"` and `crate = \"…\"`";
                             return Err(Error::new(option.span(), what));
                         }
                     }
@@ -114,7 +114,7 @@ impl Table {
         Ok(table)
     }
 
-    /// The key, and the indexes that attributes of the struct name.
+    /// The key, and the indexes named by attributes of the struct.
     fn all_indexes(&self, attributes: &[Attribute]) -> Result<Vec<Index>> {
         let mut indexes = Vec::new();
         let key = self.columns.iter().enumerate().filter(|(_, column)| column.is_key);
@@ -157,13 +157,13 @@ impl Table {
                 "hash" => (index.hash, hash_at) = (true, option.span()),
                 "name" => index.name = given_name(input)?,
                 _ => {
-                    let what = "an index has no option but `unique`, `hash` and `name = \"…\"`";
+                    let what = "unknown option: an index has `unique`, `hash` and `name = \"…\"`";
                     return Err(Error::new(option.span(), what));
                 }
             }
         }
         if index.hash && !index.unique {
-            return Err(Error::new(hash_at, "a hash index is unique: add `unique`"));
+            return Err(Error::new(hash_at, "a hash index must be unique: add `unique`"));
         }
         Ok(index)
     }
@@ -174,7 +174,7 @@ impl Table {
         position.ok_or_else(|| {
             let names: Vec<_> =
                 self.columns.iter().map(|column| format!("`{}`", column.ident)).collect();
-            let what = format!("no field `{field}`: there are {}", names.join(", "));
+            let what = format!("no field `{field}`: the fields are {}", names.join(", "));
             Error::new(field.span(), what)
         })
     }
@@ -213,7 +213,7 @@ impl Column {
                             default = Some((number(input)?, option));
                         }
                         _ => {
-                            let what = "a column has no option but `sql = …`, `range = …`, `hot`, \
+                            let what = "unknown option: a column has `sql = …`, `range = …`, `hot`, \
                                         `added` and `default = …`";
                             return Err(Error::new(option.span(), what));
                         }
@@ -226,12 +226,12 @@ impl Column {
             })?;
         }
         if let Some((_, option)) = default.as_ref().filter(|_| !added) {
-            let what = "a default is of a column that was added: `added, default = …`";
+            let what = "only an added column has a default: `added, default = …`";
             return Err(Error::new(option.span(), what));
         }
         let default = default.map(|(default, _)| default);
         if argument(&field.ty, "Option").is_some_and(|inner| argument(inner, "Option").is_some()) {
-            return Err(Error::new(field.ty.span(), "a value is null once: use one Option"));
+            return Err(Error::new(field.ty.span(), "an Option cannot be nested: use one Option"));
         }
         let docs = field.attrs.iter().filter(|attribute| is(attribute, "doc")).cloned().collect();
         let is_key = field.attrs.iter().any(|attribute| attribute.path().is_ident("key"));
@@ -240,7 +240,7 @@ impl Column {
     }
 }
 
-/// A whole number, perhaps below zero.
+/// A whole number, possibly negative.
 fn number(input: ParseStream<'_>) -> Result<TokenStream> {
     let minus: Option<Token![-]> = input.parse()?;
     let number: LitInt = input.parse()?;

@@ -1,14 +1,14 @@
 //! Procedures: transactions written once, for every store.
 //!
 //! A procedure is a type. It is bound to a schema once (its tables and indexes become handles) and
-//! then run on any store with that schema; the compiler makes one copy of its code per store it
-//! runs on, in the one place that lists them (lab `instance/open.rs`). Everything it needs
+//! then runs on any store with that schema. The compiler generates one copy of its code per store,
+//! in the one place that lists the stores (lab `drive/open.rs`). Everything a procedure needs
 //! is in its input: it reads no clock and draws no random number, so that the same inputs in the
-//! same order leave the same state.
+//! same order produce the same state.
 //!
-//! A caller that has several inputs at hand may look ahead (TPK-44): [`Procedure::locate`] asks for
-//! what a transaction will wait for while others still run. It changes nothing. The rows it finds are
-//! [`Hints`], which its transaction uses in place of looking them up, unless an entry was removed from
+//! A caller that has several inputs at hand may look ahead (TPK-44): [`Procedure::locate`] prefetches
+//! the index entries and rows of a transaction while earlier ones still run. It changes nothing. The rows it
+//! finds are [`Hints`], which the transaction uses instead of looking them up, unless an entry was removed from
 //! one of the indexes since.
 
 use tombolo_storage::error::SchemaError;
@@ -19,21 +19,21 @@ use tombolo_storage::store::Store;
 use crate::hints::Hints;
 use crate::transaction::{Committed, Reading, Stop, execute};
 
-/// How far a transaction that is looked ahead at has been looked at before. Each asks for what the
-/// next one reads; in order, and with other work in between, none of them waits.
+/// The steps of looking ahead at a transaction. Each prefetches the memory that the next one reads; in order, and
+/// with other work in between, none of them waits for memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ahead {
-    /// Not at all: asks for the places of its keys in the indexes.
+    /// The first step: prefetches the places of its keys in the indexes.
     Keys,
-    /// Its keys have been asked for: asks for the rows they lead to.
+    /// The second step: prefetches the rows of these keys.
     Rows,
 }
 
 /// A reads-first transaction (LG-11): it decides whether to abort before its first write.
 pub trait Procedure: Sized {
-    /// What a caller passes.
+    /// The type of its input.
     type Input;
-    /// What a caller gets back.
+    /// The type of its answer.
     type Answer;
 
     /// Resolves the tables and indexes it uses.
@@ -43,14 +43,14 @@ pub trait Procedure: Sized {
     fn bind(schema: &Schema) -> Result<Self, SchemaError>;
 
     /// The sum of [`Store::removals`] of all indexes in which [`Procedure::locate`] finds rows: while it
-    /// stays the same, those rows are right. None where nothing is looked ahead at.
+    /// does not change, the hints are valid. `None` for a procedure that does not look ahead.
     #[inline(always)]
     fn removals<S: Store>(&self, store: &S) -> Option<u64> {
         let _ = store;
         None
     }
 
-    /// Asks for what its transaction with `input` will wait for, and notes the rows it finds for
+    /// Prefetches the memory that its transaction with `input` will read, and notes the rows it finds for
     /// [`Procedure::run_located`]. Locks nothing, changes nothing; compiles to nothing on a store that
     /// cannot look ahead. Called by [`Procedure::look_ahead`].
     #[inline(always)]
@@ -61,14 +61,14 @@ pub trait Procedure: Sized {
     /// Runs it.
     ///
     /// # Errors
-    /// Its own abort, or what the store refused.
+    /// Its own abort, or an error of the store.
     fn run<S: Store>(
         &self,
         tx: Reading<'_, S>,
         input: &Self::Input,
     ) -> Result<Committed<Self::Answer>, Stop>;
 
-    /// Runs it with the rows that looking ahead noted: all of them, or none. Each is what a look-up
+    /// Runs it with the rows noted by looking ahead: all of them, or none. Each is the row that a look-up
     /// would find now.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ pub trait Procedure: Sized {
         execute(store, |tx| self.run(tx, input))
     }
 
-    /// The same with what looking ahead found.
+    /// The same with the rows found by looking ahead.
     ///
     /// # Errors
     /// See [`execute`].

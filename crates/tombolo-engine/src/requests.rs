@@ -1,25 +1,23 @@
-//! Requests with an id: what became of them is known after any end of the process, and no id runs
-//! twice.
+//! Requests with an id: no id runs twice, and the outcome is known even after a crash.
 //!
 //! ```text
-//!   run_once ──► id known? ── yes ──► answered as it ended first, nothing runs
+//!   run_once ──► id known? ── yes ──► returns the first outcome, runs nothing
 //!                   │ no
 //!                a row for the id, as the preface of the transaction that runs now
 //!                   ├─ commits: row and effect are one transaction of the log
-//!                   └─ aborts:  both are undone; the id's row says so in a transaction of its own
+//!                   └─ aborts:  both are undone; a transaction of its own records the abort under the id
 //! ```
 //!
-//! Rows lie in a table of the database's own ([`Request`]), so that log, image, recovery and the
-//! memory budget treat them as any others. A row's number is the time at which it was made, in
+//! The rows are in a table of the database's own ([`Request`]), so that log, image, recovery and the
+//! memory budget treat them like any others. A row's number is the time at which it was created, in
 //! microseconds since 1970, or one more than the newest if that is later. A new row deletes the oldest
-//! once there are as many as are remembered in any case ([`Kept::ids`]) and the oldest is old enough
-//! ([`Kept::time_us`]). Both ends are found through an index, so nothing has to be rebuilt when a
-//! directory is opened.
+//! if there are more than [`Kept::ids`] and the oldest is older than [`Kept::time_us`]. Both ends are found
+//! through an index, so nothing has to be rebuilt when a directory is opened.
 //!
-//! Not here: answers, which are of any type and are not kept; how an id travels with its call (the
-//! library, the simulator). Invariants: an id is committed exactly if what its request wrote is there;
-//! a request that did not run leaves no trace, and its id may be used again; a request without an id
-//! comes through none of this.
+//! Not here: answers, which are of any type and are not stored; the transport of an id with its call (the
+//! library, the simulator). Invariants: an id is recorded as committed exactly if the writes of its request
+//! exist; a request that did not run leaves no trace, and its id may be used again; a request without an id
+//! runs none of this code.
 
 use std::any::Any;
 use std::ops::ControlFlow;
@@ -47,30 +45,29 @@ tombolo_storage::index! {
     pub struct ByNumber = "tombolo_request_by_number" on Request (NUMBER: BigInt) unique Tree;
 }
 
-/// What the row of a request holds that committed.
+/// The stored outcome of a committed request.
 pub const COMMITTED: i16 = 1;
 const ABORTED: i16 = 2;
 
-/// Bytes that remembering a request adds to the log, at most: a row made, and two
-/// deleted.
+/// The most bytes that remembering a request adds to the log: one row created, and two deleted.
 pub const REQUEST_LOG_BYTES_MAX: u64 = 128;
 
-/// Rows deleted for a new one, at most: two, where fewer are remembered than once were.
+/// The most rows deleted for a new one: two, so that the table shrinks after the setting was lowered.
 const FORGOTTEN_MAX: u64 = 2;
 
-/// What became of a call with a request id.
+/// The outcome of a call with a request id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It committed: all it did is there.
+    /// It committed.
     Committed,
     /// It ran and ended without effect: by its own decision, refused by the store, or by a panic.
     Aborted,
-    /// No call with this id has run that is remembered: it may not have arrived, or still wait, or
-    /// as many others as are remembered came after it.
+    /// No call with this id is remembered: it may not have arrived, may still be waiting, or has been
+    /// forgotten after many others.
     Unknown,
 }
 
-/// The definition of the table that ids are remembered in.
+/// The definition of the table of request ids.
 pub fn request_table() -> TableDef {
     TableDef::of::<Request>().with::<ById>().with::<ByNumber>()
 }
@@ -78,7 +75,7 @@ pub fn request_table() -> TableDef {
 /// The outcome of a request with an id.
 #[derive(Debug)]
 pub enum Once<T> {
-    /// It ran, to its end.
+    /// It ran to its end.
     Ran(T),
     /// It ran and panicked with this; it is remembered as aborted.
     Panicked(Box<dyn Any + Send>),
@@ -88,25 +85,25 @@ pub enum Once<T> {
     Refused(Error),
 }
 
-/// Which ids are remembered: the newest ones, and all young ones.
+/// The rule for remembering ids: the newest ones, and all young ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// How many are remembered, whatever their age.
+    /// The number of newest ids that are remembered at any age.
     pub ids: u64,
-    /// A request that is younger than this, in microseconds, is not forgotten, however many there are: they
-    /// take room in the store's budget as any rows do.
+    /// No request younger than this, in microseconds, is forgotten, regardless of their number; their rows
+    /// count towards the store's memory budget like any others.
     pub time_us: u64,
 }
 
 impl Kept {
-    /// Whether the row with this number was made less than `time_us` ago. A time that is as far ahead, or
-    /// further, is a mistake of the clock, and such a row is forgotten by the number of rows alone.
+    /// Whether the row with this number was created less than `time_us` ago. A time at least as far in the future
+    /// is an error of the clock; such a row is forgotten by the number of rows only.
     fn is_young(self, number: i64, now_us: u64) -> bool {
         u64::try_from(number).is_ok_and(|made_us| now_us.abs_diff(made_us) < self.time_us)
     }
 }
 
-/// Where ids are remembered, and which.
+/// The table of request ids, with the rule for remembering them.
 #[derive(Clone, Debug)]
 pub struct Requests {
     table: Table<Request>,
@@ -119,7 +116,7 @@ impl Requests {
     /// Remembers ids in a table of this schema.
     ///
     /// # Errors
-    /// When the schema lacks the table or has it otherwise.
+    /// When the schema lacks the table or defines it differently.
     pub fn new(schema: &Schema, kept: Kept) -> Result<Self, SchemaError> {
         Ok(Self {
             table: resolve_table(schema)?,
@@ -129,10 +126,10 @@ impl Requests {
         })
     }
 
-    /// What became of the call with `id`, as the open transaction sees it.
+    /// The outcome of the call with `id`, as the open transaction sees it.
     ///
     /// # Errors
-    /// What the store refused.
+    /// Those of the store.
     pub fn outcome<S: Store>(&self, store: &mut S, id: u128) -> Result<Outcome> {
         match self.known(store, id)? {
             Outcome::Unknown if plant::is(Plant::UnknownIsAborted) => Ok(Outcome::Aborted),
@@ -151,8 +148,8 @@ impl Requests {
     }
 
     /// Runs a request with `id` at this time since 1970, as one transaction that `run` begins and ends,
-    /// unless one with that id has run. It is remembered as what `outcome` says: one that did not commit
-    /// as aborted, or, where its id may be used again, as unknown.
+    /// unless one with that id has run. The outcome that `outcome` returns is remembered: a request that did not
+    /// commit is aborted or, if its id may be used again, unknown.
     pub fn run_once<P: MemoryProfile, T>(
         &self,
         store: &mut MemoryStore<P>,
@@ -177,8 +174,8 @@ impl Requests {
         ran.map_or_else(Once::Panicked, Once::Ran)
     }
 
-    /// Opens the transaction of a call with `id`, whose preface says that it committed; or answers
-    /// what became of it before.
+    /// Opens the transaction of a call with `id`, whose preface records that it committed; or returns
+    /// its earlier outcome.
     fn begin<P: MemoryProfile>(
         &self,
         store: &mut MemoryStore<P>,
@@ -200,20 +197,19 @@ impl Requests {
         known
     }
 
-    /// Remembers that the call with `id` had no effect. Where there is no memory for that, it is not
-    /// remembered.
+    /// Records that the call with `id` aborted, if there is memory for that.
     fn aborted<P: MemoryProfile>(&self, store: &mut MemoryStore<P>, request: (u128, u64)) {
         if plant::is(Plant::AbortNotRemembered) || store.begin().is_err() {
-            return; // poisoned, as its own answer says
+            return; // poisoned; the call's own answer reports that
         }
         store.begin_writes();
         let remembered = self.remember(store, request, ABORTED).and_then(|()| store.commit());
         if remembered.is_err() && store.phase() != Phase::Idle {
-            let _ = store.abort(); // a store that cannot undo says so from now on
+            let _ = store.abort(); // a store that cannot undo is poisoned from now on
         }
     }
 
-    /// Makes the row of an id and deletes the oldest, as part of the open transaction.
+    /// Creates the row of an id and deletes the oldest, as part of the open transaction.
     fn remember<P: MemoryProfile>(
         &self,
         store: &mut MemoryStore<P>,

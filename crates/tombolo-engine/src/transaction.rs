@@ -2,19 +2,19 @@
 //!
 //! ```text
 //!   execute ──► Reading ──write()──► Writing ──commit()──► Committed ──returned──► the store commits
-//!                 │ │                   └─ any other way out: undone, or the store is poisoned where nothing can be
+//!                 │ │                   └─ any other ending: undone, or the store is poisoned if it has no undo
 //!                 │ └── commit() ──► Committed            (a read-only transaction)
-//!                 └── abort(), or any other way out: there is nothing to undo
+//!                 └── abort(), or any other ending: there is nothing to undo
 //! ```
 //!
-//! A transaction ends when its procedure has returned, not before, and what the procedure returns
-//! decides how: a procedure that returns an error, or panics, has changed nothing, whether or not it called
+//! A transaction ends when its procedure has returned, not before, and the procedure's result
+//! decides how: a procedure that returns an error, or panics, has changed nothing, even if it called
 //! `commit` before (docs/decisions/0029).
 //!
 //! A *reads-first* transaction (the paper's "two-phase", LG-11) does all reading that may lead to
 //! an abort before its first write. [`Writing`] has no `abort`, so such a transaction needs no undo
-//! and runs in every profile. [`Transaction`] reads, writes and aborts as it likes and is only made
-//! where the store can undo. Not here: which calls are made, and in which order (`procedure.rs`).
+//! and runs in every profile. [`Transaction`] reads, writes and aborts in any order, and exists only
+//! if the store can undo. Not here: the calls of a procedure and their order (`procedure.rs`).
 
 use std::ops::ControlFlow;
 
@@ -24,10 +24,10 @@ use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::row::{Fields, Row, RowId, RowMut};
 use tombolo_storage::store::{Index, Order, Phase, Store, Table, TableType};
 
-/// Why a transaction ended without effect.
+/// The reason that a transaction ended without effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stop {
-    /// The procedure decided so; the reason as counted and printed.
+    /// The procedure aborted, for this reason, by which aborts are counted and printed.
     Abort(&'static str),
     /// The store refused a call.
     Error(Error),
@@ -51,24 +51,23 @@ impl std::fmt::Display for Stop {
 
 impl std::error::Error for Stop {}
 
-/// A procedure's answer: its transaction commits when the procedure returns this. Made by `commit`
-/// and by nothing else.
+/// A procedure's answer: its transaction commits when the procedure returns this. Only `commit` creates it.
 #[derive(Debug)]
 #[must_use = "a transaction commits when its procedure returns this"]
 pub struct Committed<T>(T);
 
 macro_rules! read_and_commit_calls {
     () => {
-        /// Commits with `answer`, when the procedure has returned what this answers.
+        /// Commits with `answer`, once the procedure has returned the result of this method.
         ///
         /// # Errors
-        /// None: what the store's commit fails with is the caller's answer.
+        /// None: if the commit of the store fails, the caller gets that error.
         #[inline(always)]
         pub fn commit<T>(self, answer: T) -> Result<Committed<T>, Stop> {
             Ok(Committed(answer))
         }
 
-        /// The row a unique index holds for `key`; of a non-unique one, the first.
+        /// The row with this key in an index; the first one if the index is not unique.
         #[inline(always)]
         pub fn lookup<I: IndexType>(
             &mut self,
@@ -89,7 +88,7 @@ macro_rules! read_and_commit_calls {
             self.store.lookup_many(index, keys, found)
         }
 
-        /// The same as `lookup`, but says that the row will be changed; see
+        /// The same as `lookup`, but announces a change of the row; see
         /// [`Store::lookup_for_update`].
         #[inline(always)]
         pub fn lookup_for_update<I: IndexType>(
@@ -100,7 +99,7 @@ macro_rules! read_and_commit_calls {
             self.store.lookup_for_update(index, key)
         }
 
-        /// The same as `lookup_many`, but says that the rows will be changed; see
+        /// The same as `lookup_many`, but announces changes of the rows; see
         /// [`Store::lookup_many_for_update`].
         #[inline(always)]
         pub fn lookup_many_for_update<I: IndexType>(
@@ -112,7 +111,7 @@ macro_rules! read_and_commit_calls {
             self.store.lookup_many_for_update(index, keys, found)
         }
 
-        /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
+        /// Visits the rows with keys in `range`, until the visitor stops.
         #[inline(always)]
         pub fn scan<I: IndexType>(
             &mut self,
@@ -124,7 +123,7 @@ macro_rules! read_and_commit_calls {
             self.store.scan(index, range, order, visit)
         }
 
-        /// Visits all rows of a table in the store's own order, until the visitor breaks off.
+        /// Visits all rows of a table in the store's own order, until the visitor stops.
         #[inline(always)]
         pub fn rows<R: TableType>(
             &mut self,
@@ -134,19 +133,19 @@ macro_rules! read_and_commit_calls {
             self.store.rows(table, visit)
         }
 
-        /// Says that `key` will be looked up soon; see [`Store::prefetch_lookup`].
+        /// Announces a look-up of `key`; see [`Store::prefetch_lookup`].
         #[inline(always)]
         pub fn prefetch_lookup<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
             self.store.prefetch_lookup(index, key);
         }
 
-        /// Says that an entry with `key` will be inserted soon; see [`Store::prefetch_insert`].
+        /// Announces the insertion of an entry with `key`; see [`Store::prefetch_insert`].
         #[inline(always)]
         pub fn prefetch_insert<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
             self.store.prefetch_insert(index, key);
         }
 
-        /// Says that the bytes of `fields` of a row will be read or written soon.
+        /// Announces an access to the columns `fields` of a row.
         #[inline(always)]
         pub fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
             self.store.prefetch(table, row, fields);
@@ -178,7 +177,7 @@ macro_rules! write_calls {
             self.store.update(table, row, fields, change)
         }
 
-        /// Sets the variable-length column whose handle lies at `offset` of the row.
+        /// Sets the variable-length column whose handle is at `offset` of the row.
         #[inline]
         pub fn set_variable<R: TableType>(
             &mut self,
@@ -190,7 +189,7 @@ macro_rules! write_calls {
             self.store.set_variable(table, row, offset, value)
         }
 
-        /// Makes a row and fills it in place.
+        /// Creates a row and fills it in place.
         #[inline(always)]
         pub fn create<R: TableType>(
             &mut self,
@@ -200,7 +199,7 @@ macro_rules! write_calls {
             self.store.create(table, fill)
         }
 
-        /// Deletes a row; its index entries are the caller's business.
+        /// Deletes a row; the caller removes its index entries.
         #[inline(always)]
         pub fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
             self.store.delete(table, row)
@@ -228,7 +227,7 @@ macro_rules! write_calls {
             self.store.insert_run(index, rows, key)
         }
 
-        /// Removes the index entry of `row` under `key`; says whether there was one.
+        /// Removes the index entry of `row` under `key`; returns whether there was one.
         #[inline(always)]
         pub fn remove<I: IndexType>(
             &mut self,
@@ -250,14 +249,14 @@ pub struct Reading<'s, S: Store> {
 impl<'s, S: Store> Reading<'s, S> {
     read_and_commit_calls!();
 
-    /// Leaves the reading phase; there is no way back and no abort from here.
+    /// Ends the reading phase. From here on the transaction can neither return to it nor abort.
     #[inline(always)]
     pub fn write(self) -> Writing<'s, S> {
         self.store.begin_writes();
         Writing { store: self.store }
     }
 
-    /// Ends the transaction without effect, when the procedure has returned what this answers.
+    /// Ends the transaction without effect, once the procedure has returned the result of this method.
     ///
     /// # Errors
     /// Always: the abort itself.
@@ -267,7 +266,7 @@ impl<'s, S: Store> Reading<'s, S> {
     }
 }
 
-/// The second phase of a reads-first transaction: it may read and write, and only commits.
+/// The second phase of a reads-first transaction: it may read and write, and can only commit.
 #[derive(Debug)]
 pub struct Writing<'s, S: Store> {
     store: &'s mut S,
@@ -278,7 +277,7 @@ impl<S: Store> Writing<'_, S> {
     write_calls!();
 }
 
-/// A transaction that reads, writes and aborts in any order; only where the store can undo.
+/// A transaction that reads, writes and aborts in any order; only for stores with undo.
 #[derive(Debug)]
 pub struct Transaction<'s, S: Store> {
     store: &'s mut S,
@@ -288,20 +287,20 @@ impl<S: Store> Transaction<'_, S> {
     read_and_commit_calls!();
     write_calls!();
 
-    /// The store, for what works on whole rows of any schema (storage `dynamic.rs`). Its calls are
-    /// part of this transaction; it must neither begin nor end one.
+    /// The store, for code that works on whole rows of any schema (storage `dynamic.rs`). Its calls are
+    /// part of this transaction; the code must neither begin nor end one.
     #[inline(always)]
     pub fn store(&mut self) -> &mut S {
         self.store
     }
 
-    /// The store, for reading what its own calls offer in addition to [`Store`]'s.
+    /// The store, for read calls of its own in addition to those of [`Store`].
     #[inline(always)]
     pub fn store_ref(&self) -> &S {
         self.store
     }
 
-    /// Takes every change back, when the procedure has returned what this answers.
+    /// Undoes every change, once the procedure has returned the result of this method.
     ///
     /// # Errors
     /// Always: the abort itself.
@@ -311,12 +310,12 @@ impl<S: Store> Transaction<'_, S> {
     }
 }
 
-/// A transaction whose procedure runs: ends it if the procedure leaves it open, by an abort, an error or
-/// a panic.
+/// Guard of a transaction whose procedure runs: ends the transaction if the procedure does not commit, because
+/// of an abort, an error or a panic.
 struct OpenTransaction<'s, S: Store>(&'s mut S);
 
 impl<S: Store> OpenTransaction<'_, S> {
-    /// The procedure has returned.
+    /// Ends the transaction after the procedure has returned.
     #[inline(always)]
     fn returned<T>(self, ended: Result<Committed<T>, Stop>) -> Result<T, Stop> {
         let ended = match ended {
@@ -332,14 +331,14 @@ impl<S: Store> OpenTransaction<'_, S> {
 }
 
 impl<S: Store> Drop for OpenTransaction<'_, S> {
-    /// The procedure unwinds.
+    /// Ends the transaction after the procedure panicked.
     #[inline(always)]
     fn drop(&mut self) {
         unwound(self.0);
     }
 }
 
-/// Ends a transaction that has not committed; answers why, or what kept it from its own abort.
+/// Ends a transaction that has not committed; returns the reason, or the error of the abort itself.
 #[inline]
 fn stopped<S: Store>(store: &mut S, stop: Stop) -> Stop {
     match (store.phase(), stop) {
@@ -352,14 +351,14 @@ fn stopped<S: Store>(store: &mut S, stop: Stop) -> Stop {
     }
 }
 
-/// Takes an open transaction back, or poisons the store.
+/// Undoes an open transaction, or poisons the store.
 fn end<S: Store>(store: &mut S) {
     let ended = match store.phase() {
         Phase::Idle => Ok(()),
         Phase::Reading => store.abort(),
         Phase::Writing => store.fail(),
     };
-    // A store that cannot end its transaction poisons itself; the next call says why.
+    // A store that cannot end its transaction poisons itself; the next call returns the reason.
     debug_assert!(ended.is_ok() || !S::UNDO, "{ended:?}");
 }
 
@@ -376,7 +375,7 @@ fn unwound<S: Store>(store: &mut S) {
 /// Runs one reads-first transaction.
 ///
 /// # Errors
-/// What stopped it. A transaction that fails after its first write is undone, or poisons a store
+/// The reason that it ended. A transaction that fails after its first write is undone, or poisons a store
 /// without undo.
 #[inline(always)]
 pub fn execute<S: Store, T>(
@@ -392,7 +391,7 @@ pub fn execute<S: Store, T>(
 /// Runs one transaction that may abort at any point; does not compile for stores without undo.
 ///
 /// # Errors
-/// What stopped it; its changes are undone then.
+/// The reason that it ended; its changes are undone.
 #[inline(always)]
 pub fn execute_undoable<S: Store, T>(
     store: &mut S,

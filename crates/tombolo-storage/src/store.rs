@@ -1,14 +1,14 @@
-//! What a transaction can ask of a store: one trait, implemented by every store in every profile.
+//! `Store`: the calls of a transaction, as one trait that every store implements in every profile.
 //!
-//! The calls are those of the paper's Figure 4 (LG-15, LG-34): begin; look a key up in an index;
+//! The calls are those of the paper's Figure 4 (LG-15, LG-34): begin; look up a key in an index;
 //! pin a row; update, create or delete a row; insert or remove an index entry; commit or abort.
-//! Rows and index entries are separate calls on purpose: procedures say exactly what they need, and
-//! what each call costs can be counted. Code that works on any schema at run time is in
-//! `dynamic.rs`; the types that keep a transaction's phases apart (reads first, then writes) are
-//! the engine's.
+//! Rows and index entries have separate calls on purpose: procedures make exactly the calls they need, and
+//! the cost of each call can be counted. Code that works on any schema at run time is in
+//! `dynamic.rs`; the types that separate a transaction's phases (reads first, then writes) are in
+//! the engine.
 //!
 //! Not here: threads and waiting policy. A value implementing `Store` serves one transaction at a
-//! time; a store that many threads share hands each a session that implements it.
+//! time; a store that many threads share gives each thread a session that implements it.
 
 mod calls;
 mod shared;
@@ -23,13 +23,12 @@ use crate::words::column_text;
 
 pub use shared::{Checker, SharedRows};
 
-/// What a table handle knows of its rows: a declared table at compile time, [`Dynamic`] at run
-/// time.
+/// The type of a table handle's rows: known at compile time for a declared table, at run time for [`Dynamic`].
 pub trait TableType: 'static {
-    /// What is known at run time only.
+    /// The properties that are known only at run time.
     type Shape: Clone + std::fmt::Debug + Send;
-    /// Whether a store verifies that a row id names a live row. Procedures use ids they just looked
-    /// up; they need not pay for it.
+    /// Whether a store verifies that a row id names a live row. Procedures use ids that they just looked
+    /// up, and need not pay for it.
     const CHECKED: bool;
     /// Bytes of a row's fixed part.
     fn size(shape: &Self::Shape) -> usize;
@@ -53,7 +52,7 @@ impl TableType for Dynamic {
     }
 }
 
-/// A table of one store, resolved once: calls about rows name it.
+/// The handle of a table of one store, resolved once, for calls about rows.
 #[derive(Debug)]
 pub struct Table<R: TableType> {
     position: u32,
@@ -70,14 +69,14 @@ impl<R: TableType> Clone for Table<R> {
 impl<R: TableType<Shape: Copy>> Copy for Table<R> {}
 
 impl<R: DeclaredTable> Table<R> {
-    /// The handle of the table at `position`, which `index` is of.
+    /// The handle of the table at `position`, to which `index` belongs.
     pub(crate) fn of<I: IndexType>(position: usize, index: &Index<I>) -> Self {
         Self { position: position as u32, database: index.database(), shape: () }
     }
 }
 
 impl<R: TableType> Table<R> {
-    /// The number of the database it is for ([`Schema::database`]).
+    /// The number of its database ([`Schema::database`]).
     #[inline(always)]
     pub fn database(&self) -> u32 {
         self.database
@@ -96,7 +95,7 @@ impl<R: TableType> Table<R> {
     }
 }
 
-/// An index of one store, resolved once: calls about keys name it.
+/// The handle of an index of one store, resolved once, for calls about keys.
 #[derive(Debug)]
 pub struct Index<I: IndexType> {
     position: u32,
@@ -113,26 +112,26 @@ impl<I: IndexType> Clone for Index<I> {
 impl<I: IndexType<Shape: Copy>> Copy for Index<I> {}
 
 impl<I: IndexType> Index<I> {
-    /// The number of the database it is for ([`Schema::database`]).
+    /// The number of its database ([`Schema::database`]).
     #[inline(always)]
     pub fn database(&self) -> u32 {
         self.database
     }
 
-    /// Position among all indexes of the schema, in the order they were made.
+    /// Position among all indexes of the schema, in the order of their creation.
     #[inline(always)]
     pub fn position(&self) -> usize {
         self.position as usize
     }
 
-    /// What the index type knows at run time only.
+    /// The properties of the index that are known only at run time.
     #[inline(always)]
     pub fn shape(&self) -> &I::Shape {
         &self.shape
     }
 }
 
-/// The handle of a table that is declared and that the schema holds with the same definition.
+/// The handle of a declared table that the schema contains with the same definition.
 ///
 /// # Errors
 /// When there is no such table, or its columns differ; the first difference is named.
@@ -140,7 +139,7 @@ pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, Sche
     let position =
         schema.table(R::NAME).ok_or_else(|| SchemaError::new(R::NAME, "no such table"))?;
     let stored = &schema.tables[position];
-    // A declaration without the columns that were added has rows that end before them.
+    // The declaration may lack columns that were added at the end.
     let is_older = stored.columns[R::COLUMNS.len().min(stored.columns.len())..]
         .iter()
         .all(|column| column.added);
@@ -166,10 +165,10 @@ pub fn resolve_table<R: DeclaredTable>(schema: &Schema) -> Result<Table<R>, Sche
     Ok(Table { position: position as u32, database: schema.database(), shape: () })
 }
 
-/// The handle of an index that is declared and that the schema holds with the same definition.
+/// The handle of a declared index that the schema contains with the same definition.
 ///
 /// # Errors
-/// When there is no such index, or it or its table differs: how a key packs depends on the columns'
+/// When there is no such index, or it or its table differs: the packing of a key depends on the columns'
 /// declared ranges.
 pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, SchemaError> {
     let refuse = |what| Err(SchemaError::new(I::NAME, what));
@@ -186,7 +185,7 @@ pub fn resolve_index<I: DeclaredIndex>(schema: &Schema) -> Result<Index<I>, Sche
     Ok(Index { position, database: schema.database(), shape: () })
 }
 
-/// The error that no row can have a key; it names the first column that makes it so.
+/// The error for a key that no row can have; it names the first column whose value is outside its range.
 #[cold]
 pub(crate) fn key_out_of_range<I: IndexType>(
     schema: &Schema,
@@ -231,10 +230,10 @@ pub enum Order {
     Backward,
 }
 
-/// Where a store's transaction stands.
+/// The phase of a store's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// There is none.
+    /// There is no transaction.
     Idle,
     /// It has written nothing yet.
     Reading,
@@ -242,7 +241,7 @@ pub enum Phase {
     Writing,
 }
 
-/// The memory a store took from the system, and the bytes of its content.
+/// The memory that a store allocated from the system, and the bytes of its content.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes taken from the system.
@@ -254,19 +253,18 @@ pub struct Usage {
     pub raw_key_bytes: u64,
 }
 
-/// A store, as one transaction at a time sees it.
+/// A store, as seen by one transaction at a time.
 ///
-/// Every call but `begin` belongs to the transaction `begin` opened; `commit` or `abort` ends it.
+/// Every call except `begin` belongs to the transaction that `begin` opened; `commit` or `abort` ends it.
 /// Reads see the transaction's own writes. `store/calls.rs` lists the calls for stores that wrap another
 /// store.
 pub trait Store: Sized {
-    /// What holds a row in place while it is read.
+    /// The guard that keeps a row in place while it is read.
     type Pin<'a>: RowBytes
     where
         Self: 'a;
 
-    /// Whether `abort` can take back writes. Where it cannot, a transaction decides before its
-    /// first write.
+    /// Whether `abort` can undo writes. If it cannot, a transaction must decide before its first write.
     const UNDO: bool;
 
     /// The tables and indexes.
@@ -275,7 +273,7 @@ pub trait Store: Sized {
     /// Adds a table. Not part of a transaction.
     ///
     /// # Errors
-    /// When the definition is refused or memory is exhausted.
+    /// When the definition is invalid or memory is exhausted.
     fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError>;
 
     /// Opens a transaction.
@@ -284,26 +282,26 @@ pub trait Store: Sized {
     /// When the store is poisoned.
     fn begin(&mut self) -> Result<()>;
 
-    /// Where the transaction stands.
+    /// The phase of the transaction.
     fn phase(&self) -> Phase;
 
-    /// Says that writes follow. Only a store with undo can abort from here on.
+    /// Announces that writes follow. Only a store with undo can abort from here on.
     fn begin_writes(&mut self);
 
     /// Ends the transaction and keeps its changes.
     fn commit(&mut self) -> Result<()>;
 
-    /// Ends the transaction and takes its changes back.
+    /// Ends the transaction and undoes its changes.
     ///
     /// # Errors
-    /// `NoUndo` when there are changes and no undo information; the store is poisoned then.
+    /// `NoUndo` when there are changes and no undo information; the store is then poisoned.
     fn abort(&mut self) -> Result<()>;
 
-    /// The row a unique index holds for `key`; of a non-unique one, the first.
+    /// The row with this key in an index; the first one if the index is not unique.
     fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>>;
 
-    /// Looks up `keys` together, in lock step where the store can: the misses of one hide behind
-    /// those of the others.
+    /// Looks up `keys` together, in lock step if the store supports it, so that the cache misses of the
+    /// look-ups overlap.
     ///
     /// # Panics
     /// When `found` is not as long as `keys`.
@@ -320,8 +318,8 @@ pub trait Store: Sized {
         Ok(())
     }
 
-    /// The same as `lookup`, but says that the row will be changed: a store with locks locks it for
-    /// that immediately, so that two transactions do not both read it and then wait for each other.
+    /// The same as `lookup`, but announces a change of the row: a store with locks takes the lock for
+    /// changing it immediately, so that two transactions do not both read it and then wait for each other.
     #[inline(always)]
     fn lookup_for_update<I: IndexType>(
         &mut self,
@@ -331,7 +329,7 @@ pub trait Store: Sized {
         self.lookup(index, key)
     }
 
-    /// The same as `lookup_many`, but says that the rows will be changed.
+    /// The same as `lookup_many`, but announces changes of the rows.
     ///
     /// # Panics
     /// When `found` is not as long as `keys`.
@@ -345,7 +343,7 @@ pub trait Store: Sized {
         self.lookup_many(index, keys, found)
     }
 
-    /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
+    /// Visits the rows with keys in `range`, until the visitor stops.
     fn scan<I: IndexType>(
         &mut self,
         index: &Index<I>,
@@ -354,43 +352,43 @@ pub trait Store: Sized {
         visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()>;
 
-    /// Visits all rows of a table in the store's own order, until the visitor breaks off.
+    /// Visits all rows of a table in the store's own order, until the visitor stops.
     fn rows<R: TableType>(
         &mut self,
         table: &Table<R>,
         visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()>;
 
-    /// Says that `key` will be looked up soon: a store in memory asks for what that look-up would
-    /// wait for. Nothing is read that the transaction could see, nothing is locked.
+    /// Announces a look-up of `key`: a store in memory prefetches the memory that the look-up will
+    /// read. Has no visible effect on the transaction and takes no lock.
     #[inline(always)]
     fn prefetch_lookup<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
         let _ = (index, key);
     }
 
-    /// Says that an entry with `key` will be inserted soon; else as `prefetch_lookup`.
+    /// Announces the insertion of an entry with `key`; otherwise like `prefetch_lookup`.
     #[inline(always)]
     fn prefetch_insert<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
         let _ = (index, key);
     }
 
-    /// Says that the bytes of `fields` of a row will be read or written soon.
+    /// Announces an access to the columns `fields` of a row.
     #[inline(always)]
     fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
         let _ = (table, row, fields);
     }
 
-    /// The row that a unique index holds for `key` now, for a transaction that will look it up later;
-    /// none where the store does not know. Locks nothing. To be called some time after
-    /// `prefetch_lookup`: it reads the memory that `prefetch_lookup` asked for.
+    /// The row that currently has `key` in a unique index, for a transaction that will look it up later;
+    /// `None` if the store does not know. Takes no lock. To be called some time after
+    /// `prefetch_lookup`, because it reads the memory that `prefetch_lookup` prefetches.
     #[inline(always)]
     fn find_ahead<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) -> Option<RowId> {
         let _ = (index, key);
         None
     }
 
-    /// How many entries were ever removed from an index: what `find_ahead` found in it is right as long
-    /// as this number stays the same. None where the store cannot look ahead.
+    /// The number of entries ever removed from an index: results of `find_ahead` are valid as long
+    /// as it does not change. `None` if the store cannot look ahead.
     #[inline(always)]
     fn removals<I: IndexType>(&self, index: &Index<I>) -> Option<u64> {
         let _ = index;
@@ -403,8 +401,8 @@ pub trait Store: Sized {
     /// `NoSuchRow`.
     fn pin<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<Row<R, Self::Pin<'_>>>;
 
-    /// Changes a row in place, within `fields`. Index entries are the caller's business. When `change`
-    /// panics the row is as it was; without undo the store may refuse everything from then on.
+    /// Changes a row in place, within `fields`. The caller updates index entries. If `change`
+    /// panics the row is unchanged; without undo the store may refuse all further work.
     ///
     /// # Errors
     /// `NoSuchRow`.
@@ -416,7 +414,7 @@ pub trait Store: Sized {
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()>;
 
-    /// Sets the variable-length column whose handle lies at `offset` of the row.
+    /// Sets the variable-length column whose handle is at `offset` of the row.
     ///
     /// # Errors
     /// `NoSuchRow`, `NoSpace`, or `OutOfRange` for a value longer than the store can hold.
@@ -428,8 +426,8 @@ pub trait Store: Sized {
         value: &[u8],
     ) -> Result<()>;
 
-    /// Makes a row and fills it in place; it starts with zeros, empty strings and nulls. Index
-    /// entries are the caller's business. When `fill` panics there is no row.
+    /// Creates a row and fills it in place; it starts with zeros, empty strings and nulls. The caller
+    /// inserts index entries. If `fill` panics there is no row.
     ///
     /// # Errors
     /// `NoSpace`.
@@ -439,8 +437,8 @@ pub trait Store: Sized {
         fill: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<RowId>;
 
-    /// Deletes a row. Index entries are the caller's business. Its id is not to be used again: a
-    /// store without undo may give its place to the next row immediately.
+    /// Deletes a row. The caller removes its index entries, and must not use its id again: a
+    /// store without undo may give its slot to the next row immediately.
     ///
     /// # Errors
     /// `NoSuchRow`.
@@ -455,8 +453,8 @@ pub trait Store: Sized {
     -> Result<()>;
 
     /// Adds index entries of `rows`, the first under `key(0)` and so on in ascending order; the same
-    /// as one `insert` each, but the place is looked for once, and what the keys have in common is
-    /// packed once.
+    /// as one `insert` each, but with a single search for the place, and the common part of the keys is
+    /// packed only once.
     fn insert_run<'k, I: IndexType>(
         &mut self,
         index: &Index<I>,
@@ -466,7 +464,7 @@ pub trait Store: Sized {
         rows.iter().enumerate().try_for_each(|(at, row)| self.insert(index, key(at), *row))
     }
 
-    /// Removes the index entry of `row` under `key`; says whether there was one.
+    /// Removes the index entry of `row` under `key`; returns whether there was one.
     fn remove<I: IndexType>(
         &mut self,
         index: &Index<I>,
@@ -477,11 +475,11 @@ pub trait Store: Sized {
     /// Refuses everything from now on.
     fn poison(&mut self, reason: &'static str);
 
-    /// Verifies every structure and that every index holds exactly its table's rows; one line per
-    /// damage found.
+    /// Verifies every structure, and that every index contains exactly its table's rows; returns one entry per
+    /// error.
     fn check(&mut self) -> Vec<Damage>;
 
-    /// What several threads can read concurrently while nothing changes; nothing where rows have to
+    /// A view that several threads can read concurrently while nothing changes; `None` if rows have to
     /// be fetched.
     fn shared(&self) -> Option<Box<dyn SharedRows + '_>> {
         None
@@ -490,11 +488,10 @@ pub trait Store: Sized {
     /// Memory taken and used.
     fn usage(&mut self) -> Usage;
 
-    /// Ends a transaction that failed half-way: takes its changes back, or poisons the store where
-    /// nothing can.
+    /// Ends a transaction that failed half-way: undoes its changes, or poisons a store without undo.
     ///
     /// # Errors
-    /// What `abort` failed with.
+    /// The error of `abort`.
     fn fail(&mut self) -> Result<()> {
         if Self::UNDO {
             return self.abort();
@@ -504,11 +501,11 @@ pub trait Store: Sized {
     }
 }
 
-/// Something `check` found wrong.
+/// An error found by `check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
     /// The check that found it: `slabs`, `indexes`, …
     pub check: &'static str,
-    /// Where and what.
+    /// The place and the error.
     pub what: String,
 }

@@ -1,9 +1,9 @@
-//! Choosing between assumptions so that no circle found so far is left.
+//! Chooses between assumptions so that every cycle found so far is broken.
 //!
 //! A variable is the order of a pair of versions, or the version that a read of none saw; its values are the
-//! assumptions. A circle forbids some of them together. Values are chosen one variable after the other, at first as in
-//! the last order; what follows from circles of which all but one assumption are chosen is chosen, too; a contradiction
-//! takes the last choice back.
+//! assumptions. A cycle forbids a combination of values. Values are chosen one variable at a time, preferably as in
+//! the last order; if all but one assumption of a cycle are chosen, the last one is excluded (unit propagation); a
+//! contradiction undoes the last choice (backtracking).
 
 use std::collections::BTreeMap;
 
@@ -19,11 +19,11 @@ struct Variable {
     values: Vec<Assumption>,
     /// The value it had in the last order.
     last: u32,
-    /// Where it is forbidden something.
+    /// The cycles in which it occurs.
     circles: Vec<u32>,
 }
 
-/// What is open, and the circles that were found.
+/// The open variables, and the cycles found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Choices {
     numbers: BTreeMap<Assumption, Literal>,
@@ -34,13 +34,13 @@ pub(crate) struct Choices {
 /// Values for all variables.
 pub(crate) enum Solved {
     With(Vec<Decision>),
-    /// There are none; these follow without any choice, up to the contradiction.
+    /// There are none; these decisions follow without any choice, up to the contradiction.
     Never(Vec<Decision>),
     GaveUp,
 }
 
 impl Choices {
-    /// These assumptions cannot all be true.
+    /// Forbids this combination of assumptions.
     pub(crate) fn forbid(&mut self, facts: &Facts<'_>, circle: &[Assumption]) {
         let literals: Vec<Literal> = circle.iter().map(|&one| self.literal(facts, one)).collect();
         let circle = number(self.circles.len());
@@ -70,7 +70,7 @@ impl Choices {
         (variable, last)
     }
 
-    /// Values that leave no circle, near the last ones.
+    /// Values that break every cycle, close to the last ones.
     pub(crate) fn solve(&mut self, effort: &mut u64) -> Solved {
         let mut solving = Solving::new(self, effort);
         let Some(values) = solving.run() else {
@@ -86,9 +86,9 @@ impl Choices {
     }
 }
 
-/// A choice that can be taken back.
+/// A choice that can be undone.
 struct Level {
-    /// How many values were excluded before it.
+    /// The number of values excluded before it.
     excluded: usize,
     variable: u32,
     value: u32,
@@ -98,10 +98,10 @@ struct Level {
 struct Solving<'c> {
     choices: &'c Choices,
     effort: &'c mut u64,
-    /// Of each variable, which values are excluded, and how many are left.
+    /// For each variable, the excluded values, and the number of remaining ones.
     is_excluded: Vec<Vec<bool>>,
     left: Vec<u32>,
-    /// The values excluded so far, in this order, and how many of them were followed up.
+    /// The values excluded so far, in order, and the number of them that were propagated.
     trail: Vec<Literal>,
     followed: usize,
     levels: Vec<Level>,
@@ -142,7 +142,7 @@ impl<'c> Solving<'c> {
         }
     }
 
-    /// Gives a variable its last value, or the first one that is left.
+    /// Gives a variable its last value, or the first remaining one.
     fn choose(&mut self, variable: u32) {
         let excluded = &self.is_excluded[variable as usize];
         let last = self.choices.variables[variable as usize].last;
@@ -162,7 +162,7 @@ impl<'c> Solving<'c> {
         }
     }
 
-    /// Excludes what follows from what is excluded; whether nothing contradicts it.
+    /// Propagates exclusions; returns whether there is no contradiction.
     fn follow(&mut self) -> bool {
         let choices = self.choices;
         while let Some(&(variable, _)) = self.trail.get(self.followed) {
@@ -182,7 +182,8 @@ impl<'c> Solving<'c> {
         true
     }
 
-    /// Excludes the only assumption of a circle that is not chosen; whether there was one, or the circle is broken.
+    /// Excludes the only assumption of a cycle that is not chosen; returns whether there was one, or the cycle is
+    /// broken.
     fn break_circle(&mut self, circle: &[Literal]) -> bool {
         *self.effort = self.effort.saturating_sub(circle.len() as u64);
         let mut open = None;
@@ -203,7 +204,7 @@ impl<'c> Solving<'c> {
         open.is_some()
     }
 
-    /// Takes the last choice back and excludes it; none if there was no choice.
+    /// Undoes the last choice and excludes it; `None` if there was no choice.
     fn take_back(&mut self) -> Option<()> {
         let level = self.levels.pop()?;
         for (variable, value) in self.trail.drain(level.excluded..) {
@@ -215,7 +216,7 @@ impl<'c> Solving<'c> {
         Some(())
     }
 
-    /// What has one value left.
+    /// The variables with one remaining value.
     fn forced(&self) -> Vec<Decision> {
         let variables = self.choices.variables.iter().zip(&self.is_excluded);
         let values = variables.filter_map(|(variable, excluded)| {

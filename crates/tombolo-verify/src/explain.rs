@@ -1,4 +1,4 @@
-//! From a graph without order to an anomaly: the worst kind of circle in it, the shortest one of that kind, told in
+//! From a cyclic graph to an anomaly: the worst kind of cycle in it, and the shortest cycle of that kind, explained in
 //! words.
 
 use std::cmp::Reverse;
@@ -8,10 +8,10 @@ use crate::graph::{Component, Edge, Graph, Paths, Why};
 use crate::history::TxnId;
 use crate::verdict::{Anomaly, Beyond, Kind, Level, Step};
 
-/// How many edges are looked at for a shorter circle.
+/// The most edges examined in search of a shorter cycle.
 const WORK_MAX: u64 = 20_000_000;
 
-/// Which edges a kind of circle may have.
+/// The edges that a kind of cycle may have.
 #[derive(Clone, Copy, Debug)]
 struct Mask {
     reads: bool,
@@ -33,7 +33,7 @@ impl Mask {
         }
     }
 
-    /// From the worst kind of circle to the mildest that `level` forbids.
+    /// The kinds of cycles that `level` forbids, from the worst to the mildest.
     fn of(level: Level) -> Vec<Self> {
         let orders = match level {
             Level::StrictSerializable => &[(true, false), (true, true)][..],
@@ -57,7 +57,7 @@ impl Mask {
     }
 }
 
-/// The anomaly that a graph without order at `level` shows.
+/// The anomaly that a cyclic graph shows at `level`.
 pub(crate) fn anomaly(
     facts: &Facts<'_>,
     nodes: u32,
@@ -66,7 +66,7 @@ pub(crate) fn anomaly(
     by_exclusion: bool,
 ) -> Anomaly {
     let plain = Graph::new(nodes, edges);
-    // How far an edge leads back in time, in a graph with each transaction so many times.
+    // How far an edge leads back in time, in a graph that contains each transaction this many times.
     let begin = |node: u32| facts.history.heads.get(node as usize).map_or(0, |head| head.begin);
     let back = |times: u32| {
         move |edge: &Edge| i128::from(begin(edge.from / times)) - i128::from(begin(edge.to / times))
@@ -79,7 +79,7 @@ pub(crate) fn anomaly(
     } else {
         Mask::of(level).into_iter().find_map(|mask| worst(&plain, |edge| mask.takes(edge), back(1)))
     };
-    let mut circle = circle.expect("a graph without order has a circle that the level forbids");
+    let mut circle = circle.expect("a graph without an order has a cycle that the level forbids");
     if level == Level::Snapshot {
         let halve = |node: &mut u32| *node /= 2;
         if circle.iter().any(|edge| edge.why.is_read_write()) {
@@ -89,14 +89,14 @@ pub(crate) fn anomaly(
             });
         }
     }
-    let steps = Teller { facts }.circle(&circle);
+    let steps = Narrator { facts }.circle(&circle);
     let has = |why| circle.iter().any(|edge| edge.why == why);
     let beyond = if has(Why::RealTime) {
         Beyond::RealTime
     } else if has(Why::Session) {
         Beyond::Session
     } else if level == Level::StrictSerializable {
-        // The data alone has an order: what was refuted on the way to this circle was by the clock.
+        // The data alone allows an order: the clock refuted the assumptions on the way to this cycle.
         Beyond::RealTime
     } else {
         Beyond::Nothing
@@ -104,7 +104,7 @@ pub(crate) fn anomaly(
     Anomaly { kind: kind(facts, &circle), beyond, steps, by_exclusion }
 }
 
-/// The shortest circle of edges that `takes`, one with a single antidependency before all others.
+/// The shortest cycle of edges accepted by `takes`; cycles with a single antidependency are preferred.
 fn worst(
     graph: &Graph,
     takes: impl Fn(&Edge) -> bool,
@@ -120,7 +120,7 @@ fn worst(
     single.or_else(|| shortest(graph, &components, &takes, &takes, &back))
 }
 
-/// The shortest circle that begins with an edge that `begins` and goes on with edges that `takes`.
+/// The shortest cycle whose first edge is accepted by `begins` and whose other edges by `takes`.
 fn shortest(
     graph: &Graph,
     components: &[Component],
@@ -128,11 +128,11 @@ fn shortest(
     takes: impl Fn(&Edge) -> bool,
     back: impl Fn(&Edge) -> i128,
 ) -> Option<Vec<Edge>> {
-    // A way along the clock is one step, however many barriers it passes.
+    // A path along the clock is one step, regardless of the number of barriers.
     let cost = |edge: &Edge| u64::from(edge.why != Why::Barrier);
     let mut paths = Paths::new(graph, components);
     let mut best: Option<(u64, Vec<Edge>)> = None;
-    // Each circle has an edge that leads back in time: those that lead back furthest first.
+    // Each cycle has an edge that leads back in time: try those that lead back furthest first.
     let candidates = (0..graph.edges.len()).filter(|&i| begins(&graph.edges[i]));
     let mut candidates: Vec<usize> =
         candidates.filter(|&i| paths.is_inside(&graph.edges[i])).collect();
@@ -147,7 +147,7 @@ fn shortest(
     best.map(|(_, circle)| circle)
 }
 
-/// What a circle is called.
+/// The kind of a cycle.
 fn kind(facts: &Facts<'_>, circle: &[Edge]) -> Kind {
     let count = |wanted: &dyn Fn(&Edge) -> bool| circle.iter().filter(|edge| wanted(edge)).count();
     let antidependencies = count(&|edge| edge.why.is_read_write());
@@ -167,7 +167,7 @@ fn kind(facts: &Facts<'_>, circle: &[Edge]) -> Kind {
 
 /// An anomaly of one read.
 pub(crate) fn direct(facts: &Facts<'_>, found: &Direct) -> Anomaly {
-    let tell = Teller { facts };
+    let tell = Narrator { facts };
     let me = tell.name(found.txn);
     let key = facts.history.key_text(found.key);
     let value = |value| facts.history.value_text(value);
@@ -193,13 +193,13 @@ pub(crate) fn direct(facts: &Facts<'_>, found: &Direct) -> Anomaly {
     Anomaly { kind: found.kind, beyond: Beyond::Nothing, steps, by_exclusion: false }
 }
 
-/// Tells edges.
-struct Teller<'f, 'h> {
+/// Explains edges in words.
+struct Narrator<'f, 'h> {
     facts: &'f Facts<'h>,
 }
 
-impl Teller<'_, '_> {
-    /// The circle, from its first line on; a way along the clock is one step.
+impl Narrator<'_, '_> {
+    /// The cycle, from its first line on; a path along the clock is one step.
     fn circle(&self, circle: &[Edge]) -> Vec<Step> {
         let transactions = self.facts.history.len();
         let mut steps: Vec<(TxnId, TxnId, Edge)> = Vec::new();
@@ -226,7 +226,7 @@ impl Teller<'_, '_> {
         .collect()
     }
 
-    /// A transaction as people find it.
+    /// A transaction's name in reports.
     fn name(&self, txn: TxnId) -> String {
         let head = self.facts.history.head(txn);
         let name = head.name.as_deref().map_or_else(String::new, |name| format!(" ({name})"));

@@ -1,20 +1,20 @@
-//! What a history proves before any order is chosen: which transactions count, their versions, which version each
-//! read saw, and what cannot have happened in any order.
+//! The facts that a history proves before any order is chosen: the transactions that count, their versions, the version
+//! that each read saw, and observations that are impossible in any order.
 //!
-//! # What counts
-//! Committed transactions; of unknown ones those whose values a transaction that counts has seen. What an aborted
-//! transaction saw is not asked.
+//! # Transactions that count
+//! Committed transactions count, and transactions of unknown outcome whose values a transaction that counts has seen.
+//! The reads of aborted transactions are ignored.
 //!
 //! # Versions
-//! A version is the last write of a transaction to a key; a removal is one without value. Each key has a first
-//! version before all others, in which it is absent. A read of none saw one of those without value: where there are
-//! several, it is left open which one.
+//! A version is the last write of a transaction to a key; a removal is a version without value. Each key has a first
+//! version before all others, in which it is absent. A read of none saw a version without value; if there are
+//! several, it remains open which one.
 
 use crate::history::{History, KeyId, Op, TxnId, ValueId};
 use crate::transaction::Outcome;
 use crate::verdict::Kind;
 
-/// A version: a real one by its place in [`Facts::versions`], or behind those the first one of each key.
+/// A version: the index of a written version in [`Facts::versions`], or, after all these, the first one of each key.
 pub(crate) type VersionId = u32;
 
 /// No version, no transaction, no read.
@@ -33,15 +33,15 @@ pub(crate) struct Version {
 pub(crate) struct Read {
     pub(crate) txn: TxnId,
     pub(crate) key: KeyId,
-    /// The version; [`NONE`] where several without value are possible.
+    /// The version; [`NONE`] if several without value are possible.
     pub(crate) version: VersionId,
     pub(crate) by: By,
 }
 
-/// How something was read.
+/// The kind of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum By {
-    /// A row that was there, or what a write replaced.
+    /// An existing row, or the value that a write replaced.
     Item,
     /// A look-up that found none.
     LookUp,
@@ -49,43 +49,43 @@ pub(crate) enum By {
     Scan,
 }
 
-/// An anomaly that needs no order: what one transaction saw.
+/// An anomaly that needs no order, in the observations of one transaction.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Direct {
     pub(crate) kind: Kind,
     pub(crate) txn: TxnId,
     pub(crate) key: KeyId,
     pub(crate) seen: Option<ValueId>,
-    /// The writer of what was seen, or the transaction itself.
+    /// The writer of the observed value, or the transaction itself.
     pub(crate) other: TxnId,
-    /// What it should have seen, of its own.
+    /// The transaction's own value that it should have seen.
     pub(crate) own: Option<ValueId>,
 }
 
-/// How many direct anomalies are kept.
+/// The most direct anomalies that are kept.
 const DIRECT_MAX: usize = 10;
 
-/// What a history proves.
+/// The facts that a history proves.
 #[derive(Debug)]
 pub(crate) struct Facts<'h> {
     pub(crate) history: &'h History,
     pub(crate) counted: Vec<bool>,
     pub(crate) versions: Vec<Version>,
-    /// Where each transaction's versions begin; within, they stand by key.
+    /// The beginning of each transaction's versions, which are sorted by key.
     first_version: Vec<u32>,
-    /// The versions of all keys, and where each key's begin.
+    /// The versions of all keys, and the beginning of each key's.
     of_keys: Vec<VersionId>,
     first_of_key: Vec<u32>,
     pub(crate) reads: Vec<Read>,
-    /// Pairs of versions of one key, the first of which was replaced first.
+    /// Pairs of versions of one key, of which the first was replaced before the second.
     pub(crate) replaced: Vec<(VersionId, VersionId)>,
     pub(crate) direct: Vec<Direct>,
-    /// Unknown transactions that do not count, whose removals may be why something was absent.
+    /// Unknown transactions that do not count, whose removals may explain absences.
     pub(crate) optional: Vec<TxnId>,
 }
 
 impl<'h> Facts<'h> {
-    /// What `history` proves if these unknown transactions count, too.
+    /// The facts that `history` proves if these unknown transactions count, too.
     pub(crate) fn new(history: &'h History, included: &[TxnId]) -> Self {
         let counted = counted(history, included);
         let mut facts = Self {
@@ -118,7 +118,7 @@ impl<'h> Facts<'h> {
                 Op::Write { key, value, .. } => Some((*key, *value)),
                 _ => None,
             }));
-            // Stable: of one key the last write stays last.
+            // Stable, so that the last write of a key stays last.
             finals.sort_by_key(|&(key, _)| key);
             for (i, &(key, value)) in finals.iter().enumerate() {
                 if finals.get(i + 1).is_none_or(|next| next.0 != key) {
@@ -186,7 +186,7 @@ pub(crate) fn number(length: usize) -> u32 {
     u32::try_from(length).expect("fewer than 2^32 of anything")
 }
 
-/// Which transactions count.
+/// Whether each transaction counts.
 fn counted(history: &History, included: &[TxnId]) -> Vec<bool> {
     let committed = |txn: &TxnId| history.head(*txn).outcome == Outcome::Committed;
     let mut open: Vec<TxnId> = history.txns().filter(committed).collect();
@@ -220,16 +220,16 @@ fn counted(history: &History, included: &[TxnId]) -> Vec<bool> {
     counted
 }
 
-/// Goes through all operations in order and notes what they saw.
+/// Walks through all operations in order and records their observations.
 struct Walk<'f, 'h> {
     facts: &'f mut Facts<'h>,
-    /// Of each key, the last transaction that wrote it so far, and what.
+    /// For each key, the last transaction that wrote it so far, and the value.
     own: Vec<(TxnId, Option<ValueId>)>,
-    /// Of each key, the last transaction that found it absent, by a scan or look-up.
+    /// For each key, the last transaction that found it absent, by a scan or look-up.
     absent: Vec<TxnId>,
-    /// Of each key, the scan that met it last, and with which value.
+    /// For each key, the last scan that met it, and the value.
     met: Vec<(u32, ValueId)>,
-    /// Of each table, its keys in their order.
+    /// For each table, its keys in order.
     sorted: Vec<Vec<KeyId>>,
 }
 
@@ -275,7 +275,7 @@ impl<'f, 'h> Walk<'f, 'h> {
         self.find_optional();
     }
 
-    /// A transaction saw this of a key.
+    /// Records a transaction's observation of a key.
     fn see(&mut self, txn: TxnId, key: KeyId, seen: Option<ValueId>, by: By) {
         let (writer, own) = self.own[key as usize];
         if writer == txn {
@@ -312,7 +312,7 @@ impl<'f, 'h> Walk<'f, 'h> {
         self.facts.reads.push(Read { txn, key, version, by });
     }
 
-    /// A write replaced this.
+    /// Records the value that a write replaced.
     fn replace(&mut self, txn: TxnId, key: KeyId, seen: Option<ValueId>) {
         let noted = self.facts.reads.len();
         self.see(txn, key, seen, By::Item);
@@ -355,7 +355,7 @@ impl<'f, 'h> Walk<'f, 'h> {
         }
     }
 
-    /// Unknown transactions that do not count, and removed what a transaction that counts found absent.
+    /// Finds unknown transactions that do not count but removed a key that a transaction that counts found absent.
     fn find_optional(&mut self) {
         let history = self.facts.history;
         for txn in history.txns() {

@@ -1,7 +1,7 @@
-//! A direct serialization graph: which transaction has to come before which, and the circles in that.
+//! A direct serialization graph: an edge means that one transaction must precede another. Finds its cycles.
 //!
-//! Nodes are transactions, and behind them barriers: points of the clock, through which real time needs two edges a
-//! transaction instead of one for each pair. Not here: which edges there are (`order.rs`), what circles mean
+//! Nodes are transactions, followed by barriers: points of the clock, with which real time needs two edges per
+//! transaction instead of one per pair. Not here: the edges of a history (`order.rs`), the meaning of cycles
 //! (`explain.rs`).
 
 use std::cmp::Reverse;
@@ -9,16 +9,16 @@ use std::collections::BinaryHeap;
 
 use crate::facts::{NONE, VersionId};
 
-/// Why one transaction has to come before another.
+/// The reason that one transaction must precede another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Why {
-    /// The second replaced what the first wrote.
+    /// The second replaced a write of the first.
     WriteWrite,
-    /// The second read what the first wrote.
+    /// The second read a write of the first.
     WriteRead,
-    /// The second replaced what the first read as a row.
+    /// The second replaced a row that the first read.
     ItemReadWrite,
-    /// The second wrote what the first found absent.
+    /// The second wrote a row that the first found absent.
     PredicateReadWrite,
     /// They follow each other in a session.
     Session,
@@ -41,9 +41,9 @@ pub(crate) struct Edge {
     pub(crate) from: u32,
     pub(crate) to: u32,
     pub(crate) why: Why,
-    /// The read that it comes from, or [`NONE`].
+    /// The read from which it follows, or [`NONE`].
     pub(crate) read: u32,
-    /// The versions that it comes from: the one written or read, and the one that replaced it.
+    /// The versions from which it follows: the one written or read, and the one that replaced it.
     pub(crate) before: VersionId,
     pub(crate) after: VersionId,
     /// Whether nothing proves the order of the versions.
@@ -53,13 +53,13 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    /// An edge that comes from no version.
+    /// An edge that does not follow from a version.
     pub(crate) fn plain(from: u32, to: u32, why: Why) -> Self {
         let (before, after) = (NONE, NONE);
         Self { from, to, why, read: NONE, before, after, order_open: false, read_open: false }
     }
 
-    /// How many assumptions it rests on.
+    /// The number of assumptions that it depends on.
     pub(crate) fn assumptions(&self) -> u64 {
         u64::from(self.order_open) + u64::from(self.read_open)
     }
@@ -70,14 +70,14 @@ impl Edge {
     }
 }
 
-/// Nodes and edges, edges by the node they leave.
+/// Nodes and edges; edges are sorted by their source.
 #[derive(Debug)]
 pub(crate) struct Graph {
     first: Vec<u32>,
     pub(crate) edges: Vec<Edge>,
 }
 
-/// A set of nodes each of which leads to each other one.
+/// A strongly connected component.
 pub(crate) type Component = Vec<u32>;
 
 impl Graph {
@@ -101,7 +101,7 @@ impl Graph {
         Self { first, edges }
     }
 
-    /// How many nodes it has.
+    /// The number of its nodes.
     pub(crate) fn nodes(&self) -> u32 {
         crate::facts::number(self.first.len() - 1)
     }
@@ -110,13 +110,13 @@ impl Graph {
         self.first[node as usize] as usize..self.first[node as usize + 1] as usize
     }
 
-    /// The edges that leave a node.
+    /// The outgoing edges of a node.
     pub(crate) fn leaving(&self, node: u32) -> &[Edge] {
         &self.edges[self.out(node)]
     }
 
-    /// The graph in which a walk goes through no two antidependencies one behind the other: each node twice, the
-    /// second time as reached by one.
+    /// The graph in which no path has two consecutive antidependencies: it contains each node twice, the
+    /// second time as reached by an antidependency.
     pub(crate) fn doubled(nodes: u32, edges: &[Edge]) -> Self {
         let mut all = Vec::with_capacity(edges.len() * 2);
         for edge in edges {
@@ -131,7 +131,8 @@ impl Graph {
         Self::new(nodes * 2, &all)
     }
 
-    /// The sets of at least two nodes that lead to each other by edges that `takes` (Tarjan, without recursion).
+    /// The strongly connected components of at least two nodes, by edges accepted by `takes` (Tarjan, without
+    /// recursion).
     pub(crate) fn components(&self, takes: impl Fn(&Edge) -> bool) -> Vec<Component> {
         let nodes = self.nodes() as usize;
         let (mut index, mut low) = (vec![NONE; nodes], vec![0_u32; nodes]);
@@ -184,16 +185,16 @@ impl Graph {
     }
 }
 
-/// Cheapest ways in a graph, within one component; its tables are used again and again.
+/// Cheapest paths in a graph, within one component; its tables are reused.
 #[derive(Debug)]
 pub(crate) struct Paths<'g> {
     graph: &'g Graph,
     /// The component of each node.
     within: Vec<u32>,
-    /// The cost so far and the edge by which a node was reached, in which search.
+    /// For each node, the cost so far, the edge by which it was reached, and the search.
     reached: Vec<(u32, u64, usize)>,
     search: u32,
-    /// Edges looked at so far.
+    /// Edges examined so far.
     pub(crate) work: u64,
 }
 
@@ -218,8 +219,8 @@ impl<'g> Paths<'g> {
         self.within[edge.from as usize] as usize
     }
 
-    /// The cheapest circle that begins with this edge and goes on by edges that `takes`, if it costs less than
-    /// `limit`.
+    /// The cheapest cycle that begins with this edge and continues with edges accepted by `takes`, if it costs less
+    /// than `limit`.
     pub(crate) fn circle(
         &mut self,
         begin: usize,

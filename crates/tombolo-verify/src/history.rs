@@ -1,8 +1,8 @@
-//! A history: transactions as they are judged, in numbers instead of names.
+//! A history: the transactions to be judged, with numbers instead of names.
 //!
-//! Every table, key and value is given a number when it is first seen, so that ten million operations fit into
-//! memory and compare in an instruction. What contradicts itself is refused here ([`Refused`]); whether it can have
-//! happened is not asked.
+//! Every table, key and value gets a number when it is first seen, so that ten million operations fit into
+//! memory and compare in one instruction. Contradictory input is refused here ([`Refused`]). Not here: whether the
+//! transactions can have happened.
 
 use std::fmt;
 
@@ -44,7 +44,7 @@ pub(crate) struct Scan {
     pub(crate) rows: Vec<(KeyId, ValueId)>,
 }
 
-/// What is known of a transaction besides its operations.
+/// The fields of a transaction except its operations.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     /// The line of the file, or its number from 1.
@@ -55,11 +55,11 @@ pub(crate) struct Head {
     pub(crate) outcome: Outcome,
     pub(crate) commit: Option<u64>,
     pub(crate) name: Option<Box<str>>,
-    /// Where its operations begin in the list of all; they end where the next one's begin.
+    /// The beginning of its operations in the list of all; they end where the next transaction's begin.
     first_op: usize,
 }
 
-/// Names with numbers in the order they were first seen.
+/// Names, numbered in the order of their first occurrence.
 #[derive(Clone, Debug)]
 pub(crate) struct Names<T> {
     numbers: HashMap<T, u32, FixedState>,
@@ -103,17 +103,17 @@ pub struct History {
     pub(crate) keys: Names<(u32, Datum)>,
     pub(crate) values: Names<Datum>,
     pub(crate) sessions: Names<Datum>,
-    /// Which transaction wrote a value to a key.
+    /// The transaction that wrote a value to a key.
     pub(crate) writers: HashMap<(KeyId, ValueId), TxnId, FixedState>,
     commits: HashMap<u64, TxnId, FixedState>,
 }
 
-/// Why a transaction is not taken into a history.
+/// The reason that a transaction is not accepted into a history.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The field of the line.
     pub field: &'static str,
-    /// What is wrong with it, and what to do.
+    /// The error, with a remedy.
     pub what: String,
 }
 
@@ -150,7 +150,7 @@ impl History {
         Ok(history)
     }
 
-    /// How many transactions it has.
+    /// The number of its transactions.
     #[must_use]
     pub fn len(&self) -> usize {
         self.heads.len()
@@ -162,7 +162,7 @@ impl History {
         self.heads.is_empty()
     }
 
-    /// How many operations they have.
+    /// The number of their operations.
     #[must_use]
     pub fn operations(&self) -> usize {
         self.ops.len()
@@ -171,7 +171,7 @@ impl History {
     /// Adds a transaction; they may come in any order.
     ///
     /// # Errors
-    /// If it contradicts itself or another; the history is of no use then.
+    /// If it contradicts itself or another; the history cannot be used then.
     pub fn push(&mut self, transaction: &Transaction) -> Result<(), Refused> {
         let line = self.heads.len() as u64 + 1;
         self.push_line(line, transaction)

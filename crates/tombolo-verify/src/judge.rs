@@ -1,4 +1,4 @@
-//! From a history to a verdict: what each level's search says, put together.
+//! From a history to a verdict: combines the results of the searches for all levels.
 
 use crate::explain;
 use crate::facts::{Facts, number};
@@ -8,23 +8,23 @@ use crate::order::Orders;
 use crate::search::{Found, search};
 use crate::verdict::{Anomaly, Beyond, Holds, Kind, Level, Levels, Open, Verdict};
 
-/// How many edges a judgement looks at before it gives up, unless it is told otherwise: some seconds.
+/// The default limit of edges that are examined before giving up: some seconds.
 pub const EFFORT: u64 = 100_000_000;
 
-/// How many sets of unknown transactions are tried.
+/// The most sets of unknown transactions that are tried.
 const SETS_MAX: usize = 64;
 
 impl History {
-    /// Judges it: whether it has this level, which levels it has, and what went wrong.
+    /// Determines whether it has this level, which levels it has, and its anomalies.
     #[must_use]
     pub fn judge(&self, level: Level) -> Verdict {
         self.judge_within(level, EFFORT)
     }
 
-    /// The same, looking at no more than about `effort` edges of graphs: beyond that it is undecided.
+    /// The same, examining at most about `effort` edges of graphs: beyond that the result is undecided.
     #[must_use]
     pub fn judge_within(&self, level: Level, mut effort: u64) -> Verdict {
-        // What a transaction of unknown outcome removed may be why something was absent.
+        // A removal by a transaction of unknown outcome may explain an absence.
         let optional = Facts::new(self, &[]).optional;
         let sets = 1_usize.checked_shl(number(optional.len())).unwrap_or(usize::MAX);
         let chosen = |set: usize| -> Vec<TxnId> {
@@ -68,12 +68,12 @@ impl History {
     }
 }
 
-/// How many levels hold.
+/// The number of levels that hold.
 fn held(levels: &Levels) -> usize {
     levels.0.iter().filter(|&&holds| holds == Holds::Yes).count()
 }
 
-/// What holds if one of two attempts explains the history.
+/// The levels that hold if either of two attempts explains the history.
 fn either(one: Levels, other: Levels) -> Levels {
     let mut both = one.0;
     for (one, other) in both.iter_mut().zip(other.0) {
@@ -86,7 +86,7 @@ fn either(one: Levels, other: Levels) -> Levels {
     Levels(both)
 }
 
-/// Judges it with these unknown transactions counted, too.
+/// Judges the history with these unknown transactions counted, too.
 fn attempt(
     history: &History,
     included: &[TxnId],
@@ -137,7 +137,7 @@ fn attempt(
         found[tested as usize] = Some(result);
     }
     verdict.levels = Levels(levels.map(|holds| holds.unwrap_or(Holds::Undecided)));
-    // What breaks a level breaks each stronger one.
+    // An anomaly of a level is one of each stronger level.
     let found_broken = verdict.levels;
     for stronger in Level::ALL {
         let breaks =
@@ -175,7 +175,7 @@ fn worst(orders: &Orders<'_, '_>, level: Level, found: &[Option<Found>; 5]) -> O
     if is_proved && !looks_worse {
         return Some(proved);
     }
-    // An order that a weaker level allows shows what is wrong beyond that.
+    // An order that a weaker level allows shows the anomaly of the stronger one.
     let weaker = Level::ALL.into_iter().rev().filter(|&weaker| broken.implies(weaker));
     let mut allowed = weaker.filter_map(|weaker| match &found[weaker as usize] {
         Some(Found::Order(decisions)) => Some(orders.edges(broken, decisions).0),

@@ -1,20 +1,20 @@
-//! A checker of histories: given what transactions did and saw, which isolation level did they have?
+//! A checker of histories: which isolation level did recorded transactions have?
 //!
 //! # What it proves
 //! A *history* is a list of [`Transaction`]s, each as its session saw it. [`History::judge`] finds an order of all
-//! transactions that explains what each saw, or an anomaly: a circle of transactions each of which has to come before
-//! the next, told line by line. Both are proofs; where the evidence leaves too many orders to try them all, it says
-//! that it is undecided.
+//! transactions that explains the results of each, or an anomaly: a cycle of transactions each of which must precede
+//! the next, explained line by line. Both are proofs; if the evidence allows too many orders to try them all, the
+//! result is *undecided*.
 //!
 //! # How
 //! 1. [`History::push`] numbers tables, keys and values.
-//! 2. `facts.rs` finds the transactions that count, and of each read the version that it saw. What no order can
-//!    explain (a value that nobody committed) ends the judgement there.
-//! 3. `order.rs` puts each key's versions into a likely order and draws the graph that follows from it (Adya, *Weak
+//! 2. `facts.rs` finds the transactions that count, and the version that each read saw. An observation that no order
+//!    can explain (a value that no transaction committed) ends the analysis there.
+//! 3. `order.rs` puts each key's versions into a likely order and builds the resulting graph (Adya, *Weak
 //!    Consistency: A Generalized Theory and Optimistic Implementations for Distributed Transactions*, 1999).
-//! 4. `search.rs` changes the order where it leads to a circle (`choice.rs` says how), until there is none, or no other
-//!    order.
-//! 5. `explain.rs` names the worst circle and tells it.
+//! 4. `search.rs` changes the order while it leads to a cycle (the choice is in `choice.rs`), until there is none, or
+//!    no other order.
+//! 5. `explain.rs` names the worst cycle and explains it.
 //!
 //! ```
 //! use tombolo_verify::{History, Level, Operation, Transaction};

@@ -1,9 +1,9 @@
-//! An order of the versions of each key, and the edges that follow from it.
+//! An order of the versions of each key, and the resulting edges.
 //!
-//! What the evidence proves is kept in every order: what writes replaced, positions of commits, what the search
-//! (`search.rs`) has decided. Where it leaves several orders, the first guess follows the reads (a transaction that
-//! read a version and wrote the key comes right behind it), and else the clock. A guess is marked in the edges that
-//! rest on it.
+//! Every order respects the evidence: replaced values, positions of commits, decisions of the search
+//! (`search.rs`). If this allows several orders, the first guess follows the reads (a transaction that
+//! read a version and wrote the key comes directly after it), and otherwise the clock. Edges that depend on a guess
+//! are marked.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -17,7 +17,7 @@ use crate::history::{KeyId, TxnId};
 use crate::transaction::Outcome;
 use crate::verdict::{Level, Open};
 
-/// Something the evidence leaves open.
+/// A fact that the evidence leaves open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Assumption {
     /// The first version was replaced before the second.
@@ -26,19 +26,19 @@ pub(crate) enum Assumption {
     Saw(u32, VersionId),
 }
 
-/// An assumption that the search has made.
+/// An assumption made by the search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Decision {
     pub(crate) of: Assumption,
-    /// Whether every other one was refuted.
+    /// Whether all alternatives were refuted.
     pub(crate) is_proved: bool,
 }
 
-/// What all orders of a history have in common, and the first guess.
+/// The common part of all orders of a history, and the first guess.
 #[derive(Debug)]
 pub(crate) struct Orders<'f, 'h> {
     pub(crate) facts: &'f Facts<'h>,
-    /// A place for each transaction in a likely order of all.
+    /// The place of each transaction in a likely order of all.
     place: Vec<u32>,
     /// Each key's versions in the first guess.
     guess: Vec<Vec<VersionId>>,
@@ -64,12 +64,12 @@ impl<'f, 'h> Orders<'f, 'h> {
         orders
     }
 
-    /// How many nodes its graphs have.
+    /// The number of nodes of its graphs.
     pub(crate) fn nodes(&self) -> u32 {
         self.nodes
     }
 
-    /// A likely order: by what is known without any guess, by positions of commits, and by the middle of each
+    /// A likely order: by facts that need no guess, by positions of commits, and by the middle of each
     /// transaction's time.
     fn likely_places(&self) -> Vec<u32> {
         let facts = self.facts;
@@ -92,7 +92,7 @@ impl<'f, 'h> Orders<'f, 'h> {
     fn first_guess(&self) -> Vec<Vec<VersionId>> {
         let facts = self.facts;
         let count = facts.versions.len() + facts.history.keys.len();
-        // Who read a version and then wrote the key: the nearest in time first.
+        // The transactions that read a version and then wrote the key: the nearest in time first.
         let mut read_and_wrote: Vec<(u32, VersionId, VersionId)> = Vec::new();
         for read in facts.reads.iter().filter(|read| read.version != NONE) {
             if let Some(own) = facts.version_by(read.txn, read.key).filter(|&v| v != read.version) {
@@ -146,7 +146,7 @@ impl<'f, 'h> Orders<'f, 'h> {
         by_key
     }
 
-    /// The order, changed as little as these pairs ask for. Where they contradict each other, so does the graph.
+    /// The order, changed as little as these pairs require. If they contradict each other, so does the graph.
     fn obeying(&self, order: Vec<VersionId>, pairs: &[(VersionId, VersionId)]) -> Vec<VersionId> {
         let mut sorted: Vec<(VersionId, u32)> =
             order.iter().enumerate().map(|(i, &version)| (version, number(i))).collect();
@@ -164,7 +164,7 @@ impl<'f, 'h> Orders<'f, 'h> {
         sequence.iter().map(|&rank| order[rank as usize]).collect()
     }
 
-    /// The edges of the order that these decisions leave, as `level` asks for them; and what they leave open.
+    /// The edges that `level` requires of the order given by these decisions; and the facts that remain open.
     pub(crate) fn edges(&self, level: Level, decisions: &[Decision]) -> (Vec<Edge>, Open) {
         let decided = Decided::new(self.facts, decisions);
         let mut making = Making::new(self, &decided, level == Level::StrictSerializable);
@@ -178,7 +178,7 @@ impl<'f, 'h> Orders<'f, 'h> {
     }
 }
 
-/// Decisions, found by what they are about; each with whether it is proved.
+/// Decisions, by the fact that they decide; each with whether it is proved.
 #[derive(Default)]
 struct Decided {
     pairs: BTreeMap<KeyId, Vec<(VersionId, VersionId)>>,
@@ -205,13 +205,13 @@ impl Decided {
     }
 }
 
-/// The edges of one order in the making.
+/// The edges of one order under construction.
 struct Making<'o, 'f, 'h> {
     orders: &'o Orders<'f, 'h>,
     decided: &'o Decided,
     /// Whether the clock proves orders, too.
     by_clock: bool,
-    /// What replaced each version, and whether that is proved.
+    /// The replacement of each version, and whether it is proved.
     next: Vec<(VersionId, bool)>,
     /// Orders of keys that differ from the first guess.
     changed: BTreeMap<KeyId, Vec<VersionId>>,
@@ -253,7 +253,7 @@ impl<'o, 'f, 'h> Making<'o, 'f, 'h> {
             || self.decided.orders.get(&pair) == Some(&true)
     }
 
-    /// What replaced what.
+    /// Adds the edges between a version and its replacement.
     fn versions(&mut self) {
         let facts = self.orders.facts;
         for key in 0..number(facts.history.keys.len()) {
@@ -268,7 +268,7 @@ impl<'o, 'f, 'h> Making<'o, 'f, 'h> {
                 self.replaced(pair[0], pair[1], !sure);
             }
         }
-        // Each pair that is proved or decided is an edge: what contradicts it closes a circle.
+        // Each proved or decided pair is an edge: a contradiction closes a cycle.
         let all: Vec<_> =
             self.orders.proved.iter().chain(self.decided.orders.keys()).copied().collect();
         for (before, after) in all {
@@ -285,7 +285,7 @@ impl<'o, 'f, 'h> Making<'o, 'f, 'h> {
         self.edges.push(Edge { before, after, order_open, ..edge });
     }
 
-    /// What was read of whom, and who replaced it.
+    /// Adds the edges from writers to readers, and from readers to the writers of replacements.
     fn reads(&mut self, level: Level) {
         let facts = self.orders.facts;
         for (number, read) in (0_u32..).zip(&facts.reads) {
@@ -322,7 +322,7 @@ impl<'o, 'f, 'h> Making<'o, 'f, 'h> {
         }
     }
 
-    /// Which version a read of none saw, and whether that is a guess: the last one that is likely to be before it.
+    /// The version that a read of none saw: the last likely one before it; and whether that is a guess.
     fn choose(&self, number: u32) -> (VersionId, bool) {
         let facts = self.orders.facts;
         let read = &facts.reads[number as usize];
@@ -348,7 +348,7 @@ impl<'o, 'f, 'h> Making<'o, 'f, 'h> {
         (version, possible.len() > 1)
     }
 
-    /// When the last version began that was there before the reader began, if the clock counts.
+    /// The beginning of the last version that existed before the reader began, if the clock counts.
     fn replaced_since(&self, key: KeyId, reader: TxnId) -> Option<u64> {
         let facts = self.orders.facts;
         let begin = facts.history.head(reader).begin;
@@ -357,7 +357,7 @@ impl<'o, 'f, 'h> Making<'o, 'f, 'h> {
         before.map(|head| head.begin).max().filter(|_| self.by_clock)
     }
 
-    /// Whether the version had been replaced by one that began then.
+    /// Whether the version had been replaced by one with this beginning.
     fn is_too_old(&self, version: VersionId, replaced_since: Option<u64>) -> bool {
         let facts = self.orders.facts;
         let writer = facts.writer(version);
@@ -370,7 +370,7 @@ impl<'o, 'f, 'h> Making<'o, 'f, 'h> {
     }
 }
 
-/// Nodes so that edges lead forwards, among several the one with the smallest key first; circles are cut there.
+/// A topological order of the nodes that prefers small keys; cycles are cut at the smallest key.
 fn by_priority<K: Ord>(nodes: u32, edges: &[Edge], key: impl Fn(u32) -> K) -> Vec<u32> {
     let graph = crate::graph::Graph::new(nodes, edges);
     let mut waits_for = vec![0_u32; nodes as usize];
@@ -403,8 +403,8 @@ fn by_priority<K: Ord>(nodes: u32, edges: &[Edge], key: impl Fn(u32) -> K) -> Ve
     }
 }
 
-/// When each transaction took place, about, and its position among those of the same time: no earlier than it began
-/// and those began whose commits came before; the middle of its time where its position is not known.
+/// The approximate time of each transaction, and its position among those of the same time: not before its beginning
+/// and those of transactions with earlier commits; the middle of its time if its position is unknown.
 fn likely_times(facts: &Facts<'_>) -> Vec<(u64, u64)> {
     let heads = &facts.history.heads;
     let mut times: Vec<_> = heads.iter().map(|head| (head.begin / 2 + head.end / 2, 0)).collect();
@@ -417,7 +417,7 @@ fn likely_times(facts: &Facts<'_>) -> Vec<(u64, u64)> {
     times
 }
 
-/// Pairs of versions that positions of commits prove.
+/// Adds the pairs of versions that positions of commits prove.
 fn add_commits(facts: &Facts<'_>, proved: &mut Vec<(VersionId, VersionId)>) {
     let history = facts.history;
     if history.heads.iter().all(|head| head.commit.is_none()) {
@@ -432,7 +432,7 @@ fn add_commits(facts: &Facts<'_>, proved: &mut Vec<(VersionId, VersionId)>) {
     }
 }
 
-/// A session's transactions follow each other where one had ended when the next began.
+/// Edges between successive transactions of a session, if one had ended when the next began.
 fn sessions(facts: &Facts<'_>) -> Vec<Edge> {
     let history = facts.history;
     let mut counted: Vec<TxnId> =
@@ -451,7 +451,7 @@ fn sessions(facts: &Facts<'_>) -> Vec<Edge> {
                 edges.push(Edge::plain(before, txn, Why::Session));
             }
         }
-        // Nothing follows from where one of unknown outcome stands: it may take effect later.
+        // The place of a transaction of unknown outcome proves nothing: it may take effect later.
         if head.outcome == Outcome::Committed {
             last = Some(txn);
         }
@@ -459,7 +459,8 @@ fn sessions(facts: &Facts<'_>) -> Vec<Edge> {
     edges
 }
 
-/// Real time: each end of a transaction is a barrier, which leads to the next one and to what began behind it.
+/// Edges of real time: each end of a transaction is a barrier, which leads to the next barrier and to the
+/// transactions that began after it.
 fn clock(facts: &Facts<'_>) -> (Vec<Edge>, u32) {
     let history = facts.history;
     let counts = |txn: &TxnId| facts.counted[*txn as usize];

@@ -1,6 +1,6 @@
 //! Histories as files: JSON lines, one transaction each, read one at a time.
 //!
-//! A line that cannot be taken ends the reading: the error names line and field.
+//! An invalid line ends the reading: the error names line and field.
 
 use std::fmt;
 use std::io::{self, BufRead};
@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::history::History;
 use crate::transaction::Transaction;
 
-/// Why a history cannot be read.
+/// The reason that a history cannot be read.
 #[derive(Debug)]
 pub enum ReadError {
     /// The file itself.
@@ -19,7 +19,7 @@ pub enum ReadError {
     Line {
         /// Its number, from 1.
         line: u64,
-        /// What is wrong with it: the field first.
+        /// The error, beginning with the field.
         what: String,
     },
 }
@@ -35,17 +35,17 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// A line before its operations are read: so that an error names the operation.
+/// A line before its operations are parsed, so that an error can name the operation.
 #[derive(Deserialize)]
 struct Probe {
     ops: Vec<serde_json::Value>,
 }
 
 impl History {
-    /// Reads a history; empty lines count and are passed over.
+    /// Reads a history; empty lines are skipped but counted.
     ///
     /// # Errors
-    /// The first line that is no transaction, or contradicts one before it.
+    /// The first line that is not a transaction, or contradicts an earlier one.
     pub fn read(mut input: impl BufRead) -> Result<Self, ReadError> {
         let mut history = Self::new();
         let mut text = Vec::new();
@@ -67,7 +67,7 @@ impl History {
     }
 }
 
-/// What is wrong with a line, with the operation that it is in. The parser says which field.
+/// The error of a line, with its operation. The parser names the field.
 fn explained(text: &[u8], error: &serde_json::Error) -> String {
     let message = |error: &serde_json::Error| {
         let text = error.to_string();

@@ -1,36 +1,37 @@
 //! The search for an order that explains a history at a level.
 //!
-//! An order is guessed and its graph made. Without circle it explains everything: the level holds. A circle of proved
-//! edges cannot be escaped: the level does not hold. Any other circle rests on assumptions, which cannot all be true:
-//! it is kept, and the next order is one in which each circle so far is broken (`choice.rs`). Where there is none, the
-//! level does not hold. So both answers are proofs; the effort is bounded, and beyond it there is none.
+//! An order is guessed and its graph built. If the graph has no cycle, the order explains everything: the level
+//! holds. If it has a cycle of proved edges, the level does not hold. Any other cycle depends on assumptions, which
+//! cannot all be true: it is kept, and the next order must break every cycle found so far (`choice.rs`). If no
+//! order does, the level does not hold. So both answers are proofs; the effort is bounded, and beyond the bound
+//! there is no answer.
 
 use crate::choice::{Choices, Solved};
 use crate::graph::{Edge, Graph, Paths};
 use crate::order::{Assumption, Decision, Orders};
 use crate::verdict::{Level, Open};
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// An order, as the decisions that lead to it.
+    /// An order, given by the decisions that lead to it.
     Order(Vec<Decision>),
-    /// None: the edges of a graph that shows why.
+    /// There is none: the edges of a graph that shows why.
     NoOrder {
         edges: Vec<Edge>,
-        /// Whether assumptions were refuted on the way to it.
+        /// Whether assumptions were refuted before it.
         by_exclusion: bool,
-        /// Whether the edges are proved; else other orders lead to other circles.
+        /// Whether the edges are proved; otherwise other orders lead to other cycles.
         is_proved: bool,
     },
-    /// Neither, within the effort.
+    /// Undecided within the effort.
     Nothing,
 }
 
-/// How many circles of a component are kept, each the one with the fewest assumptions from where it begins.
+/// The most cycles kept per component, each the one with the fewest assumptions from its start.
 const CIRCLES_MAX: usize = 64;
 
-/// Looks for an order; `effort` is what is left of the edges that may be looked at.
+/// Searches for an order; `effort` is the number of edges that may still be examined.
 pub(crate) fn search(orders: &Orders<'_, '_>, level: Level, effort: &mut u64) -> (Found, Open) {
     let mut choices = Choices::default();
     let mut decisions: Vec<Decision> = Vec::new();
@@ -71,7 +72,8 @@ pub(crate) fn search(orders: &Orders<'_, '_>, level: Level, effort: &mut u64) ->
 }
 
 impl Found {
-    /// No order, by proved edges: by those of the first graph if they suffice, where nothing was refuted yet.
+    /// The result that there is no order, by proved edges: preferably by those of the first graph, where nothing was
+    /// refuted yet.
     fn no_order(
         last: Vec<Edge>,
         at_first: Option<(Vec<Edge>, Open)>,
@@ -87,12 +89,12 @@ impl Found {
     }
 }
 
-/// The circles of a graph.
+/// The cycles of a graph.
 enum Circles {
     None,
-    /// One of proved edges.
+    /// A cycle of proved edges.
     Proved,
-    /// Some of each component, as what they assume; and how many edges it took to find them.
+    /// Some cycles of each component, as their assumptions; and the number of edges examined.
     Open {
         circles: Vec<Vec<Assumption>>,
         work: u64,
@@ -131,7 +133,7 @@ fn circles(nodes: u32, level: Level, edges: &[Edge]) -> Circles {
     Circles::Open { circles: found, work: paths.work }
 }
 
-/// What the edges of a circle rest on.
+/// The assumptions of a cycle's edges.
 fn assumptions(circle: &[Edge]) -> Vec<Assumption> {
     let mut all = Vec::new();
     for edge in circle {

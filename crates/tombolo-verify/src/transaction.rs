@@ -1,6 +1,6 @@
-//! What one transaction did and saw: one line of a history, as a program writes it down.
+//! One transaction with its operations and their results: one line of a history.
 //!
-//! These are plain values with the names of the file's fields. Not here: whether they make sense together
+//! These are plain values with the names of the file's fields. Not here: whether they are consistent
 //! (`history.rs`), whether they can have happened (`facts.rs`).
 
 use std::fmt;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 /// A key, a value's identity or a session: a whole number, a text, or several of these for a compound key.
 ///
-/// Keys compare as numbers before texts before lists, each in its own order: so ranges are understood.
+/// In the order of keys, numbers come before texts and texts before lists, each in their own order; ranges use it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Datum {
@@ -56,9 +56,9 @@ pub enum Outcome {
     /// Its commit was confirmed.
     #[default]
     Committed,
-    /// It was taken back.
+    /// It was rolled back.
     Aborted,
-    /// No answer came: it counts as committed if a committed transaction saw what it wrote.
+    /// No answer arrived: it counts as committed if a committed transaction saw its writes.
     Unknown,
 }
 
@@ -72,7 +72,7 @@ pub enum Operation {
         table: String,
         /// The key.
         key: Datum,
-        /// What was seen; `null` if there was none.
+        /// The value seen; `null` if there was none.
         #[serde(deserialize_with = "must_stand")]
         value: Option<Datum>,
     },
@@ -84,17 +84,17 @@ pub enum Operation {
         key: Datum,
         /// The value's identity.
         value: Datum,
-        /// What it replaced, if the session knows; `null` if there was none.
+        /// The replaced value, if the session knows it; `null` if there was none.
         #[serde(default, deserialize_with = "known", skip_serializing_if = "Option::is_none")]
         over: Option<Option<Datum>>,
     },
-    /// A key was removed. One that was not there is a read of none.
+    /// A key was removed. Removing an absent key is a read of none.
     Delete {
         /// The table.
         table: String,
         /// The key.
         key: Datum,
-        /// What it removed, if the session knows.
+        /// The removed value, if the session knows it.
         #[serde(default, deserialize_with = "known", skip_serializing_if = "Option::is_none")]
         over: Option<Option<Datum>>,
     },
@@ -102,10 +102,10 @@ pub enum Operation {
     Scan {
         /// The table.
         table: String,
-        /// The first key of the range; from the table's first one if it is left out.
+        /// The first key of the range; by default the table's first one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         lo: Option<Datum>,
-        /// The last key of the range, itself included; to the table's last one if it is left out.
+        /// The last key of the range (inclusive); by default the table's last one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hi: Option<Datum>,
         /// Each key that was seen, with its value.
@@ -119,13 +119,13 @@ impl Operation {
         Self::Read { table: table.to_owned(), key: key.into(), value }
     }
 
-    /// A write that does not know what it replaced.
+    /// A write whose replaced value is unknown.
     pub fn write(table: &str, key: impl Into<Datum>, value: impl Into<Datum>) -> Self {
         let (table, key, value) = (table.to_owned(), key.into(), value.into());
         Self::Write { table, key, value, over: None }
     }
 
-    /// A removal that does not know what it removed.
+    /// A removal whose removed value is unknown.
     pub fn delete(table: &str, key: impl Into<Datum>) -> Self {
         Self::Delete { table: table.to_owned(), key: key.into(), over: None }
     }
@@ -141,7 +141,7 @@ impl Operation {
         Self::Scan { table: table.to_owned(), lo, hi, rows }
     }
 
-    /// The same, with what it replaced or removed.
+    /// The same, with the replaced or removed value.
     #[must_use]
     pub fn over(mut self, replaced: Option<Datum>) -> Self {
         if let Self::Write { over, .. } | Self::Delete { over, .. } = &mut self {
@@ -157,20 +157,20 @@ impl Operation {
 pub struct Transaction {
     /// The session, thread or client that ran it.
     pub session: Datum,
-    /// When it was asked for, in nanoseconds of a clock that all sessions share.
+    /// The time of its request, in nanoseconds of a clock that all sessions share.
     pub begin: u64,
-    /// When its answer was there; of an unknown outcome, when the session gave up.
+    /// The time of its answer; for an unknown outcome, the time at which the session gave up.
     pub end: u64,
     /// How it ended.
     #[serde(default)]
     pub outcome: Outcome,
-    /// Its position in the order of commits, if the engine tells.
+    /// Its position in the order of commits, if the engine reports it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<u64>,
-    /// What the program calls it.
+    /// The program's name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it did, in this order.
+    /// Its operations, in order.
     pub ops: Vec<Operation>,
 }
 
@@ -182,12 +182,12 @@ impl Transaction {
     }
 }
 
-/// A field that may be null, and may not be left out.
+/// A field that may be null, but must be present.
 fn must_stand<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Datum>, D::Error> {
     Option::deserialize(deserializer)
 }
 
-/// A field that may be left out, which is something else than null.
+/// A field that may be missing, which differs from null.
 fn known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<Datum>>, D::Error> {
     Option::deserialize(deserializer).map(Some)
 }

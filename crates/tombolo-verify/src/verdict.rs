@@ -1,22 +1,22 @@
-//! What a history is judged to be: the level that holds, or the anomaly, told line by line.
+//! The verdict on a history: the level that holds, or the anomaly, explained line by line.
 //!
-//! Not here: how it was found.
+//! Not here: the search.
 
 use std::fmt;
 
 use serde::{Serialize, Serializer};
 
-/// An isolation level: what it forbids, in Adya's terms.
+/// An isolation level, defined by the anomalies that it forbids, in Adya's terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// PL-2: G0, G1a, G1b, G1c.
     ReadCommitted,
-    /// PL-2.99: what read committed forbids, and G2-item.
+    /// PL-2.99: forbids the same as read committed, and G2-item.
     RepeatableRead,
-    /// Snapshot isolation: each cycle has two read-to-write edges one behind the other.
+    /// Snapshot isolation: each cycle has two consecutive read-to-write edges.
     Snapshot,
-    /// PL-3: one order of all transactions explains what each saw.
+    /// PL-3: one order of all transactions explains the observations of each.
     Serializable,
     /// The same, in an order that no session and no clock contradicts.
     StrictSerializable,
@@ -57,14 +57,14 @@ impl fmt::Display for Level {
     }
 }
 
-/// What went wrong. The names are Adya's where he has one.
+/// The kind of an anomaly. The names are Adya's, if there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A value was seen that no transaction wrote.
     GarbageRead,
     /// A transaction did not see its own writes, or saw them before it made them.
     Internal,
-    /// G1a: what an aborted transaction wrote was seen.
+    /// G1a: a write of an aborted transaction was seen.
     AbortedRead,
     /// G1b: a value was seen that its transaction replaced before it committed.
     IntermediateRead,
@@ -76,9 +76,9 @@ pub enum Kind {
     LostUpdate,
     /// G-single: a transaction saw a part of another's effects (read skew).
     Single,
-    /// G2-item: as write skew, by rows that were read.
+    /// G2-item: write skew, by rows that were read.
     ItemAntidependency,
-    /// G2: the same by rows that were not there (a phantom).
+    /// G2: the same by absent rows (a phantom).
     Antidependency,
 }
 
@@ -100,13 +100,13 @@ impl Kind {
         }
     }
 
-    /// What it is, in a few words.
+    /// A short description.
     #[must_use]
     pub const fn words(self) -> &'static str {
         match self {
             Self::GarbageRead => "a value that no transaction wrote",
             Self::Internal => "a transaction that contradicts its own operations",
-            Self::AbortedRead => "a read of what was taken back",
+            Self::AbortedRead => "a read of a value that was rolled back",
             Self::IntermediateRead => "a read of a value that its transaction replaced",
             Self::WriteCycle => "interleaved writes",
             Self::CircularInformation => "transactions that each depend on the other's writes",
@@ -120,7 +120,7 @@ impl Kind {
     }
 }
 
-/// Which orders an anomaly contradicts besides that of the data.
+/// An order that an anomaly contradicts, in addition to that of the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Beyond {
     /// None: the data alone shows it.
@@ -131,25 +131,25 @@ pub enum Beyond {
     RealTime,
 }
 
-/// One thing that happened: a line of an anomaly's story.
+/// One step of an anomaly's explanation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Step {
     /// The transaction, as the line of the history.
     pub line: u64,
-    /// The transaction that has to come after it, as a line.
+    /// The transaction that must come after it, as a line.
     pub before: u64,
-    /// Why, in words.
+    /// The reason, in words.
     pub why: String,
 }
 
 /// An anomaly.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Anomaly {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Which other order it contradicts.
+    /// The other order that it contradicts.
     pub beyond: Beyond,
-    /// The cycle, or the one step that cannot have happened.
+    /// The cycle, or the single impossible step.
     pub steps: Vec<Step>,
     /// Whether other orders of versions were possible, each of which leads to an anomaly, too.
     pub by_exclusion: bool,
@@ -194,7 +194,7 @@ pub enum Holds {
     Undecided,
 }
 
-/// What was found of each level.
+/// The result for each level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels(pub(crate) [Holds; 5]);
 
@@ -212,33 +212,33 @@ impl Serialize for Levels {
     }
 }
 
-/// How much the evidence left open, and how much of that was tried.
+/// The facts that the evidence left open, and the number of candidates tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Open {
     /// Pairs of neighbouring versions whose order nothing proves.
     pub orders: u64,
-    /// Reads that saw none where more than one deletion can be the reason.
+    /// Reads of none that more than one deletion can explain.
     pub absences: u64,
-    /// Transactions of unknown outcome whose deletions would explain what was seen.
+    /// Transactions of unknown outcome whose deletions would explain an observation.
     pub outcomes: u64,
-    /// Candidates that were tried.
+    /// The number of candidates tried.
     pub tried: u64,
 }
 
-/// The judgement of a history.
+/// The verdict on a history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// The level that was asked for.
+    /// The requested level.
     pub level: Level,
     /// Whether the history has it.
     pub holds: Holds,
-    /// The same of every level.
+    /// The same for every level.
     pub levels: Levels,
-    /// How many transactions count: committed ones, and unknown ones whose writes were seen.
+    /// The number of transactions that count: committed ones, and unknown ones whose writes were seen.
     pub counted: u64,
-    /// What the evidence left open.
+    /// The facts that the evidence left open.
     pub open: Open,
-    /// What went wrong, the worst first; none if the level that was asked for holds.
+    /// The anomalies, the worst first; none if the requested level holds.
     pub anomalies: Vec<Anomaly>,
 }
 
@@ -255,7 +255,7 @@ impl Verdict {
 }
 
 impl fmt::Display for Verdict {
-    /// What people read: the level, then each anomaly with its story.
+    /// The text for people: the level, then each anomaly with its explanation.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is = match self.holds {
             Holds::Yes => "holds",

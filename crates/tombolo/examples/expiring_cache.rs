@@ -1,8 +1,8 @@
-//! A cache with expiry: values by key that are gone after their time, and the oldest first where there is no room.
+//! A cache with expiry: values expire after a time, and the oldest are evicted when there is no room.
 //!
 //! `cargo run --release -p tombolo --example expiring_cache -- DIRECTORY`
 //!
-//! What is cached survives a restart, and may lose the last tenth of a second in a crash: calls are early.
+//! The cache survives a restart. A crash may lose the last tenth of a second, because calls are early.
 
 use std::time::{Duration, SystemTime};
 
@@ -18,7 +18,7 @@ struct Entry {
     expires: SystemTime,
 }
 
-/// A cache of so many entries at most. A transaction reads no clock: the time comes with its input.
+/// A cache with a bounded number of entries. Transactions read no clock, so the time is part of their input.
 struct Cache {
     database: Database,
     get: Registered<(String, SystemTime), Option<Vec<u8>>, Early>,
@@ -38,7 +38,7 @@ impl Cache {
             "put",
             move |tx, (entry, now, most): &(Entry, SystemTime, u64)| {
                 tx.upsert_row(&by_key, entry)?;
-                // Two leave for each that comes, so that expired ones do not pile up.
+                // Each insertion evicts up to two, so that expired entries do not pile up.
                 for _ in 0..2 {
                     let oldest = tx.iter(&by_expiry, .., Order::Forward)?.next();
                     let oldest = oldest.map(|(id, row)| (id, row.get(Entry::EXPIRES)));

@@ -1,4 +1,4 @@
-//! A durable ledger: what it printed once is there after any end of the program.
+//! A durable ledger: every payment that it has printed survives any end of the program.
 //!
 //! `cargo run -p tombolo --example ledger -- DIRECTORY`
 

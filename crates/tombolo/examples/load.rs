@@ -1,4 +1,4 @@
-//! How fast rows are loaded, and what memory they take: rows a second, bytes held and bytes of rows and keys.
+//! Measures bulk loading: rows per second, memory used, and the net bytes of rows and keys.
 //!
 //! `cargo run --release -p tombolo --example load -- [ROWS] [DIRECTORY]`
 

@@ -1,4 +1,4 @@
-//! How long opening takes, and how many bytes a database has on disk: made, closed without a row, closed with 1,000.
+//! Measures the time of opening and the bytes on disk: for a new database, an empty one, and one with 1,000 rows.
 //!
 //! `cargo run --release -p tombolo --example open_times -- DIRECTORY`
 

@@ -1,10 +1,10 @@
-//! An order desk: orders take goods from stock, or do not happen.
+//! An order desk: an order takes its goods from stock, or is refused as a whole.
 //!
 //! `cargo run --release -p tombolo --example order_desk -- DIRECTORY`
 //!
 //! Several threads place orders concurrently, and many are under way at a time. The database runs them one
-//! after the other, so that no two sell the same piece and no thread locks anything. Each order that was
-//! confirmed is on disk, with its lines and the stock it left.
+//! at a time, so that no two sell the same item and no thread needs a lock. Each confirmed order is on disk,
+//! with its lines and the remaining stock.
 
 use tombolo::{CallOptions, Database, Error, Index, Order, Range, Registered, Sequence, Stop};
 use tombolo::{Table, Tx};
@@ -21,7 +21,7 @@ struct Item {
     cents: i64,
 }
 
-/// What was ordered, line by line; an order is its lines.
+/// The lines of all orders; an order consists of its lines.
 #[derive(Table)]
 struct Line {
     #[key]
@@ -33,10 +33,10 @@ struct Line {
     cents: i64,
 }
 
-/// What is ordered: items and how many of each.
+/// A basket: items and their quantities.
 type Basket = Vec<(i32, u32)>;
 
-/// Why an order does not happen.
+/// The reason that an order is refused.
 #[derive(Debug)]
 struct SoldOut {
     item: String,
@@ -74,7 +74,7 @@ impl Desk {
         })
     }
 
-    /// Fills the shelves, the first time.
+    /// Fills the shelves, when the database is new.
     fn stock(&self, tx: &mut Tx<'_>) -> Result<(), Stop> {
         let items = [("lamp", 400, 2_990), ("chair", 90, 11_900), ("table", 30, 34_900)];
         for (id, (name, stock, cents)) in (1..).zip(items).skip(tx.count(&self.items)? as usize) {
@@ -83,7 +83,7 @@ impl Desk {
         Ok(())
     }
 
-    /// Takes a basket from stock, or nothing of it.
+    /// Takes a whole basket from stock, or nothing.
     fn order(&self, tx: &mut Tx<'_>, basket: &Basket) -> Result<Confirmed, Stop> {
         let order = tx.next(&self.numbers)?; // given back where the order is refused
         let mut sum = 0;
@@ -102,7 +102,7 @@ impl Desk {
         Ok((order, sum))
     }
 
-    /// What an order is worth, by its lines.
+    /// The total of an order, from its lines.
     fn value(&self, tx: &mut Tx<'_>, order: i64) -> Result<i64, Stop> {
         let lines = tx.iter(&self.line_key, Range::prefix((order,)), Order::Forward)?;
         Ok(lines.map(|(_, line)| line.get(Line::CENTS)).sum())

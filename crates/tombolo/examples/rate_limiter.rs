@@ -1,17 +1,17 @@
-//! A rate limiter: so many requests per client and minute, decided in one place for all threads.
+//! A rate limiter: a number of requests per client and minute, enforced across all threads.
 //!
 //! `cargo run --release -p tombolo --example rate_limiter -- DIRECTORY`
 //!
-//! Tokens flow into a bucket per client at a steady rate; a request takes one or is turned away.
-//! Deciding costs a transaction. The answer leaves early ([`CallOptions::early`]): should the machine
-//! crash, a few requests more than allowed may pass, which is cheaper than waiting for the disk each
-//! time. Buckets survive a restart, so no client gains by one.
+//! Each client has a bucket into which tokens flow at a steady rate; a request takes a token or is rejected.
+//! Each decision is a transaction. Its answer leaves early ([`CallOptions::early`]): after a crash of the
+//! machine a few requests more than allowed may pass, which is cheaper than waiting for the disk each
+//! time. Buckets survive a restart, so no client benefits from one.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tombolo::{CallOptions, Database, Early, Error, Registered, Table};
 
-/// What is left of each client's allowance; only ever asked for one.
+/// The tokens left in each client's bucket, looked up only by client.
 #[derive(Table)]
 #[index(ByClient(client), unique, hash)]
 struct Bucket {
@@ -30,7 +30,7 @@ const FULL: i64 = 10_000;
 const PER_SECOND: i64 = 2_000;
 const TOKEN: i64 = 1_000;
 
-/// A request of a client, at a time: a transaction reads no clock, the time comes with its input.
+/// A request of a client at some time. Transactions read no clock, so the time is part of the input.
 struct Request {
     client: String,
     now_ms: i64,

@@ -1,9 +1,9 @@
-//! A ticket shop: eight buyers simultaneously, each seat sold once, each payment made once.
+//! A ticket shop: eight concurrent buyers, each seat sold once, each payment made once.
 //!
 //! `cargo run --release -p tombolo --features chrono,rust_decimal --example ticket_shop -- DIR`
 //!
-//! Each purchase has a request id: a buyer who lost an answer asks what became of it, and buys nothing
-//! twice. Seats have a column more than last season: an earlier directory gets it when it is opened.
+//! Each purchase has a request id: a buyer who lost an answer asks for its outcome, and buys nothing
+//! twice. Seats have one more column than last season: it is added when an earlier directory is opened.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -59,7 +59,7 @@ struct Event {
     price: Decimal,
 }
 
-/// Which event a buyer wants a seat of, at which rate; a transaction reads no clock.
+/// A buyer's request: the event and the price category. Transactions read no clock, so it includes the time.
 struct Purchase {
     buyer: String,
     event: u32,
@@ -67,7 +67,7 @@ struct Purchase {
     now: DateTime<Utc>,
 }
 
-/// Buys until all is sold; how many seats.
+/// Buys until all seats are sold; returns the number bought.
 fn buy(shop: &Database, sell: &Registered<Purchase, u16>, number: u32, ids: &AtomicU32) -> u32 {
     let rate = if number.is_multiple_of(4) { Rate::Student } else { Rate::Full };
     let mut bought = 0;

@@ -1,7 +1,7 @@
-//! The log's archive as an application sees it: a directory, and whether what was answered is in it.
+//! The log's archive as an application sees it: its directory, and archiving on demand.
 //!
-//! Not here: what is archived when (engine `pipeline/stages/archive.rs`), what it looks like (storage
-//! `value_log/archive/`), restoring (`restore.rs`). Invariant: nothing a transaction does waits for it.
+//! Not here: the schedule of archiving (engine `pipeline/stages/archive.rs`), the format (storage
+//! `value_log/archive/`), restoring (`restore.rs`). Invariant: no transaction waits for the archive.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,11 +16,11 @@ use crate::calls::on_database_thread;
 use crate::database::Database;
 use crate::error::Error;
 
-/// How long something durable waits to be archived, unless the builder says otherwise.
+/// The default of the longest time until a durable group is archived.
 pub(crate) const TIME_MAX: Duration = Duration::from_secs(60);
 
-/// Takes the archive in `archive` for the database in `directories`, before that is opened. The directory is
-/// not made: where a disk is not mounted, a new one would begin an archive with a gap before it.
+/// Opens the archive in `archive` for the database in `directories`, before that is opened. The directory is
+/// not created: if its disk is not mounted, a new archive would begin with a gap before it.
 pub(crate) fn take(archive: &Path, directories: &[impl AsRef<Path>]) -> Result<LogArchive, Error> {
     if directories.iter().any(|directory| directory.as_ref() == archive) {
         return Err(Error::Setting(format!(
@@ -58,16 +58,16 @@ pub(crate) fn attach(
 }
 
 impl Database {
-    /// Archives the log now and sleeps until everything that was answered before this call is in the archive
+    /// Archives the log now and blocks until everything that was acknowledged before this call is in the archive
     /// ([`Builder::log_archive`](crate::Builder::log_archive)). Returns the number of the last archived group,
-    /// which [`Restore::to_group`](crate::Restore::to_group) takes. Transactions continue meanwhile.
+    /// for [`Restore::to_group`](crate::Restore::to_group). Transactions continue meanwhile.
     ///
-    /// The log is archived without this, too; a program calls it where it wants to come back to this moment:
-    /// before an upgrade, at the end of a business day.
+    /// The log is also archived without this call. Call it to be able to return to this moment: before an
+    /// upgrade, at the end of a business day.
     ///
     /// # Errors
-    /// [`Error::NoArchive`]; [`Error::ArchiveFailed`] when the archive's disk is full or fails: it is tried
-    /// again, and nothing is lost; [`Error::ArchiveEnded`]; [`Error::Closed`], [`Error::Nested`].
+    /// [`Error::NoArchive`]; [`Error::ArchiveFailed`] when the archive's disk is full or fails: archiving is
+    /// retried, and nothing is lost; [`Error::ArchiveEnded`]; [`Error::Closed`], [`Error::Nested`].
     pub fn archive_now(&self) -> Result<u64, Error> {
         if on_database_thread() {
             return Err(Error::Nested);

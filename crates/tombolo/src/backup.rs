@@ -1,7 +1,7 @@
-//! Backups as an application makes and restores them.
+//! Making and restoring backups.
 //!
-//! Not here: what is copied and how a copy is distinguished from a database (storage `backup/`). Invariant: no
-//! transaction waits for a backup; checkpoints do, and so the log grows meanwhile.
+//! Not here: the content of a copy, and its distinction from a database (storage `backup/`). Invariant: no
+//! transaction waits for a backup; checkpoints do, so the log grows meanwhile.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::database::Database;
 use crate::error::Error;
 use crate::open::make_directory;
 
-/// What a backup holds.
+/// A report of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Backup {
@@ -38,23 +38,23 @@ impl Core {
     fn back_up(&self, to: &dyn Disk, from: &[Arc<dyn Disk>]) -> Result<Backup, Error> {
         let holding = self.with_pipeline(Pipeline::holding)?;
         let _hold = holding().map_err(|refusal| self.checkpoint_refused(refusal))?;
-        // A database that is closed meanwhile, by its own thread, has all of it durable.
+        // If the database is closed meanwhile, by its own thread, all of it is durable.
         let mut durable = || self.with_pipeline(Pipeline::durable_group).unwrap_or_default();
         Ok(backup::write(from, to, &LogSettings::default(), &mut durable)?.into())
     }
 }
 
 impl Database {
-    /// Copies the database into a new or an empty directory while it runs, and sleeps until the copy is
-    /// durable. Everything that was answered before this call is in it. Of the transactions that are answered
-    /// meanwhile it holds all up to one of them.
+    /// Copies the database into a new or an empty directory while it runs, and blocks until the copy is
+    /// durable. The copy contains everything acknowledged before this call, and of the transactions acknowledged
+    /// meanwhile all up to one of them.
     ///
-    /// Transactions continue. Checkpoints wait, so the log grows meanwhile by what is written; where
-    /// it has a bound (`log_bytes_max`) that leaves it no room, writes are refused with
-    /// [`Error::LogFull`] until the copy is made. Every block and every group is verified as it is
+    /// Transactions continue. Checkpoints wait, so the log grows meanwhile; if it reaches its bound
+    /// (`log_bytes_max`), writes are refused with
+    /// [`Error::LogFull`] until the copy is complete. Every block and every group is verified as it is
     /// copied, so a backup also detects damage.
     ///
-    /// A backup is kept as it is and not opened: [`Database::restore`] makes a database of it.
+    /// A backup is not opened itself: [`Database::restore`] makes a database from it.
     ///
     /// ```
     /// # tombolo::table! {
@@ -79,10 +79,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::DiskFull`]: nothing is left of the copy, and it may be tried again where there is room;
-    /// [`Error::Directory`] when `to` holds something, and of a database in memory; [`Error::Damaged`] when
-    /// what is to be copied is; [`Error::Disk`], [`Error::Poisoned`], [`Error::Closed`], [`Error::Nested`].
-    /// A copy that an error or the end of the process left unfinished is recognised and is neither opened nor
+    /// [`Error::DiskFull`]: the incomplete copy was removed, and a retry is possible where there is room;
+    /// [`Error::Directory`] when `to` is not empty, and for a database in memory; [`Error::Damaged`] when
+    /// the database is damaged; [`Error::Disk`], [`Error::Poisoned`], [`Error::Closed`], [`Error::Nested`].
+    /// A copy that an error or the end of the process left unfinished is recognised, and is neither opened nor
     /// restored.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup, Error> {
         if on_database_thread() {
@@ -94,21 +94,21 @@ impl Database {
         }
         let from = core.disks();
         if from.is_empty() {
-            let what = "not done: a database in memory has nothing on disk to be copied";
+            let what = "not done: a database in memory has no files to copy";
             return Err(Error::Directory(what.to_owned()));
         }
         let to = make_directory(to.as_ref())?;
         core.back_up(&to, from)
     }
 
-    /// Makes a database of the backup in `from`, in a new or an empty directory `to`, which can be
-    /// opened then. Every file is verified while it is copied; the backup stays as it is, for the next
-    /// time. A database whose image lay in several directories has it in one now.
+    /// Makes a database from the backup in `from`, in a new or an empty directory `to`, which can then be
+    /// opened. Every file is verified while it is copied; the backup is not changed and can be restored
+    /// again. If the image was spread over several directories, it is in one now.
     ///
     /// # Errors
-    /// [`Error::DiskFull`], after which it may be tried again; [`Error::Directory`] when `from` holds no
-    /// backup, or one that was not finished, and when `to` holds something; [`Error::Damaged`],
-    /// [`Error::OtherVersion`], [`Error::Disk`]. No database is left in `to` then.
+    /// [`Error::DiskFull`], after which a retry is possible; [`Error::Directory`] when `from` has no
+    /// backup, or an unfinished one, and when `to` is not empty; [`Error::Damaged`],
+    /// [`Error::OtherVersion`], [`Error::Disk`]. After an error there is no database in `to`.
     pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, Error> {
         let from = OsDisk::open(from.as_ref())?;
         let to = make_directory(to.as_ref())?;

@@ -1,7 +1,7 @@
-//! What a database is made of: tables, settings by name, limits.
+//! `Builder`: the tables, settings and limits of a database to be opened.
 //!
-//! A mistake in a setting is reported when the database is made, so that the builder's calls chain. Not here:
-//! directories (`open.rs`), what settings mean (the engine's registry).
+//! A wrong setting is reported when the database is opened, so that the builder's calls chain. Not here:
+//! directories (`open.rs`), the meaning of settings (the engine's registry).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,23 +34,23 @@ use crate::product::Product;
 use crate::tx::Tables;
 use crate::tx::derived::TableRow;
 
-/// What of a database lies in a directory.
+/// The parts of a database that belong to a directory.
 struct OnDisk {
     log: ValueLogGroups,
     checkpointing: Option<Checkpointing>,
     archiving: Option<Archiving>,
     disks: Vec<Arc<dyn Disk>>,
-    /// Bytes of records that were replayed behind the image.
+    /// Bytes of the log records that were replayed after the image.
     behind_bytes: u64,
 }
 
-/// Where callers' replies arrive: some, so that threads do not all share one list of free slots.
+/// Sets of reply slots: several, so that threads do not all share one list of free slots.
 const REPLY_SLOT_SETS: usize = 4;
 
-/// Segments are whole blocks of the log.
+/// The length of a segment is a multiple of this.
 const LOG_BLOCK_BYTES: u64 = 4_096;
 
-/// What a database is made of; see [`Database::builder`].
+/// The tables, settings and limits of a database to be opened; see [`Database::builder`].
 ///
 /// ```
 /// use tombolo::{Database, Durability, TableDef};
@@ -83,16 +83,16 @@ pub struct Builder {
     settings: Settings,
     tables: Vec<TableDef>,
     durability: Durability,
-    /// The most that one table or index may take; `None` for the default.
+    /// Address space of one table or index; `None` for the default.
     structure_bytes_max: Option<usize>,
-    /// Where rings of the image lie, in addition to the database's own directory.
+    /// Further directories for rings of the image, in addition to the database's own.
     checkpoint_directories: Vec<PathBuf>,
-    /// Where the log is archived, and the longest time until archiving begins.
+    /// The directory of the log's archive, and the longest time until archiving begins.
     log_archive: Option<PathBuf>,
     log_archive_time_max: Duration,
     /// Called with the progress of opening.
     on_opening: Option<OnOpening>,
-    /// The first mistake in what was set.
+    /// The first error in a setting.
     mistake: Option<Error>,
 }
 
@@ -117,13 +117,13 @@ impl Builder {
         self.table(R::definition())
     }
 
-    /// Adds this table. A directory without the table gets it. A directory with it must have the same
-    /// definition, except for columns at the end that are declared as added: the directory gets those, with
-    /// their default in all rows. Tables and indexes that are in a directory and not named here are kept, and
-    /// can be used; entries of such an index that a procedure does not write are written when it commits, which
+    /// Adds this table. If the directory has no such table, it is created. If it has one, the definitions must
+    /// be equal, except for columns at the end that are declared as added: these are added to the directory, with
+    /// their default in all rows. Tables and indexes of a directory that are not named here are kept and
+    /// can be used. If a procedure omits entries of such an index, they are written when it commits, which
     /// costs each commit a little.
     ///
-    /// Tables declared in Rust are [`TableDef::of`]; others are put together at run time:
+    /// [`TableDef::of`] describes a table declared in Rust; others are defined at run time:
     ///
     /// ```
     /// use tombolo::{ColumnDef, Database, IndexDef, IndexKind, TableDef, types, Value};
@@ -159,8 +159,8 @@ impl Builder {
         self
     }
 
-    /// Sets what `tombolo settings` lists under `name`, as far as it concerns a database
-    /// ([`SETTINGS`](crate::SETTINGS)).
+    /// Sets a setting by its name: one of [`SETTINGS`](crate::SETTINGS), those of `tombolo settings` that
+    /// concern a database.
     pub fn set(mut self, name: &str, value: &str) -> Self {
         let set = self.settings.set(name, value, Source::Flag).map_err(Error::from);
         if let Err(mistake) = set {
@@ -169,33 +169,32 @@ impl Builder {
         self
     }
 
-    /// When calls that do not choose a durability are answered. (Answers that do not wait are requested call by
-    /// call, because they have another type.)
+    /// The durability of calls that do not choose one. (Early answers are requested per call, because
+    /// they have another type.)
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = durability;
         self
     }
 
-    /// The most memory that rows, indexes, variable-length values and what undoes transactions may
-    /// take: the setting `memory_bytes_max`, at least 1 MB. A transaction that would take more is
-    /// refused and undone; others are not affected. The second copy of the rows that checkpoints are written
-    /// from is not counted: it takes about as much again.
+    /// The most memory for rows, indexes, variable-length values and undo notes: the setting
+    /// `memory_bytes_max`, at least 1 MB. A transaction that would exceed it is refused and undone; others
+    /// are not affected. The second copy of the rows, from which checkpoints are written, is not counted: it
+    /// takes about as much again.
     pub fn memory_bytes_max(self, bytes: u64) -> Self {
         self.set(settings::MEMORY_BYTES_MAX.name, &bytes.to_string())
     }
 
-    /// The most memory that the rows of one table, or the entries of one index, may take: 64 GB unless this
-    /// says otherwise. That much address space is reserved for each, and memory taken as rows come; a process
-    /// has 128 TB of it.
+    /// The most memory for the rows of one table, or for the entries of one index: 64 GB by default. That much
+    /// address space is reserved for each (a process has 128 TB), but memory is used only as rows are added.
     pub const fn structure_bytes_max(mut self, bytes: usize) -> Self {
         self.structure_bytes_max = Some(bytes);
         self
     }
 
     /// Spreads the checkpoint image over these directories too, usually on other disks, which are then written
-    /// and read in parallel, by as many threads as the setting `checkpoint_threads` says. They are made where
-    /// they do not exist; a new one is empty. Once opened with such directories, a database is always opened
-    /// with the same ones, in the same order; more may be added at the end.
+    /// and read in parallel by as many threads as the setting `checkpoint_threads`. Missing directories are
+    /// created; a new one must be empty. Once opened with such directories, a database must always be opened
+    /// with the same ones in the same order; more may be added at the end.
     ///
     /// ```
     /// # use tombolo::Database;
@@ -216,25 +215,25 @@ impl Builder {
         self
     }
 
-    /// Archives the log in this directory, which exists and is empty or holds this database's archive: every
-    /// group of transactions is copied there when it is durable, and the log keeps it until it is copied. With a
-    /// backup that was made since, the database can be restored to any of them ([`Restore`](crate::Restore)).
+    /// Archives the log in this directory, which must exist and be empty or contain this database's archive:
+    /// every group of transactions is copied there once it is durable, and stays in the log until then. From a
+    /// backup made since then, the database can be restored to any of these groups ([`Restore`](crate::Restore)).
     ///
-    /// No transaction waits for it. An archive that cannot be written to, because its disk is full or gone, is
-    /// reported by [`Database::statistics`] and tried again; the log grows meanwhile, and writes are refused
-    /// only when its own disk, or `log_bytes_max`, leaves it no room.
+    /// No transaction waits for the archive. If it cannot be written, because its disk is full or gone,
+    /// [`Database::statistics`] reports this and the archive is retried; meanwhile the log grows, and writes fail
+    /// only when the log's own disk, or `log_bytes_max`, leaves it no room.
     ///
-    /// Once begun, an archive must be given at every opening: a database that was written to without its
-    /// archive has groups that are missing there, and is refused. Tombolo never deletes old files in an
-    /// archive. All files older than the oldest backup that is kept may be deleted.
+    /// Once begun, an archive must be given at every opening: if a database was written without its
+    /// archive, groups are missing there, and the archive is refused. Tombolo never deletes files of an
+    /// archive; those older than the oldest backup that you keep may be deleted.
     pub fn log_archive(mut self, directory: impl AsRef<Path>) -> Self {
         self.log_archive = Some(directory.as_ref().to_owned());
         self
     }
 
-    /// The longest time that something durable waits to be archived, which is what a lost disk may cost: a
-    /// minute by default. A file is written each time, if there is anything new. A full log segment is archived
-    /// immediately.
+    /// The longest time until a durable group is archived, and thus the most that a lost disk may cost: a
+    /// minute by default. Each time one file is written, unless there is nothing new. A full log segment is
+    /// archived immediately.
     pub const fn log_archive_time_max(mut self, time: Duration) -> Self {
         self.log_archive_time_max = time;
         self
@@ -257,8 +256,8 @@ impl Builder {
         self
     }
 
-    /// How many threads work: 1, 2 (execution; logging and output), or more for one each. By
-    /// default that follows from the machine's cores. One more makes room in the log ahead.
+    /// The number of worker threads: 1, 2 (execution; logging and output), or more for one per stage. The
+    /// default depends on the machine's cores. One more thread prepares room in the log.
     pub fn threads(self, threads: usize) -> Self {
         let word = match threads {
             0 | 1 => "one",
@@ -268,18 +267,18 @@ impl Builder {
         self.set(settings::PIPELINE_THREADS.name, word)
     }
 
-    /// Opens the database in `directory`: makes directory and database where there are none, else
-    /// brings back all that was answered, whatever ended the last process. Relative paths, here and elsewhere
-    /// in a builder, are resolved against the current directory as it is now; if that changes later, the
-    /// database stays where it is.
+    /// Opens the database in `directory`. Creates directory and database if they do not exist; otherwise
+    /// recovers everything that was acknowledged, however the last process ended. Relative paths, here and
+    /// elsewhere in a builder, are resolved against the current directory as it is now; the database is not
+    /// affected if that changes later.
     ///
     /// # Errors
-    /// [`Error::InUse`]; [`Error::Definition`] when a table is there with another definition;
+    /// [`Error::InUse`]; [`Error::Definition`] when a table exists with another definition;
     /// [`Error::Setting`], [`Error::Schema`]; [`Error::LogFull`] when the disk has no room for the
-    /// log, [`Error::DiskFull`] when it has none for what else opening writes, a few KB: nothing is
-    /// lost, and it can be tried again; [`Error::Damaged`], [`Error::OtherVersion`];
-    /// [`Error::Disk`] when the system does not let it be read or written; [`Error::Directory`] when it
-    /// holds files of something else.
+    /// log, [`Error::DiskFull`] when it has none for the few KB that opening writes elsewhere: nothing is
+    /// lost, and opening can be retried; [`Error::Damaged`], [`Error::OtherVersion`];
+    /// [`Error::Disk`] when the system does not allow reading or writing; [`Error::Directory`] when the
+    /// directory contains foreign files.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Database, Error> {
         let log = self.log_settings()?;
         let options = self.options()?;
@@ -308,8 +307,8 @@ impl Builder {
         self.start(store, options, Some(disk), recovery)
     }
 
-    /// A database in memory alone: its answers wait for nothing, and it is gone when it is dropped.
-    /// For tests, caches and measurements of what durability costs.
+    /// A database in memory only: its answers do not wait for a disk, and its content is lost when it is
+    /// dropped. For tests, caches and measuring the cost of durability.
     ///
     /// # Errors
     /// [`Error::Setting`], [`Error::Schema`].
@@ -323,7 +322,7 @@ impl Builder {
         self.start(store, options, None, None)
     }
 
-    /// The tables that were given, and the database's own.
+    /// The declared tables and the database's own.
     fn all_tables(&self) -> Result<Vec<TableDef>, Error> {
         self.tables.iter().try_for_each(refuse_own_names)?;
         Ok(self.tables.iter().cloned().chain([request_table()]).collect())
@@ -343,8 +342,8 @@ impl Builder {
         }
         let options = Options::new(&self.settings, threads::available());
         if options.spread == Spread::Callers {
-            let what = "setting pipeline_threads: callers is for benchmarks, which have one thread \
-                        that calls: give auto, one, two or each";
+            let what = "setting pipeline_threads: callers is for benchmarks with a single calling \
+                        thread: give auto, one, two or each";
             return Err(Error::Setting(what.to_owned()));
         }
         Ok(options)

@@ -1,6 +1,6 @@
-//! Calls that were cancelled and are not answered: a caller adds its own, and the thread that runs a call looks.
+//! The set of cancelled calls that are not answered yet: callers add theirs, and the running thread checks it.
 //!
-//! That thread looks at one word while no call is cancelled. Not here: whether a call can still be cancelled
+//! While no call is cancelled, a check reads one word. Not here: whether a call can still be cancelled
 //! (`calls/reply_slots.rs`).
 
 use tombolo_storage::sync::{AtomicU64, Mutex, Ordering};
@@ -8,13 +8,13 @@ use tombolo_storage::sync::{AtomicU64, Mutex, Ordering};
 /// The numbers by which the pipeline knows these calls.
 #[derive(Default)]
 pub(crate) struct Cancels {
-    /// How many there are; written under the lock.
+    /// The size of the set; written under the lock.
     count: AtomicU64,
     numbers: Mutex<Vec<u64>>,
 }
 
 impl Cancels {
-    /// The call of this number is to end.
+    /// Cancels the call of this number.
     pub(crate) fn add(&self, number: u64) {
         let mut numbers = self.numbers.lock();
         if !numbers.contains(&number) {
@@ -23,7 +23,7 @@ impl Cancels {
         }
     }
 
-    /// The call of this number is answered. The caller makes sure that it is not added at the same time.
+    /// Forgets the call of this number, which is answered. It must not be added concurrently.
     #[inline]
     pub(crate) fn remove(&self, number: u64) {
         if !self.is_empty() {
@@ -33,7 +33,7 @@ impl Cancels {
         }
     }
 
-    /// Whether the call of this number is to end.
+    /// Whether the call of this number was cancelled.
     #[inline]
     pub(crate) fn contains(&self, number: u64) -> bool {
         !self.is_empty() && self.finds(number)

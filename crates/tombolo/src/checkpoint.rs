@@ -1,7 +1,7 @@
-//! Checkpoints as an application sees them: one on demand, and whether they go well.
+//! Checkpoints on demand, and their errors.
 //!
-//! Not here: when they are written without being asked for, and how (engine `pipeline/checkpoint/`). Invariant:
-//! nothing a transaction does waits for one.
+//! Not here: the schedule of regular checkpoints and their writing (engine `pipeline/checkpoint/`). Invariant:
+//! no transaction waits for a checkpoint.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::database::Database;
 use crate::error::Error;
 
 impl Core {
-    /// What kept a checkpoint from being written.
+    /// The error of a checkpoint that was not written.
     pub(crate) fn checkpoint_refused(&self, refusal: CheckpointRefusal) -> Error {
-        // A log that failed ends checkpoints too, and is then the reason to report.
+        // A failure of the log also ends checkpoints, and is then the error to report.
         let poison = self.with_pipeline(|pipeline| pipeline.poison()).ok().flatten();
         match (refusal, poison) {
             (CheckpointRefusal::Closed, _) => Error::Closed,
@@ -29,12 +29,12 @@ impl Core {
 }
 
 impl Database {
-    /// Writes a checkpoint now and sleeps until it is complete: what was durable before this call is
-    /// in the image then, and the log before it is used again. Transactions continue meanwhile.
+    /// Writes a checkpoint now and blocks until it is complete: everything durable before this call is
+    /// then in the image, and the log before it is reused. Transactions continue meanwhile.
     ///
-    /// Checkpoints are written without this, too (settings `checkpoint…`); a program calls it where it wants
-    /// the next opening to be short, or a small log: after a bulk load, before an upgrade.
-    /// If one is under way that began earlier, the next one is waited for as well.
+    /// Checkpoints are also written without this call (settings `checkpoint…`). Call it to make the next
+    /// opening fast or the log small: after a bulk load, before an upgrade.
+    /// If an earlier checkpoint is under way, the call waits for the one after it.
     ///
     /// ```
     /// # tombolo::table! {
@@ -56,8 +56,8 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::NoCheckpoints`] of a database in memory, or with the setting `checkpoints` off;
-    /// [`Error::DiskFull`], after which it may be tried again; [`Error::CheckpointsFailed`] when the
+    /// [`Error::NoCheckpoints`] for a database in memory, or with the setting `checkpoints` off;
+    /// [`Error::DiskFull`], after which a retry is possible; [`Error::CheckpointsFailed`] when the
     /// image's disk failed, now or before; [`Error::Poisoned`], [`Error::Closed`], [`Error::Nested`].
     pub fn checkpoint(&self) -> Result<(), Error> {
         if on_database_thread() {

@@ -1,9 +1,9 @@
-//! What a database and its handles share: the way of a call in and out.
+//! `Core`: the state that a database shares with its handles, and the path of a call in and out.
 //!
-//! A caller carries its own call where that is possible; otherwise the call goes through the queue. A handle
-//! that outlives its database reports that the database is closed. Not here: what travels (`calls/`), what
-//! keeps the database open (`database.rs`). Invariants: a call that was taken in is answered, also while the
-//! database closes; no thread that does a database's work waits for one.
+//! A caller carries its own call if possible; otherwise the call goes through the queue. A handle
+//! that outlives its database reports that the database is closed. Not here: envelopes (`calls/`), ownership
+//! of the open database (`database.rs`). Invariants: every queued call is answered, also while the
+//! database closes; no thread that does a database's work waits for a database.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,18 +34,18 @@ const ROOM_WAIT_MAX: Duration = Duration::from_millis(1);
 /// No deadline.
 const NEVER_NS: u64 = u64::MAX;
 
-/// Whether a call waits for room in the queue.
+/// A caller's patience if the queue is full.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Patience {
-    /// It does, and does the database's work while it waits for its answer.
+    /// Waits for room, and does the database's work while it waits for its answer.
     Carries,
-    /// It does.
+    /// Waits for room.
     Waits,
-    /// It does not.
+    /// Does not wait.
     None,
 }
 
-/// One way in, and where its replies arrive.
+/// One entrance to the pipeline, with the reply slots of its callers.
 struct Way {
     submitter: Submitter<Request, Box<dyn Envelope>>,
     reply_slots: Arc<ReplySlots>,
@@ -54,24 +54,24 @@ struct Way {
 /// What a database and its handles share.
 pub(crate) struct Core {
     ways: Vec<Way>,
-    /// Where callers run their transactions themselves, if they do.
+    /// The pipeline's entrance for callers that run their transactions themselves, if allowed.
     carrier: Option<Carrier<Runner>>,
     pub(crate) schema: Arc<KnownSchema>,
     long: LongIntake<Runner>,
     clock: Arc<dyn Clock>,
     durability: Durability,
-    /// What a call may log that sets no bound of its own.
+    /// The log limit of calls that set none.
     log_bytes_max: u64,
     /// The database's directories; empty for a database in memory.
     disks: Vec<Arc<dyn Disk>>,
     pub(crate) counters: Arc<Counters>,
     /// Held by a caller while it adds an index or a column.
     turn: Mutex<()>,
-    /// There until it is closed.
+    /// Present until the database is closed.
     pipeline: Mutex<Option<Pipeline<Runner>>>,
 }
 
-/// What a database is made of.
+/// The parts of a database.
 pub(crate) struct Parts {
     pub(crate) pipeline: Pipeline<Runner>,
     pub(crate) schema: Arc<KnownSchema>,
@@ -84,7 +84,7 @@ pub(crate) struct Parts {
 }
 
 impl Core {
-    /// Of a database whose pipeline runs.
+    /// For a database whose pipeline runs.
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts {
             pipeline,
@@ -118,7 +118,7 @@ impl Core {
         }
     }
 
-    /// Takes a call in. A call that is not taken in comes back with the reason.
+    /// Queues a call. If it cannot be queued, it is returned with the reason.
     pub(crate) fn submit<W: Promise>(
         &self,
         envelope: Box<dyn Envelope>,
@@ -135,7 +135,7 @@ impl Core {
         let (envelope, log_bytes_max) = match options.request_id {
             None => (envelope, options.log_bytes_max.unwrap_or(self.log_bytes_max)),
             Some(id) => {
-                // Given no bound of its own, it has the usual one, and its id is in that.
+                // A call without a limit of its own has the default one, which includes its id.
                 let usual = self.log_bytes_max.saturating_sub(REQUEST_LOG_BYTES_MAX);
                 let own = options.log_bytes_max.unwrap_or(usual);
                 let with_id = own.saturating_add(REQUEST_LOG_BYTES_MAX);
@@ -161,7 +161,7 @@ impl Core {
         }
     }
 
-    /// Whether a database in memory refuses what a log would: it is refused what one on disk is.
+    /// Whether a log would refuse this much; a database in memory applies the same limit.
     fn is_too_large(&self, log_bytes_max: u64) -> bool {
         self.disks.is_empty() && log_bytes_max > GROUP_BYTES_MAX
     }
@@ -174,8 +174,8 @@ impl Core {
         }
     }
 
-    /// On which terms calls with these options are carried by their callers; `None` if they go through
-    /// the queue. Those with a deadline do: a thread that writes the log cannot give up.
+    /// The terms on which callers carry calls with these options; `None` if these go through
+    /// the queue. Calls with a deadline do, because a thread that writes the log cannot stop waiting.
     pub(crate) fn terms<W: Promise>(&self, options: &CallOptions<W>) -> Option<Terms> {
         self.carrier.as_ref()?;
         if options.deadline.is_some() || options.request_id.is_some() {
@@ -188,9 +188,9 @@ impl Core {
         Some(Terms { durability: self.durability_of(options), log_bytes_max })
     }
 
-    /// Runs a call on this thread, if its terms are known, execution is free and nothing waits for it;
-    /// `None` if it has to go through the queue. `run` puts its outcome where it is looked for, so
-    /// that it is moved once on its way, and says how many bytes it has logged.
+    /// Runs a call on this thread, if it has terms, the execution stage is free and no call waits for it;
+    /// returns `None` if the call has to go through the queue. `run` stores the outcome where its caller reads
+    /// it, so that it is moved only once, and returns the number of bytes logged.
     #[inline]
     pub(crate) fn carry<A, W: Promise>(
         &self,
@@ -223,7 +223,7 @@ impl Core {
         Some(Err(W::error(error, is_durable)))
     }
 
-    /// Takes a call in and waits for its answer, doing the database's work meanwhile.
+    /// Queues a call and waits for its answer, doing the database's work meanwhile.
     pub(crate) fn call_queued<A: 'static, W: Promise>(
         &self,
         envelope: Box<dyn Envelope>,
@@ -242,7 +242,7 @@ impl Core {
         self.wait::<A, W>(ticket)
     }
 
-    /// Takes a call in, whenever there is room.
+    /// Queues a call, waiting for room.
     pub(crate) fn submit_waiting<W: Promise>(
         &self,
         envelope: Box<dyn Envelope>,
@@ -254,7 +254,7 @@ impl Core {
         })
     }
 
-    /// Takes long work in, whose answer leaves when this says.
+    /// Queues long work, whose answer leaves with this durability.
     pub(crate) fn submit_long(
         &self,
         work: Box<dyn LongWork<Runner>>,
@@ -314,7 +314,7 @@ impl Core {
         }
     }
 
-    /// How long it is until a deadline; `MAX` where there is none, `None` where it has passed.
+    /// The time until a deadline; `MAX` without a deadline, `None` if it has passed.
     fn left(&self, deadline_ns: u64) -> Option<Duration> {
         if deadline_ns == NEVER_NS {
             return Some(Duration::MAX);
@@ -323,23 +323,23 @@ impl Core {
         (left_ns > 0).then(|| Duration::from_nanos(left_ns))
     }
 
-    /// Where a call's reply arrives.
+    /// The slots in which a call's reply arrives.
     pub(crate) fn reply_slots(&self, ticket: Ticket) -> &ReplySlots {
         &self.ways[ticket.set].reply_slots
     }
 
-    /// Sleeps until a call is answered, or its deadline has passed.
+    /// Blocks until a call is answered or its deadline passes.
     pub(crate) fn wait<A: 'static, W: Promise>(
         &self,
         ticket: Ticket,
     ) -> Result<W::Answer<A>, W::Error> {
         let reply_slots = self.reply_slots(ticket);
         let left = || match on_database_thread() {
-            true => None, // it has other things to do
+            true => None, // such a thread must not wait
             false => self.left(ticket.deadline_ns),
         };
         let reply = block_on(|waker| reply_slots.poll(ticket.tag, waker), left);
-        // It may have come just now.
+        // The reply may have arrived just now.
         match reply.or_else(|| reply_slots.abandon(ticket.tag).map(Ok)) {
             Some(reply) => self.answer::<A, W>(reply),
             None => Err(Error::TimedOut.into()),
@@ -380,7 +380,7 @@ impl Core {
         }
     }
 
-    /// Asks the pipeline something, unless it is closed. What waits does so afterwards.
+    /// Calls the pipeline, unless it is closed. `call` must not wait.
     pub(crate) fn with_pipeline<T>(
         &self,
         ask: impl FnOnce(&Pipeline<Runner>) -> T,
@@ -388,33 +388,33 @@ impl Core {
         self.pipeline.lock().as_ref().map(ask).ok_or(Error::Closed)
     }
 
-    /// The caller's turn to add to a table; it sleeps until that comes. Not for a database's thread.
+    /// Waits for this caller's turn to add to a table. Not for a database's thread.
     pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock()
     }
 
-    /// Where it lies; nowhere if it is in memory.
+    /// Its directories; none for a database in memory.
     pub(crate) fn disks(&self) -> &[Arc<dyn Disk>] {
         &self.disks
     }
 
-    /// Lets nothing more in and waits until all is answered and on disk.
+    /// Accepts no more calls and waits until all earlier ones are answered and on disk.
     pub(crate) fn close(&self) -> Result<(), Error> {
         let Some(pipeline) = self.pipeline.lock().take() else { return Ok(()) };
         if on_database_thread() {
-            // It cannot wait for itself, and says so; what is under way is answered and written all
-            // the same.
+            // The thread cannot wait for itself and gets an error; calls under way are still answered and
+            // written.
             pipeline.shut();
             match Running::start_for("tombolo-close", |pipeline: Pipeline<Runner>| {
                 drop(pipeline.close());
             }) {
                 Ok((_, give)) => drop(give.send(pipeline)),
-                // No thread can wait for it then: its threads are left alone.
+                // No thread can wait for the pipeline then: its threads end by themselves.
                 Err(_) => std::mem::forget(pipeline),
             }
             return Err(Error::Nested);
         }
-        // The store and the log go here, and with the log the lock on the directory.
+        // This drops the store and the log, and with the log the lock on the directory.
         let closed = pipeline.close();
         if let Some(reason) = closed.poison {
             return Err(Error::Poisoned(reason));

@@ -1,6 +1,6 @@
-//! A database that runs: what an application holds on to.
+//! `Database`: the application's handle of a running database.
 //!
-//! Not here: making one (`builder.rs`, `open.rs`), the way of a call in and out (`core.rs`).
+//! Not here: opening one (`builder.rs`, `open.rs`), the path of a call (`core.rs`).
 
 use std::any::type_name;
 use std::fmt;
@@ -24,13 +24,13 @@ use crate::statistics::Statistics;
 use crate::stop::Stop;
 use crate::tx::{DynamicTable, Tx};
 
-/// A main-memory database: tables in memory, transactions one after the other, and a log on disk that
-/// brings all of it back.
+/// A main-memory database: tables in memory, one transaction at a time, and a log on disk from which it
+/// recovers.
 ///
-/// Any number of threads may call it simultaneously. Transactions run in one order, each alone, so there is
-/// nothing to lock and nothing to retry. Answers leave when they are durable.
+/// Any number of threads may call it concurrently. Transactions run one at a time, so there are no locks
+/// and no conflicts to retry. Calls return when their transaction is durable.
 ///
-/// Dropping it closes it, as [`Database::close`] does, without reporting errors.
+/// Dropping the value closes the database, as [`Database::close`] does, without reporting errors.
 pub struct Database {
     core: Arc<Core>,
     recovery: Option<Recovery>,
@@ -39,8 +39,8 @@ pub struct Database {
 }
 
 impl Database {
-    /// Opens the database in a directory, with the tables it has; makes directory and database
-    /// where there are none. Tables are defined with [`Database::builder`].
+    /// Opens the database in a directory, with the tables it has; creates directory and database
+    /// if they do not exist. To define tables, use [`Database::builder`].
     ///
     /// # Errors
     /// See [`Builder::open`].
@@ -48,7 +48,7 @@ impl Database {
         Self::builder().open(directory)
     }
 
-    /// A database in memory alone, without tables; see [`Builder::in_memory`].
+    /// A database in memory only, without tables; see [`Builder::in_memory`].
     ///
     /// # Errors
     /// See [`Builder::in_memory`].
@@ -56,7 +56,7 @@ impl Database {
         Self::builder().in_memory()
     }
 
-    /// What to make a database of: tables, settings, limits.
+    /// A builder, for tables, settings and limits.
     pub fn builder() -> Builder {
         Builder::new()
     }
@@ -65,17 +65,17 @@ impl Database {
         Self { core: Arc::new(Core::new(parts)), recovery, is_owner: true }
     }
 
-    /// The same database, for a thread that works with it and does not close it.
+    /// The same database, for a thread that uses it without closing it.
     pub(crate) fn view(&self) -> Self {
         Self { core: self.core.clone(), recovery: self.recovery.clone(), is_owner: false }
     }
 
-    /// Runs a closure as one transaction and sleeps until its answer is durable. `Ok` commits; an error
-    /// undoes everything, and so does a panic.
+    /// Runs a closure as one transaction and blocks until its answer is durable. `Ok` commits; an error
+    /// or a panic undoes everything.
     ///
-    /// Nothing else runs meanwhile. So a closure computes, reads and writes, and does nothing that waits. It
-    /// runs on the calling thread where the database is free, otherwise on another caller's thread or on the
-    /// database's own. So it must not rely on a thread's own state, and a thread with a small stack calls
+    /// No other transaction runs meanwhile, so a closure should compute, read and write, but never block. It
+    /// runs on the calling thread if the database is idle, otherwise on another caller's thread or on the
+    /// database's own. So it must not rely on thread-local state, and a thread with a small stack should call
     /// [`Transactions::submit`] instead.
     ///
     /// ```
@@ -108,7 +108,7 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// Why there is no answer; see [`Error`].
+    /// The reason that there is no answer; see [`Error`].
     pub fn transaction<A, F>(&self, closure: F) -> Result<A, Error>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
@@ -122,18 +122,18 @@ impl Database {
         Transactions::new(&self.core, options)
     }
 
-    /// One transaction of a closure, with an id that is remembered from now on, also after a crash. It runs at
-    /// most once: a later call with that id is answered [`Error::Repeated`], with the outcome of the first,
-    /// which [`Database::outcome`] also returns. Any number that no other request has can be the id: a UUID, a
-    /// random one. It is remembered for `request_ids_s_min` seconds (60) at least, and as long as it is one of
-    /// the newest `request_ids_min` (100,000); after that the call would run again. [`Registered::once`] and
-    /// [`Transactions::once`] are the same for procedures and with other options.
+    /// One transaction of a closure with a request id, which the database remembers even after a crash. It runs
+    /// at most once: a later call with that id returns [`Error::Repeated`] with the outcome of the first call,
+    /// which [`Database::outcome`] also returns. Any unique number can be the id: a UUID, or a
+    /// random number. It is remembered for at least `request_ids_s_min` seconds (60), and as long as it is one of
+    /// the newest `request_ids_min` (100,000) ids; after that the call would run again. [`Registered::once`] and
+    /// [`Transactions::once`] are the same for procedures and for other options.
     ///
     /// The id becomes durable with the transaction, in the same group of the log. A transaction that aborts is
-    /// remembered, too. A call is not remembered, and may be tried again with the same id, if it was refused
-    /// before it ran, if its deadline passed, or if there was no memory for it. A call with an id writes the id
-    /// in any case, and so waits for room in the log; what it writes besides is bounded by
-    /// [`log_bytes_max`](CallOptions::log_bytes_max), and is nothing with
+    /// remembered, too. A call is not remembered, and may be retried with the same id, if it was refused
+    /// before it ran, if its deadline passed, or if there was no memory for it. A call with an id always writes
+    /// the id, and therefore waits for room in the log; its other writes are bounded by
+    /// [`log_bytes_max`](CallOptions::log_bytes_max), and forbidden with
     /// [`read_only`](CallOptions::read_only).
     ///
     /// ```
@@ -142,7 +142,7 @@ impl Database {
     /// let db = Database::in_memory()?;
     /// assert_eq!(db.outcome(0x5EED)?, Outcome::Unknown);
     /// db.once(0x5EED).transaction(|_| Ok("paid"))?;
-    /// // The caller has not heard of it and tries again.
+    /// // The caller did not receive the answer and tries again.
     /// let again = db.once(0x5EED).transaction(|_| Ok("paid twice"));
     /// assert_eq!(again, Err(Error::Repeated(Outcome::Committed)));
     /// assert_eq!(db.outcome(0x5EED)?, Outcome::Committed);
@@ -152,14 +152,14 @@ impl Database {
         self.with(CallOptions::new()).once(id)
     }
 
-    /// Registers a procedure, which is bound to the tables here and compiled for the store: the fastest way to
-    /// run a transaction again and again. When a table or an index is dropped later, the procedure is bound
-    /// once more at its next call; if it cannot be, its calls are refused
+    /// Registers a procedure, which is bound to the tables of this database and compiled for the store: the
+    /// fastest way to run a transaction often. When a table or an index is dropped later, the next call binds the
+    /// procedure once more; if that fails, its calls are refused
     /// ([`StoreError::Dropped`](crate::StoreError::Dropped)). Registering it again makes it as fast as before.
     /// See [`procedure`](crate::procedure).
     ///
     /// # Errors
-    /// When its tables or indexes are not there as it declares them.
+    /// When the database does not have its tables or indexes as it declares them.
     pub fn register<P>(&self) -> Result<Registered<P::Input, P::Answer>, Error>
     where
         P: Procedure<Input: Send + 'static, Answer: Send + 'static> + Send + Sync + 'static,
@@ -168,7 +168,7 @@ impl Database {
         Ok(register(&self.core, type_name::<P>(), body))
     }
 
-    /// Registers a closure, which is called with an input each time. Reports of slow calls list it under
+    /// Registers a closure, to be called repeatedly with different inputs. Reports of slow calls list it under
     /// `name`.
     pub fn register_closure<I, A, F>(&self, name: &'static str, closure: F) -> Registered<I, A>
     where
@@ -179,19 +179,18 @@ impl Database {
         register(&self.core, name, ClosureBody::new(closure))
     }
 
-    /// What became of the call with this request id ([`Database::once`]), whichever process
-    /// made it. The answer is as durable as the call's own would have been. It waits for its turn like
-    /// any call: [`Transactions::outcome`] asks with a deadline, or for an early answer.
+    /// The outcome of the call with this request id ([`Database::once`]), even if another process
+    /// made it. The answer is as durable as the call's own would have been. The query waits for its turn like
+    /// any call; use [`Transactions::outcome`] for a deadline or an early answer.
     ///
     /// # Errors
-    /// Why there is no answer; see [`Error`].
+    /// The reason that there is no answer; see [`Error`].
     pub fn outcome(&self, request_id: u128) -> Result<Outcome, Error> {
         self.with(CallOptions::new()).outcome(request_id)
     }
 
-    /// The tables and indexes as they are now, with the empty places of tables that were dropped
-    /// ([`Schema::live_tables`] leaves them out); those whose names begin with `tombolo_` are the
-    /// database's own.
+    /// The current tables and indexes, including the empty entries of dropped tables
+    /// ([`Schema::live_tables`] omits them). Names that begin with `tombolo_` are the database's own.
     pub fn schema(&self) -> Arc<Schema> {
         self.core.schema.get()
     }
@@ -200,25 +199,23 @@ impl Database {
         &self.core
     }
 
-    /// The handle of a table that is declared with [`table!`](crate::table). It is for this database
-    /// only.
+    /// The handle of a table declared with [`table!`](crate::table), for use with this database only.
     ///
     /// # Errors
-    /// When the database has no such table, or another of that name.
+    /// When the database has no such table, or a different one of that name.
     pub fn table<R: DeclaredTable>(&self) -> Result<Table<R>, Error> {
         Ok(resolve_table(&self.core.schema.get())?)
     }
 
-    /// The handle of an index that is declared with [`index!`](crate::index). It is for this database
-    /// only.
+    /// The handle of an index declared with [`index!`](crate::index), for use with this database only.
     ///
     /// # Errors
-    /// When the database has no such index, or another of that name.
+    /// When the database has no such index, or a different one of that name.
     pub fn index<I: DeclaredIndex>(&self) -> Result<Index<I>, Error> {
         Ok(resolve_index(&self.core.schema.get())?)
     }
 
-    /// The handle of a table whose columns are known at run time only. It is for this database only.
+    /// The handle of a table whose columns are known only at run time, for use with this database only.
     ///
     /// # Errors
     /// When the database has no such table.
@@ -232,12 +229,12 @@ impl Database {
         }
     }
 
-    /// What came back when the directory was opened; `None` for a new database, or one in memory.
+    /// A report of recovery when the directory was opened; `None` for a new database, or one in memory.
     pub const fn recovery(&self) -> Option<&Recovery> {
         self.recovery.as_ref()
     }
 
-    /// What was counted since it was opened, and how long the queues are now.
+    /// Counters since the database was opened, and the current lengths of its queues.
     ///
     /// ```
     /// # let db = tombolo::Database::in_memory()?;
@@ -255,23 +252,24 @@ impl Database {
         Statistics::new(&counted, checkpoint_failure, archive, &self.core.counters)
     }
 
-    /// Procedures and closures that were seen to hold the database for longer than the setting
-    /// `slice_us_max`, by name. Calls that ran on their caller's thread are not timed.
+    /// The names of procedures and closures that occupied the database for longer than the setting
+    /// `slice_us_max`. Calls that ran on their caller's thread are not timed.
     pub fn overruns(&self) -> Vec<Overrun> {
         self.core.with_pipeline(Pipeline::overruns).unwrap_or_default()
     }
 
-    /// Closes it. No more calls are accepted; when this returns, all earlier calls are answered and on disk,
-    /// and the directory may be opened again. A last checkpoint is written (setting `checkpoint_at_close`), so
-    /// that the next opening replays nothing. Handles that are left answer [`Error::Closed`].
+    /// Closes the database. No more calls are accepted; when this returns, all earlier calls are answered and on
+    /// disk, and the directory may be opened again. A last checkpoint is written (setting
+    /// `checkpoint_at_close`), so that the next opening replays nothing. Remaining handles return
+    /// [`Error::Closed`].
     ///
     /// # Errors
-    /// [`Error::Poisoned`] when a failure had ended all work before. [`Error::CheckpointsFailed`] when the
-    /// last checkpoint, or one before, could not be written, [`Error::DiskFull`] when the disk had no room
-    /// for the last: the database is closed all the same and nothing is lost, but the next opening replays
-    /// what the checkpoint would have held. [`Error::Nested`] within a transaction, of this database or
-    /// another: no more calls are accepted, but closing continues without a thread that waits for it, and the
-    /// directory may be opened again a little later.
+    /// [`Error::Poisoned`] when a failure had stopped the database before. [`Error::CheckpointsFailed`] when the
+    /// last checkpoint, or an earlier one, could not be written; [`Error::DiskFull`] when the disk had no room
+    /// for the last one: the database is closed nevertheless and nothing is lost, but the next opening replays
+    /// the log since the last complete checkpoint. [`Error::Nested`] within a transaction of any database: no
+    /// more calls are accepted, but closing continues in the background, and the directory may be opened again a
+    /// little later.
     pub fn close(self) -> Result<(), Error> {
         self.core.close()
     }
@@ -280,7 +278,7 @@ impl Database {
 impl Drop for Database {
     fn drop(&mut self) {
         if self.is_owner {
-            // A caller that wants to know calls `close`; calls that failed were answered.
+            // For errors of closing there is `close`; failed calls have their answers already.
             let _ = self.core.close();
         }
     }

@@ -1,24 +1,24 @@
-//! Tables as the directory has them and as the program defines them: the first difference, named.
+//! Compares the tables of a directory with those of the program, and names the first difference.
 //!
 //! Tables, indexes and columns that are declared as added may be missing on either side: those that the
-//! directory lacks are added, and those that the program does not name are kept by the store. Not here:
-//! the code that does that (`open.rs`), columns and indexes in words (storage `words.rs`).
+//! directory lacks are added, and those that the program does not name are maintained by the store. Not here:
+//! the code that does that (`open.rs`), columns and indexes as text (storage `words.rs`).
 
 use std::fmt;
 
 use tombolo_storage::schema::{ColumnDef, TableDef};
 use tombolo_storage::words::{column_text, index_text};
 
-/// Where a program's definition of a table is not the directory's.
+/// A difference between a program's definition of a table and the directory's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
     /// The table.
     pub table: String,
-    /// Which part of it: `column balance`, `index account_pk`.
+    /// The part of the table: `column balance`, `index account_pk`.
     pub part: String,
-    /// The part as it is in the directory; `missing` where it is not.
+    /// The part as it is in the directory, or `missing`.
     pub was: String,
-    /// The part as the program defines it; `missing` where it does not.
+    /// The part as the program defines it, or `missing`.
     pub is: String,
 }
 
@@ -27,8 +27,10 @@ impl fmt::Display for Difference {
         let Self { table, part, was, is } = self;
         write!(f, "table {table}, {part}: the directory has {was}, the program has {is}; ")?;
         f.write_str(match &**was {
-            MISSING => "declare the column as added (`#[column(added)]`), behind all others",
-            was if was.starts_with(DROPPED) => "declare it as dropped, of its type (`Dropped<…>`)",
+            MISSING => "declare the column as added (`#[column(added)]`), after all others",
+            was if was.starts_with(DROPPED) => {
+                "declare it as dropped, with its type (`Dropped<…>`)"
+            }
             _ => "define the table as it was, or open another directory",
         })
     }

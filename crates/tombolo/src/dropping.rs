@@ -1,4 +1,4 @@
-//! Tables, indexes and columns that are dropped while the database runs.
+//! Dropping tables, indexes and columns while the database runs.
 //!
 //! ```text
 //!   drop_index  ──► one call: gone, logged, old handles refused ──► given back here
@@ -6,12 +6,12 @@
 //!   drop_column ──► the same ──► the same
 //! ```
 //!
-//! A drop runs like any call, in its place in the order, and its answer waits for the log. What it leaves
-//! is given back by the thread that asked for the drop, while transactions continue. A crash before the drop is
-//! durable leaves everything, a crash after it nothing.
+//! A drop runs like any call, at its place in the order, and its answer waits for the log. The thread that
+//! requested the drop then frees the memory, while transactions continue. After a crash, the dropped object is
+//! complete if the drop was not durable, and gone if it was.
 //!
-//! Not here: how the store drops (storage `memory/dropping.rs`), which handles are refused
-//! (`tx/handles.rs`), what is added (`evolve.rs`). Invariant: drops and additions come one after the other.
+//! Not here: the store's part (storage `memory/dropping.rs`), the refusal of old handles
+//! (`tx/handles.rs`), additions (`evolve.rs`). Invariant: drops and additions run one at a time.
 
 use std::time::Duration;
 
@@ -28,10 +28,10 @@ use crate::error::Error;
 use crate::evolve::{CHANGE_LOG_BYTES, refuse_own};
 use crate::product::Product;
 
-/// How long to sleep where too much long work is under way.
+/// The time to sleep if too much long work is under way.
 const TURN_WAIT: Duration = Duration::from_millis(1);
 
-/// Frees the long values of what was dropped, a slice at a time.
+/// Frees the long values of dropped objects, a slice at a time.
 struct Freeing(Vec<Vacated>);
 
 impl LongWork<Runner> for Freeing {
@@ -56,8 +56,7 @@ impl LongWork<Runner> for Freeing {
 }
 
 impl Core {
-    /// Drops what has this name between two transactions, sleeps until that is durable, and gives back what it
-    /// was.
+    /// Runs a drop between two transactions, blocks until it is durable, and frees the memory.
     fn drop_by<A: Send + 'static>(
         &self,
         name: &str,
@@ -87,12 +86,12 @@ impl Core {
 }
 
 impl Database {
-    /// Drops an index while the database runs, and sleeps until that is durable. The memory of its entries is
-    /// given back, and its name is free. Handles of it are refused from then on
-    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)), and so are those that [`Database::dynamic_table`]
-    /// gave for its table: ask for them again.
+    /// Drops an index while the database runs, and blocks until that is durable. The memory of its entries is
+    /// freed, and its name can be reused. Its handles are refused from then on
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)), and so are handles of its table from
+    /// [`Database::dynamic_table`]: request new ones.
     ///
-    /// A program that names the index in its table's definition makes it again when it opens the database.
+    /// A program that names the index in its table's definition creates it again when it opens the database.
     ///
     /// ```
     /// use tombolo::{Database, Table};
@@ -114,21 +113,21 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] when there is no such index or it is a table's primary key, its first index where
-    /// that is unique; [`Error::Nested`] in a transaction; and whatever else a call is refused with. Then
-    /// the index stays.
+    /// [`Error::Schema`] when there is no such index or it is a table's primary key (its first index, if
+    /// unique); [`Error::Nested`] in a transaction; and the errors of any call. After an error the index is
+    /// kept.
     pub fn drop_index(&self, name: &str) -> Result<(), Error> {
         refuse_own(name)?;
         let own = name.to_owned();
         self.core().drop_by(name, move |store| store.drop_index(&own))
     }
 
-    /// Drops a table with its rows and indexes while the database runs, and sleeps until that is durable
-    /// and its memory is given back. Its name is free afterwards. A new table of that name is another table:
+    /// Drops a table with its rows and indexes while the database runs, and blocks until that is durable
+    /// and its memory is freed. Its name can be reused. A new table of that name is another table:
     /// handles of the dropped one are refused ([`StoreError::Dropped`](crate::StoreError::Dropped)).
     /// Transactions continue meanwhile; the files shrink with the next checkpoint.
     ///
-    /// A program that defines the table makes it again, empty, when it opens the database.
+    /// A program that defines the table creates it again, empty, when it opens the database.
     ///
     /// ```
     /// use tombolo::{Database, Error, StoreError, Table};
@@ -151,22 +150,22 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Schema`] when there is no such table, or a [`scan`](Database::scan) is under way, of
-    /// any table: try again when it is over; [`Error::Nested`] in a transaction; and whatever else a
-    /// call is refused with. Then the table stays.
+    /// any table: retry when it is over; [`Error::Nested`] in a transaction; and the errors of any
+    /// call. After an error the table is kept.
     pub fn drop_table(&self, name: &str) -> Result<(), Error> {
         refuse_own(name)?;
         let own = name.to_owned();
         self.core().drop_by(name, move |store| store.drop_table(&own))
     }
 
-    /// Drops a column while the database runs, and sleeps until that is durable and the memory of its long
-    /// values is given back. Its name is free. Its place in the rows stays, and so do its bytes there, so that
-    /// nothing else moves.
+    /// Drops a column while the database runs, and blocks until that is durable and the memory of its long
+    /// values is freed. Its name can be reused. The column keeps its place and its bytes in the rows, so that
+    /// other columns do not move.
     ///
-    /// Handles of the table, of its indexes too, are refused from then on
-    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)): a program that asks for them again declares the column as
-    /// dropped, in its place and of its type ([`Dropped`](crate::types::Dropped)). So does a program that opens
-    /// the database later. In rows of values the column stands in its place, and is null.
+    /// Handles of the table and of its indexes are refused from then on
+    /// ([`StoreError::Dropped`](crate::StoreError::Dropped)). To get new ones, or to open the database later, a
+    /// program declares the column as dropped, at its place and with its type
+    /// ([`Dropped`](crate::types::Dropped)). In rows of values the column keeps its place and is null.
     ///
     /// ```
     /// use tombolo::types::Dropped;
@@ -207,7 +206,7 @@ impl Database {
     /// [`Error::Schema`] when there is no such table or column, when an index has it in its keys (the error
     /// names the index, which must be dropped first), when it is the table's last column, or a
     /// [`scan`](Database::scan) is under way;
-    /// [`Error::Nested`] in a transaction; and whatever else a call is refused with. Then the column stays.
+    /// [`Error::Nested`] in a transaction; and the errors of any call. After an error the column is kept.
     pub fn drop_column(&self, table: &str, column: &str) -> Result<(), Error> {
         refuse_own(table)?;
         let (own, name) = (table.to_owned(), column.to_owned());

@@ -1,9 +1,8 @@
-//! What can go wrong, in words that say what to do, and whether trying again helps.
+//! `Error`: errors of opening and of calls, with messages that suggest a remedy.
 //!
-//! One enum for opening and for calling: an application usually hands both to the same place. Three questions
-//! ([`Error::is_retryable`], [`Error::is_final`], [`Error::may_have_committed`]) answer what a caller has to
-//! decide, so that it need not list variants. Not here: how stages and store name the same things among
-//! themselves.
+//! One enum for both, because an application usually handles them in the same place. Three predicates
+//! ([`Error::is_retryable`], [`Error::is_final`], [`Error::may_have_committed`]) support a caller's decisions,
+//! so that it need not list variants. Not here: the internal errors of stages and store.
 
 use std::sync::Arc;
 use std::{fmt, io};
@@ -22,7 +21,7 @@ use crate::stop::{OwnError, Stop};
 
 mod files;
 
-/// Why a database was not opened, or a call has no answer.
+/// The reason that a database was not opened, or that a call has no answer.
 ///
 /// ```
 /// use tombolo::{Database, Error, Stop};
@@ -38,18 +37,18 @@ mod files;
 pub enum Error {
     /// The procedure or closure aborted, for this reason; nothing was changed.
     Aborted(&'static str),
-    /// The closure aborted with this error of the application's own ([`Error::own`]); nothing was changed.
+    /// The closure aborted with this error of the application ([`Error::own`]); nothing was changed.
     Own(OwnError),
     /// A unique index holds the key already; nothing was changed.
     Duplicate {
         /// The index's name.
         index: String,
     },
-    /// The store refused something else; nothing was changed.
+    /// The store refused the operation for another reason; nothing was changed.
     Refused(StoreError),
     /// The store refused a value, a row or an index; nothing was changed.
     RefusedAt {
-        /// Which, by name: `account.owner` for a value, else the table or the index.
+        /// Its name: `account.owner` for a value, otherwise that of the table or index.
         place: String,
         /// What is wrong with it.
         error: StoreError,
@@ -58,35 +57,35 @@ pub enum Error {
     Panicked(Box<str>),
     /// The transaction would have written more to the log than its call may; nothing was changed.
     LogTooLong {
-        /// What it may, in bytes: see [`CallOptions::log_bytes_max`](crate::CallOptions::log_bytes_max).
+        /// The limit, in bytes: see [`CallOptions::log_bytes_max`](crate::CallOptions::log_bytes_max).
         log_bytes_max: u64,
     },
-    /// Not run: as many calls wait as are allowed, and the caller did not want to wait.
+    /// Not run: the queue of waiting calls is full, and the caller did not want to wait.
     QueueFull,
-    /// The call's deadline passed before its turn came, or while its closure ran, which ended with its next
-    /// call of [`Tx`](crate::Tx); nothing was changed.
+    /// The call's deadline passed before its turn came, or while its closure ran, which was then ended at its
+    /// next call of [`Tx`](crate::Tx); nothing was changed.
     Expired,
     /// The call was cancelled ([`Pending::cancel`](crate::Pending::cancel)) before its turn came, or while
-    /// its closure ran, which ended with one of its next calls of [`Tx`](crate::Tx); nothing was changed.
+    /// its closure ran, which was then ended at one of its next calls of [`Tx`](crate::Tx); nothing was changed.
     Cancelled,
-    /// Not run: a call with the same request id ran before, with this outcome. Its answer is not kept: read
-    /// what it changed.
+    /// Not run: a call with the same request id ran before, with this outcome. Its answer was not kept; read
+    /// the rows that it changed instead.
     Repeated(Outcome),
-    /// The call's deadline passed while it was under way, or the thread that waited is a database's:
-    /// it may have committed, or may commit yet.
+    /// The call's deadline passed while it was under way, or the waiting thread belongs to a database: the
+    /// call may have committed, or may still commit.
     TimedOut,
-    /// Not run: the log has no room for what it may write. Calls with
+    /// Not run: the log has no room for the call's records. Calls with
     /// [`CallOptions::read_only`](crate::CallOptions::read_only) still run.
     LogFull,
-    /// Not run: a single call may not write as much as it asks for to this log.
+    /// Not run: the call's log limit exceeds what a single call may write to this log.
     TooLarge {
-        /// What it asks for, in bytes.
+        /// The call's limit, in bytes.
         log_bytes: u64,
-        /// The most there is for one call, in bytes.
+        /// The most that this log allows for one call, in bytes.
         log_bytes_max: u64,
     },
-    /// Not done: the disk has no room for a checkpoint, for a copy, or for what opening a database
-    /// writes; the text says which. Nothing is lost.
+    /// Not done: the disk has no room for a checkpoint, for a copy, or for the files that opening a database
+    /// writes; the text names it. Nothing is lost.
     DiskFull(String),
     /// Not done: the database writes no checkpoints.
     NoCheckpoints,
@@ -95,47 +94,47 @@ pub enum Error {
     /// Not done: the database has no archive.
     NoArchive,
     /// Not done yet: the log cannot be archived, for this reason. Transactions continue, the log is kept, and
-    /// archiving is tried again.
+    /// archiving is retried.
     ArchiveFailed(Arc<str>),
     /// Not done: this failure has ended archiving until the database is opened again. Transactions continue,
     /// and the log is kept.
     ArchiveEnded(Arc<str>),
-    /// Not run: a thread of a database may not wait for a database. So a transaction cannot call its own
-    /// database, nor another. If it closes a database, that is closed a little later.
+    /// Not run: a thread of a database must not wait for a database. So a transaction can call neither its own
+    /// database nor another. A database that it closes is closed a little later.
     Nested,
     /// Not run: the database is closed.
     Closed,
-    /// Not run: this earlier failure ended all work on the database.
+    /// Not run: this earlier failure stopped the database.
     Poisoned(Arc<str>),
-    /// It ran, but this failure kept its answer from becoming durable or from being delivered: after the
-    /// database is opened again its changes may be there or not.
+    /// The call ran, but because of this failure its answer did not become durable or was not delivered: after
+    /// the database is opened again, its changes may be there or not.
     Unknown(Arc<str>),
     /// Another process, or another `Database` of this one, has the directory open.
     InUse {
-        /// The file that says so.
+        /// The lock file.
         file: String,
     },
     /// A table is defined differently in the directory and in the program.
     Definition(Box<Difference>),
-    /// A definition, or a handle of a table or index, that makes no sense; the text says why.
+    /// An invalid definition, or an invalid handle of a table or index; the text says why.
     Schema(String),
-    /// A setting that makes no sense; the text says why.
+    /// An invalid setting; the text says why.
     Setting(String),
     /// Files of a database, a backup or an archive are damaged; the text names the file.
     Damaged(String),
-    /// Files are another version's, or of another kind; the text says which.
+    /// Files have another format version, or are of another kind; the text says which.
     OtherVersion(String),
-    /// A disk failed, or may not be written or read. [`source`](std::error::Error::source) is the system's
+    /// A disk failed, or denies reading or writing. [`source`](std::error::Error::source) is the system's
     /// error.
     Disk {
-        /// What the system says is wrong: `PermissionDenied`, `NotFound` and the like.
+        /// The kind of the system's error: `PermissionDenied`, `NotFound` and the like.
         kind: io::ErrorKind,
-        /// What failed, and what to do.
+        /// The failure, and a remedy.
         what: String,
-        /// What was tried, on which file.
+        /// The operation and its file.
         source: DiskError,
     },
-    /// The directory holds something else, or does not fit what it was given for; the text says why.
+    /// The directory contains other files, or does not suit its purpose; the text says why.
     Directory(String),
     /// The operating system refuses what a database needs; the text says what.
     System(String),
@@ -148,7 +147,7 @@ impl From<NoThread> for Error {
 }
 
 impl Error {
-    /// Whether the same call may succeed when it is simply tried again, a little later.
+    /// Whether the same call may succeed if it is simply retried a little later.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::QueueFull | Self::Expired | Self::Cancelled | Self::LogFull => true,
@@ -168,13 +167,13 @@ impl Error {
         }
     }
 
-    /// Whether the transaction is, or may be, there in spite of the error. With any other error nothing
+    /// Whether the transaction committed, or may have, in spite of the error. With any other error nothing
     /// was changed.
     pub fn may_have_committed(&self) -> bool {
         matches!(self, Self::TimedOut | Self::Unknown(_) | Self::Repeated(Outcome::Committed))
     }
 
-    /// The error of the application's own that a closure returned, if it is of this type.
+    /// The application's error that a closure returned, if it is of this type.
     pub fn own<E: std::error::Error + 'static>(&self) -> Option<&E> {
         match self {
             Self::Own(own) => own.get(),
@@ -182,7 +181,7 @@ impl Error {
         }
     }
 
-    /// What a transaction stopped with, in the names of its database.
+    /// Converts the error of a transaction, with the table and index names of its database.
     pub(crate) fn stopped(stop: Stop, schema: &Schema) -> Self {
         match stop {
             Stop::Abort(reason) => Self::Aborted(reason),
@@ -195,15 +194,15 @@ impl Error {
             Stop::Error(StoreError::DeadlinePassed) => Self::Expired,
             Stop::Error(StoreError::Cancelled) => Self::Cancelled,
             Stop::Error(StoreError::LogTooLong { bytes_max }) => {
-                // As its caller said it; a call that may log nothing was said to read only.
-                let said = if bytes_max == 0 { 0 } else { bytes_max + TRANSACTION_BYTES };
-                Self::LogTooLong { log_bytes_max: said }
+                // The limit as the caller set it; 0 is that of a call declared read-only.
+                let set = if bytes_max == 0 { 0 } else { bytes_max + TRANSACTION_BYTES };
+                Self::LogTooLong { log_bytes_max: set }
             }
             Stop::Error(error) => Self::refused(error, schema),
         }
     }
 
-    /// What a store refused, in the names of its database where it says of what.
+    /// Converts a refusal of the store, with the names of its database where it names an object.
     fn refused(error: StoreError, schema: &Schema) -> Self {
         let table = |at: u32| schema.tables.get(at as usize);
         let place = match error {
@@ -227,7 +226,7 @@ impl Error {
         }
     }
 
-    /// What a transaction failed with, in the names of its database.
+    /// Converts the failure of a transaction, with the names of its database.
     pub(crate) fn failed(failure: Failure, schema: &Schema) -> Self {
         match failure {
             Failure::Stopped(stop) => Self::stopped(Stop::of(stop), schema),
@@ -264,56 +263,56 @@ impl From<SettingError> for Error {
 }
 
 impl Error {
-    /// What is wrong with the database as a whole, and not with a call.
+    /// The messages that concern the database as a whole rather than one call.
     fn fmt_of_database(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoCheckpoints => f.write_str(
-                "not done: the database writes no checkpoints: open it in a directory, with the \
-                 setting checkpoints on",
+                "not done: checkpoints are off: open the database in a directory, with the setting \
+                 checkpoints on",
             ),
             Self::CheckpointsFailed(reason) => write!(
                 f,
-                "not done: checkpoints have ended ({reason}); transactions continue and the log grows: \
-                 mend the cause and open the database again"
+                "not done: checkpoints have stopped ({reason}); transactions continue and the log \
+                 grows: fix the cause and reopen the database"
             ),
             Self::NoArchive => f.write_str(
                 "not done: the database has no archive: open it in a directory, with log_archive",
             ),
             Self::ArchiveFailed(reason) => write!(
                 f,
-                "not archived yet: {reason}; transactions continue, the log grows, and it is tried again"
+                "not archived yet: {reason}; transactions continue, the log grows, and archiving is retried"
             ),
             Self::ArchiveEnded(reason) => write!(
                 f,
-                "not archived: archiving has ended ({reason}); transactions continue and the log grows: \
-                 mend the cause and open the database again"
+                "not archived: archiving has stopped ({reason}); transactions continue and the log \
+                 grows: fix the cause and reopen the database"
             ),
             Self::Nested => f.write_str(
-                "not run: a transaction may not wait for a database; call it afterwards, or from \
-                 another thread",
+                "not run: a transaction must not wait for a database; make the call afterwards, or \
+                 from another thread",
             ),
             Self::Closed => f.write_str("not run: the database is closed"),
             Self::Poisoned(reason) => write!(
                 f,
-                "not run: the database answers no more since a failure ({reason}): mend the cause \
-                 and open it again"
+                "not run: the database stopped after a failure ({reason}): fix the cause and reopen \
+                 the database"
             ),
             Self::Unknown(reason) => write!(
                 f,
-                "it is unknown whether the transaction survives ({reason}): mend the cause, open \
-                 the database again and look"
+                "outcome unknown: the transaction may or may not survive ({reason}): fix the cause, \
+                 reopen the database and check"
             ),
             Self::InUse { file } => write!(
                 f,
-                "the database is in use: another process or handle holds {file}; close it, then \
-                 try again"
+                "the database is in use: another process or handle holds {file}; close that one and \
+                 retry"
             ),
             call => unreachable!("{call:?} is of a call"),
         }
     }
 }
 
-/// What the store says of a value, a row or an index, with its name.
+/// The message of a store's error about a value, a row or an index, with its name.
 fn fmt_refused(place: &str, error: StoreError, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match error {
         StoreError::OutOfRange { .. } => {
@@ -348,47 +347,45 @@ impl fmt::Display for Error {
                 write!(f, "aborted: the transaction panicked: {message}")
             }
             Self::LogTooLong { log_bytes_max: 0 } => {
-                f.write_str("aborted: a call that was said to read only has written")
+                f.write_str("aborted: a call declared read-only tried to write")
             }
             Self::LogTooLong { log_bytes_max } => write!(
                 f,
-                "aborted: the transaction writes more than the {log_bytes_max} bytes of log its \
-                 call may: raise log_bytes_max in its options, or split it"
+                "aborted: the transaction writes more than the {log_bytes_max} bytes of log that its \
+                 call allows: raise log_bytes_max in the call's options, or split the transaction"
             ),
-            Self::QueueFull => {
-                f.write_str("not run: the queue is full; try again, or wait for room")
-            }
+            Self::QueueFull => f.write_str("not run: the queue is full; retry, or wait for room"),
             Self::Expired => f.write_str(
-                "not done: its deadline passed before it ran to its end, and nothing was changed; \
-                 try again later, or give it more time",
+                "not done: the call's deadline passed before it finished, and nothing was changed; \
+                 retry later, or allow more time",
             ),
             Self::Cancelled => f.write_str(
-                "not done: its caller cancelled it before it ran to its end, and nothing was \
-                 changed; it may be called again",
+                "not done: the call was cancelled before it finished, and nothing was changed; it \
+                 may be retried",
             ),
             Self::Repeated(outcome) => write!(
                 f,
-                "not run again: a call with this request id ran before and {}; give another \
-                 request another id",
+                "not run again: a call with this request id already {}; use a new id for a new \
+                 request",
                 match outcome {
                     Outcome::Committed => "committed",
                     _ => "aborted",
                 }
             ),
             Self::TimedOut => f.write_str(
-                "not waited for any longer: the call is or was under way and may commit; look before \
-                 trying it again",
+                "timed out: the call may still commit, or already has; check its outcome before \
+                 retrying",
             ),
             Self::LogFull => f.write_str(
                 "the log is full, so nothing was written: make room on its disk or raise \
-                 log_bytes_max, then try again (read-only calls continue)",
+                 log_bytes_max, then retry (read-only calls continue)",
             ),
             Self::TooLarge { log_bytes, log_bytes_max } => {
-                // From some length on segments bound it no more.
+                // Longer segments raise the limit only up to this one.
                 let may_grow = *log_bytes_max < GROUP_BYTES_MAX;
                 let or = if may_grow { ", or raise log_segment_bytes" } else { "" };
                 write!(f, "not run: the call may write {log_bytes} bytes, more than the ")?;
-                write!(f, "{log_bytes_max} this log takes at once: split it{or}")
+                write!(f, "{log_bytes_max} this log accepts at once: split the call{or}")
             }
             Self::Nested | Self::Closed | Self::Poisoned(_) | Self::Unknown(_) => {
                 self.fmt_of_database(f)

@@ -1,20 +1,19 @@
-//! Tables, indexes and columns that are added while the database runs.
+//! Adding tables, indexes and columns while the database runs.
 //!
 //! ```text
-//!   create_table ──► one call: made, logged, known                      (between two transactions)
-//!   create_index ──► one call: is it there? ──► long work: begin, slice, slice, …  ──► one call: logged,
-//!   add_column                                   what commits meanwhile goes into it             known
+//!   create_table ──► one call: created, logged, visible                 (between two transactions)
+//!   create_index ──► one call: exists? ──► long work: begin, slice, slice, …  ──► one call: logged,
+//!   add_column                               concurrent commits go into it              visible
 //! ```
 //!
-//! A change runs like any call, in its place in the order, and its answer
-//! waits for the log like any answer. Calls behind it know the table or index. A crash before it is
-//! durable leaves nothing of it: an index that is half built is in no log.
+//! A change runs like any call, at its place in the order, and its answer
+//! waits for the log like any answer. Later calls see the table or index. A crash before the change is
+//! durable leaves nothing of it: a half-built index is not in the log.
 //!
-//! Not here: how the store keeps an index that procedures do not know (storage `memory/online.rs`),
-//! how rows get longer (storage `memory/columns.rs`), what is added when a directory is opened
-//! (`open.rs`), what is dropped (`dropping.rs`). Invariants: what was begun is finished or given up, whatever
-//! happens between; additions to tables come one after the other; an addition whose handle would be refused is
-//! refused itself.
+//! Not here: indexes that procedures do not know (storage `memory/online.rs`), longer rows (storage
+//! `memory/columns.rs`), additions during opening (`open.rs`), drops (`dropping.rs`). Invariants: an addition
+//! that was begun is finished or abandoned, whatever happens; additions run one at a time; an addition
+//! whose handle would be refused is refused itself.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -41,7 +40,7 @@ use crate::error::Error;
 use crate::product::Product;
 use crate::tx::Tables;
 
-/// What is built in slices.
+/// An object that is built in slices.
 #[derive(Clone, Debug)]
 pub(crate) enum Addition {
     Index(IndexDef),
@@ -78,7 +77,7 @@ impl Begun {
         }
     }
 
-    /// Memory that is not needed any more is the caller's to give back.
+    /// Returns memory that is no longer needed, for the caller to free.
     fn finish(self, store: &mut Product) -> Result<Option<Vacated>, SchemaError> {
         match self {
             Self::Index(build) => store.finish_index(build).map(|()| None),
@@ -97,10 +96,10 @@ impl Begun {
     }
 }
 
-/// What a change does, between two transactions.
+/// The code of a change, run between two transactions.
 pub(crate) type Change<A> = Box<dyn FnOnce(&mut Product) -> Result<A, SchemaError> + Send>;
 
-/// Whether an addition is there already, or why it cannot be.
+/// Whether an object to be added exists already, or why it cannot be added.
 type Look = Box<dyn FnOnce(&Schema) -> Result<bool, SchemaError> + Send>;
 
 fn index_is_there(schema: &Schema, table: &str, index: &IndexDef) -> Result<bool, SchemaError> {
@@ -110,7 +109,7 @@ fn index_is_there(schema: &Schema, table: &str, index: &IndexDef) -> Result<bool
         return Ok(true);
     }
     let text = index_text(own, &own.indexes[at]);
-    let what = format!("is there already, on {} as {text}: choose another name", own.name);
+    let what = format!("already exists, on {} as {text}: choose another name", own.name);
     Err(SchemaError::new(&index.name, &what))
 }
 
@@ -124,7 +123,7 @@ fn column_is_there(schema: &Schema, table: &str, column: &ColumnDef) -> Result<b
     if *was == column.clone().added() {
         return Ok(true);
     }
-    let what = format!("is there already, as {}: choose another name", column_text(was));
+    let what = format!("already exists, as {}: choose another name", column_text(was));
     Err(SchemaError::new(&format!("{table}.{}", column.name), &what))
 }
 
@@ -140,7 +139,7 @@ fn declared_is_there<R: DeclaredTable>(
     let refuse = |what| Err(SchemaError::new(&format!("{}.{}", R::NAME, column.name), what));
     let stored = schema.table(R::NAME).map(|table| &schema.tables[table].columns[..]);
     if stored != Some(&R::COLUMNS[..position]) {
-        return refuse("the table's other columns are not those declared in front of it");
+        return refuse("the table's other columns differ from those declared before it");
     }
     if position + 1 < R::COLUMNS.len() {
         return refuse(
@@ -151,7 +150,7 @@ fn declared_is_there<R: DeclaredTable>(
     Ok(false)
 }
 
-/// The envelope of a change, or of what long work answers.
+/// The envelope of a change, or of the answer of long work.
 struct Changing<A> {
     change: Option<Change<A>>,
     ran: Option<Ran<Result<A, SchemaError>>>,
@@ -194,7 +193,7 @@ impl<A: Send + 'static> Envelope for Changing<A> {
     fn recycle(self: Box<Self>) {}
 }
 
-/// Builds an addition, a slice at a time; answers it when all rows are in.
+/// Builds an addition, a slice at a time; its answer is the finished addition.
 struct Building {
     table: String,
     addition: Addition,
@@ -207,7 +206,7 @@ impl Building {
         Self { table: table.to_owned(), addition, begun }
     }
 
-    /// What was begun, which other code ends from now on.
+    /// Passes on the begun addition; the receiver has to end it.
     fn take(&mut self) -> Result<Begun, SchemaError> {
         let gone = Err(SchemaError::new(self.addition.name(), "it was given on"));
         std::mem::replace(&mut self.begun, gone)
@@ -217,7 +216,7 @@ impl Building {
 impl LongWork<Runner> for Building {
     fn begin(&mut self, runner: &mut Runner) -> Result<(), Stop> {
         self.begun = Begun::on(runner.store(), &self.table, self.addition.clone());
-        Ok(()) // a refusal is the first slice's answer: it is said in words
+        Ok(()) // a refusal is the answer of the first slice, which can carry a message
     }
 
     fn slice(
@@ -273,7 +272,7 @@ pub(crate) fn refuse_own_names(table: &TableDef) -> Result<(), Error> {
 }
 
 impl Core {
-    /// Changes the schema between two transactions, and sleeps until that is durable.
+    /// Changes the schema between two transactions, and blocks until that is durable.
     pub(crate) fn change<A: Send + 'static>(
         &self,
         log_bytes_max: u64,
@@ -284,7 +283,7 @@ impl Core {
         Ok(self.wait::<Result<A, SchemaError>, Settled>(ticket)??)
     }
 
-    /// Makes a table of the database's own, unless it is there.
+    /// Creates a table of the database's own, unless it exists.
     pub(crate) fn create_own_table(&self, table: TableDef) -> Result<(), Error> {
         if self.schema.get().table(&table.name).is_some() {
             return Ok(());
@@ -307,8 +306,8 @@ impl Core {
         self.add(table, Addition::Column(column), bytes, look)
     }
 
-    /// Builds an addition while transactions run, and makes it part of the schema between two of them;
-    /// unless it is there already.
+    /// Builds an addition while transactions run, and makes it part of the schema between two of them,
+    /// unless it exists already.
     fn add(
         &self,
         table: &str,
@@ -320,10 +319,10 @@ impl Core {
         if on_database_thread() {
             return Err(Error::Nested);
         }
-        // One addition after the other: what a look finds is so until the end, and of two columns the
-        // second waits. Others have no turn to wait for.
+        // One addition at a time: the result of the look remains valid until the end, and of two columns the
+        // second waits. Other calls are not affected.
         let _turn = self.turn();
-        // A call, so that what it finds there is durable when it answers.
+        // A call, so that whatever it finds is durable when it answers.
         if self.change(0, Box::new(move |store| look(store.schema())))? {
             return Ok(());
         }
@@ -337,18 +336,18 @@ impl Core {
             None => unreachable!("a change is made once"),
         };
         let finished = self.change(log_bytes, Box::new(finish));
-        // It did not run, for want of room in the log.
+        // It did not run, for lack of room in the log.
         let left = held.lock().take();
         if let Some(begun) = left {
             let given_up = move |store: &mut Product| Ok(begun.give_up(store));
             let _ = self.change(0, Box::new(given_up)); // the first error says what is wrong
         }
-        finished.map(drop) // here, what rows lay in before is given back
+        finished.map(drop) // frees the rows' former slots on this thread
     }
 }
 
 impl Database {
-    /// Makes a table while the database runs, and sleeps until that is durable.
+    /// Creates a table while the database runs, and blocks until that is durable.
     ///
     /// ```
     /// use tombolo::{Database, TableDef};
@@ -367,23 +366,22 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] when a name is in use or the definition makes no sense, and whatever else a
-    /// call is refused with.
+    /// [`Error::Schema`] when a name is in use or the definition is invalid, and the errors of any call.
     pub fn create_table(&self, table: TableDef) -> Result<(), Error> {
         refuse_own_names(&table)?;
         let bytes = log_bytes(&table);
         self.core().change(bytes, Box::new(move |store| store.create_table(table)))
     }
 
-    /// Adds an index to a table while the database runs, and sleeps until all rows are in it and that
-    /// is durable. Transactions continue meanwhile: rows are put in a few at a time, between them, and
-    /// what they write goes in with them.
+    /// Adds an index to a table while the database runs, and blocks until it contains all rows and is
+    /// durable. Transactions continue meanwhile: existing rows are added a few at a time between transactions,
+    /// whose own writes enter the index, too.
     ///
-    /// Closures keep the index from then on as they do all others. For procedures that write entries themselves
-    /// and do not know the index, its entries are written when they commit; where that gives two rows one key
-    /// of a unique index they fail with [`Error::Duplicate`]. That costs them time as long as the database is
-    /// open, and whenever it is opened by a program that does not name the index in the table's definition, or
-    /// not the table.
+    /// From then on closures maintain the index like all others. For procedures that write entries themselves
+    /// and do not know the index, its entries are written when they commit; if two rows then have the same key
+    /// in a unique index, the call fails with [`Error::Duplicate`]. This costs such procedures time as long as
+    /// the database is open, and whenever it is opened by a program whose definition of the table does not name
+    /// the index, or that does not define the table.
     ///
     /// ```
     /// # tombolo::table! {
@@ -405,9 +403,9 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] when its name is in use, when its table is not there or differs from what `I` says, or
-    /// when two rows have one key of a unique index, which is named; and whatever else a call is refused with.
-    /// Then there is no index. If the same index is there already, that is no error: its handle is returned.
+    /// [`Error::Schema`] when its name is in use, when its table does not exist or differs from that of `I`, or
+    /// when two rows have the same key in a unique index (the error names the key); and the errors of any call.
+    /// After an error there is no index. If the same index exists already, its handle is returned.
     pub fn create_index<I: DeclaredIndex>(&self) -> Result<Index<I>, Error> {
         let look = |schema: &Schema| {
             resolve_table::<I::Table>(schema)?;
@@ -427,14 +425,14 @@ impl Database {
         self.core().create_index(table, index, Box::new(look))
     }
 
-    /// Adds a column to a table while the database runs, behind all others, and sleeps until that is
-    /// durable. In all rows that are there it is the default it declares (whole numbers only: `=> or(5)`);
-    /// without one it is null if it may be, else zero: 0, `false`, the empty text, the first day of 2000.
-    /// Transactions continue meanwhile. Where rows need longer slots they are copied a few at a time, between
-    /// transactions, and lie in memory twice until all are copied.
+    /// Adds a column to a table while the database runs, after all others, and blocks until that is
+    /// durable. Existing rows get its declared default (whole numbers only: `=> or(5)`);
+    /// without one, the column is null if it is nullable, otherwise zero: 0, `false`, the empty text, the first
+    /// day of 2000. Transactions continue meanwhile. If rows need longer slots they are copied a few at a time,
+    /// between transactions, and occupy memory twice until all are copied.
     ///
-    /// Earlier handles, closures and procedures continue to work; the rows that they make get the column's
-    /// default. A program that uses it declares it as *added*, at the end of its table:
+    /// Earlier handles, closures and procedures continue to work; the rows that they create get the column's
+    /// default. A program that uses the column declares it as *added*, at the end of its table:
     ///
     /// ```
     /// use tombolo::{Database, TableDef};
@@ -446,7 +444,7 @@ impl Database {
     ///     }
     /// }
     /// tombolo::table! {
-    ///     /// Customers, who have a limit since the second version: 500 unless somebody says otherwise.
+    ///     /// Customers, who have a limit since the second version: 500 by default.
     ///     pub struct Customer = "customer" { ID: Integer; NAME: Text; CREDIT: BigInt => or(500); }
     /// }
     ///
@@ -465,26 +463,25 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] when the table has another column of the name, when it otherwise differs from what `R`
-    /// is without the column, when the column is not declared as added, when `R` declares columns behind it
-    /// that are not there, or when there is no memory for the longer rows; and whatever else a call is refused
-    /// with. Then there is no such column. If the same column is there already, that is no error: its handle is
-    /// returned.
+    /// [`Error::Schema`] when the table has a different column of that name, when its other columns differ from
+    /// those of `R`, when the column is not declared as added, when `R` declares columns after it that the table
+    /// does not have, or when there is no memory for the longer rows; and the errors of any call. After an error
+    /// there is no such column. If the same column exists already, a handle of the table is returned.
     pub fn add_column<R: DeclaredTable>(&self, name: &str) -> Result<Table<R>, Error> {
         let refuse = |what: &str| Err(Error::Schema(format!("{}.{name}: {what}", R::NAME)));
         let Some(position) = R::COLUMNS.iter().position(|column| column.name == name) else {
             return refuse("the program declares no such column");
         };
         if !R::COLUMNS[position].added {
-            return refuse("a column that is added is declared so: `=> added` or `=> or(5)`");
+            return refuse("declare the column as added: `=> added` or `=> or(5)`");
         }
         let look = move |schema: &Schema| declared_is_there::<R>(schema, position);
         self.core().add_column(R::NAME, R::COLUMNS[position].clone(), Box::new(look))?;
         self.table()
     }
 
-    /// The same with a column that is described at run time. It counts as added, whether its description says
-    /// so or not. Handles of the table that are to know the column must be asked for again.
+    /// The same with a column that is described at run time. It counts as added even if its description does
+    /// not state that. Request a new handle of the table to use the column.
     ///
     /// # Errors
     /// As [`Database::add_column`].

@@ -1,8 +1,7 @@
 //! Tombolo: a main-memory OLTP database, embedded in your program.
 //!
-//! Tables live in memory, transactions run one after the other on a thread of their own, and what
-//! they change goes to a log that brings all of it back after any end of the process. An answer
-//! leaves when it is durable.
+//! Tables live in memory. Transactions run one at a time and write their changes to a log, from which
+//! the database recovers after any end of the process. A call returns when its transaction is durable.
 //!
 //! # A durable ledger
 //!
@@ -10,9 +9,9 @@
 #![doc = include_str!("../examples/ledger.rs")]
 //! ```
 //!
-//! It is on no registry yet, so a program depends on it by the path of a checkout:
-//! `tombolo = { path = "…/crates/tombolo" }`. Features `chrono`, `uuid` and `rust_decimal` let columns hold
-//! those crates' types.
+//! The crate is not on crates.io yet, so a program depends on it by the path of a checkout:
+//! `tombolo = { path = "…/crates/tombolo" }`. With the features `chrono`, `uuid` and `rust_decimal`, columns
+//! can hold the types of those crates.
 //!
 //! # Finding your way
 //!
@@ -20,44 +19,43 @@
 //! |---|---|
 //! | open a directory, or stay in memory | [`Database::open`], [`Database::in_memory`], [`Builder`] |
 //! | declare tables | [`derive(Table)`](macro@Table); [`table!`], [`index!`]; [`TableDef`] at run time; [`types`] |
-//! | have the next opening be short | [`Database::checkpoint`], [`Builder::checkpoint_directories`] |
-//! | show how long opening takes | [`Builder::on_opening`] |
-//! | keep a copy | [`Database::backup`], [`Database::restore`] |
-//! | go back to any moment | [`Builder::log_archive`], [`Database::archive_now`], [`Restore`] |
+//! | make the next opening faster | [`Database::checkpoint`], [`Builder::checkpoint_directories`] |
+//! | show the progress of opening | [`Builder::on_opening`] |
+//! | make a backup | [`Database::backup`], [`Database::restore`] |
+//! | restore to a point in time | [`Builder::log_archive`], [`Database::archive_now`], [`Restore`] |
 //! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |
-//! | add a column to its tables | [`Database::add_column`] |
+//! | add a column to a table | [`Database::add_column`] |
 //! | run a transaction | [`Database::transaction`], [`Tx`] |
-//! | read a range of rows, or all, or page by page | [`Tx::iter`], [`Tx::iter_table`], [`Database::pages`] |
-//! | number things without gaps | [`Database::sequence`], [`Tx::next`] |
+//! | read a range of rows, all rows, or pages | [`Tx::iter`], [`Tx::iter_table`], [`Database::pages`] |
+//! | number rows without gaps | [`Database::sequence`], [`Tx::next`] |
 //! | load many rows | [`Database::load`] |
-//! | read all of a table as of one moment, while transactions run | [`Database::scan`] |
-//! | run the same one often | [`Database::register_closure`], [`Registered`] |
-//! | run it as fast as it goes | [`Database::register`], [`procedure`] |
-//! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (a future, too) |
+//! | read a whole table as of one moment, while transactions run | [`Database::scan`] |
+//! | run the same transaction often | [`Database::register_closure`], [`Registered`] |
+//! | run it as fast as possible | [`Database::register`], [`procedure`] |
+//! | not wait for an answer | [`Registered::submit`], [`Registered::try_submit`], [`Pending`] (also a future) |
 //! | await a backup, a checkpoint, an index | [`Database::task`] |
 //! | choose durability, a deadline | [`CallOptions`] |
-//! | try again after a crash without doing it twice | [`Database::once`], [`Database::outcome`] |
+//! | retry after a crash without executing twice | [`Database::once`], [`Database::outcome`] |
 //! | abort with an error of the application's own | [`Stop`], [`Error::own`] |
-//! | know what to do about an error | [`Error::is_retryable`], [`Error::may_have_committed`], [`Error::is_final`] |
-//! | see what it does | [`Database::statistics`], [`Database::overruns`], [`Database::recovery`] |
+//! | decide how to handle an error | [`Error::is_retryable`], [`Error::may_have_committed`], [`Error::is_final`] |
+//! | monitor a database | [`Database::statistics`], [`Database::overruns`], [`Database::recovery`] |
 //!
-//! # What holds
+//! # Guarantees
 //!
-//! * A transaction happens wholly or not at all, and each as if it were alone: they run in one order.
-//! * What was answered is there after a crash of the process or of the machine, together with all it has read.
-//!   Answers and errors that report what may still be lost have another type ([`PreCommitted`],
-//!   [`EarlyError`]), and a database without a directory keeps nothing.
-//! * A transaction that fails or panics changes nothing, wherever in it that happens; others are not affected.
-//! * A full disk refuses writes. Calls that are declared to only read continue, and writing resumes when there
-//!   is room. A disk that fails ends all work: nothing is acknowledged any more, and every call reports why.
-//! * Memory and queues have bounds, and so has what one transaction may write. The size of inputs counts as far
+//! * Transactions are atomic and serializable: they run one at a time, in one order.
+//! * After a crash of the process or of the machine, every acknowledged transaction is there, together with
+//!   everything it read. Answers and errors that may still be lost have another type ([`PreCommitted`],
+//!   [`EarlyError`]), and a database without a directory stores nothing.
+//! * A transaction that fails or panics changes nothing, wherever it fails; other transactions are not affected.
+//! * If the disk is full, writes fail. Calls declared read-only continue, and writes succeed again when there is
+//!   room. If the disk fails, the database stops: nothing is acknowledged any more, and every call reports why.
+//! * Memory, queues, and the log that one transaction may write have bounds. The size of inputs counts as far
 //!   as their types show it, or as the program states it ([`Registered::input_bytes`]); answers are the
-//!   callers'.
-//! * One process at a time has a directory.
+//!   callers' responsibility.
+//! * At most one process has a directory open.
 //!
-//! # What is not there yet
-//! Columns that are added with a text as their default; columns that change their type. SQL and a server.
-//! SQL and a server.
+//! # Not implemented yet
+//! Added columns with a text as their default; columns that change their type; SQL and a server.
 
 /// The Rust in the pages for newcomers compiles.
 #[cfg(doctest)]

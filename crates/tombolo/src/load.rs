@@ -1,10 +1,10 @@
 //! Loading many rows: in transactions of a bounded size, several under way.
 //!
-//! The caller's thread makes the rows of the next batch while execution makes those of the one before and
-//! logging writes those before that. Not here: rows that belong together (`Database::transaction`).
+//! The caller's thread produces the rows of the next batch while the execution stage inserts the previous one
+//! and the logging stage writes the one before. Not here: rows that belong together (`Database::transaction`).
 //!
-//! Invariant: batches run in the order of their rows, and none runs behind one that was refused, so what is
-//! loaded is the first rows.
+//! Invariant: batches run in the order of their rows, and none runs after one that was refused, so the loaded
+//! rows are always the first ones.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,27 +19,27 @@ use crate::error::Error;
 use crate::stop::Stop;
 use crate::tx::derived::TableRow;
 
-/// Bytes that the rows of a batch log, about; less than what a call may by default.
+/// Approximate log bytes of a batch; less than the default limit of a call.
 const BATCH_BYTES: usize = 48 << 10;
 
-/// Bytes that a row logs besides what it holds, at most.
+/// The most bytes that a row logs in addition to its content.
 const RECORD_BYTES: usize = 64;
 
-/// Batches under way at most: one is made, one runs, the others are written.
+/// The most batches under way: one is produced, one runs, the others are written.
 const UNDER_WAY_MAX: usize = 16;
 
-/// Why not all rows were loaded, and how many were.
+/// The error that ended a load, and the number of rows loaded before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// How many rows are in the table: the first ones.
+    /// The number of loaded rows: the first ones.
     pub loaded: u64,
-    /// Why the next batch was refused; it is one transaction, so none of its rows is there.
+    /// The error of the next batch; a batch is one transaction, so none of its rows was loaded.
     pub error: Error,
 }
 
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} rows were loaded, and the next ones not: {}", self.loaded, self.error)
+        write!(f, "{} rows were loaded, but not the next ones: {}", self.loaded, self.error)
     }
 }
 
@@ -56,9 +56,9 @@ impl From<LoadError> for Error {
 }
 
 impl Database {
-    /// Makes a row of each value, with its index entries; returns how many. For any number of rows: they are
-    /// made in transactions of some hundred rows each, between which other calls run. When this returns `Ok`,
-    /// all rows are durable.
+    /// Inserts a row for each value, with its index entries; returns their number. Suits any number of rows: they
+    /// are inserted in transactions of some hundred rows each, between which other calls run. When this returns
+    /// `Ok`, all rows are durable.
     ///
     /// ```
     /// use tombolo::{Database, Table};
@@ -74,14 +74,14 @@ impl Database {
     /// let words = db.table::<Word>()?;
     /// let rows = (0..10_000).map(|number| Word { number, text: format!("word {number}") });
     /// assert_eq!(db.load(&words, rows)?, 10_000);
-    /// // A row that is there already ends it; the message says how many came before.
+    /// // A row that exists already ends the load; the error has the number of rows before it.
     /// let again = db.load(&words, [Word { number: 7, text: String::new() }]).unwrap_err();
     /// assert_eq!(again.loaded, 0);
     /// # Ok::<(), tombolo::Error>(())
     /// ```
     ///
     /// # Errors
-    /// Why a batch was refused. The rows before it are loaded.
+    /// The error of a refused batch. The rows before it are loaded.
     pub fn load<R>(
         &self,
         table: &Table<R>,
@@ -123,7 +123,7 @@ impl<'d, R: TableRow + Send + 'static> Load<'d, R> {
         Self { database, table, has_failed, under_way: VecDeque::new(), loaded: 0 }
     }
 
-    /// Has a batch made, which logs so many bytes at most.
+    /// Submits a batch, which logs at most `bytes` bytes.
     fn submit(&mut self, batch: Vec<R>, bytes: usize) -> Result<(), LoadError> {
         if batch.is_empty() {
             return Ok(());
@@ -131,7 +131,7 @@ impl<'d, R: TableRow + Send + 'static> Load<'d, R> {
         while self.under_way.len() >= UNDER_WAY_MAX {
             self.take_answer()?;
         }
-        // A row that is longer than a batch is one alone.
+        // A row that is longer than a batch is a batch of its own.
         let options = CallOptions::new().log_bytes_max(bytes.max(2 * BATCH_BYTES) as u64);
         let held = batch.capacity() * size_of::<R>() + bytes;
         let (table, has_failed) = (self.table, self.has_failed.clone());
@@ -162,11 +162,11 @@ impl<'d, R: TableRow + Send + 'static> Load<'d, R> {
         }
     }
 
-    /// A batch was refused: none behind it is made.
+    /// Ends the load after a batch was refused.
     fn end(&mut self, error: Error) -> LoadError {
         self.has_failed.store(true, Ordering::Relaxed);
         for pending in self.under_way.drain(..) {
-            // Of the batches before one that was not taken in, and of some that ran before this was known.
+            // Answers of batches before one that was not queued, and of some that ran before this was known.
             self.loaded += pending.wait().unwrap_or(0);
         }
         LoadError { loaded: self.loaded, error }

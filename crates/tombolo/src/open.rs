@@ -1,4 +1,4 @@
-//! Opening a directory: a new log in an empty one, or everything that an old log restores.
+//! Opening a directory: a new log in an empty one, or recovery from an existing log.
 //!
 //! ```text
 //!   directory ──► a log there? ── no ──► nothing else there? ──► new log
@@ -6,9 +6,9 @@
 //!                 recover, replay ──► store ──► tables as defined? ─┴─► missing tables and indexes, durable
 //! ```
 //!
-//! Not here: how a log becomes a store again (engine `recovery`), running (`database.rs`).
-//! Invariant: what is opened is locked, so that one database at a time has it; a directory that is
-//! refused for its definitions is left with the same rows.
+//! Not here: rebuilding the store from the log (engine `recovery`), running (`database.rs`).
+//! Invariant: an open directory is locked, so that at most one database has it; a directory that is
+//! refused because of its definitions keeps the same rows.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ use crate::definition::difference;
 use crate::error::Error;
 use crate::product::Product;
 
-/// How far opening a directory is; see [`Builder::on_opening`](crate::Builder::on_opening).
+/// The progress of opening a directory; see [`Builder::on_opening`](crate::Builder::on_opening).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Opening {
@@ -39,7 +39,7 @@ pub struct Opening {
     pub bytes_max: u64,
     /// Time since it began.
     pub elapsed: Duration,
-    /// An estimate of the time that is left; none in the first half second.
+    /// An estimate of the remaining time; none in the first half second.
     pub left: Option<Duration>,
 }
 
@@ -72,7 +72,7 @@ impl fmt::Debug for OnOpening {
     }
 }
 
-/// What came back when a directory was opened.
+/// A report of the recovery of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Recovery {
@@ -80,10 +80,10 @@ pub struct Recovery {
     pub image_bytes: u64,
     /// Transactions replayed: those that came after the image.
     pub transactions: u64,
-    /// Groups of transactions they were in.
+    /// Groups of these transactions.
     pub groups: u64,
-    /// The end of the log that was cut off, if there was one: remains of a group that was being written when
-    /// the last process ended, and of which no answer had left.
+    /// The torn tail of the log that was cut off, if there was one: remains of a group that was being written
+    /// when the last process ended, and of which no transaction was acknowledged.
     pub cut: Option<TornTail>,
 }
 
@@ -104,14 +104,14 @@ pub(crate) struct Opened {
     pub(crate) store: Product,
     pub(crate) writer: LogWriter,
     pub(crate) checkpointing: Option<Checkpointing>,
-    /// The directories they lie in.
+    /// Their directories.
     pub(crate) disks: Vec<Arc<dyn Disk>>,
-    /// Bytes of records that were replayed behind the image.
+    /// Bytes of the log records that were replayed after the image.
     pub(crate) behind_bytes: u64,
     pub(crate) recovery: Option<Recovery>,
 }
 
-/// Opens the database in the first of `directories`, whose image lies in all of them, with at least
+/// Opens the database in the first of `directories`, whose image is spread over all of them, with at least
 /// these tables.
 pub(crate) fn open(
     directories: &[PathBuf],
@@ -147,12 +147,12 @@ fn refuse_twins(directories: &[PathBuf]) -> Result<(), Error> {
     })
 }
 
-/// Refuses a directory for a new database that holds something.
+/// Refuses a directory for a new database that is not empty.
 fn refuse_strangers(directory: &Path, disk: &dyn Disk) -> Result<(), Error> {
     let stranger = disk.list()?.into_iter().find(|name| name != LOCK_FILE);
     stranger.map_or(Ok(()), |stranger| {
         Err(Error::Directory(format!(
-            "{} holds {stranger} and no database: give a new or an empty directory",
+            "{} contains {stranger} but no database: give a new or an empty directory",
             directory.display()
         )))
     })
@@ -167,7 +167,7 @@ pub(crate) fn make_directory(directory: &Path) -> Result<OsDisk, Error> {
         .collect();
     let disk = OsDisk::create(directory)?;
     for path in made {
-        // A relative path of one part lies in the current directory.
+        // The parent of a relative path of one part is the current directory.
         let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         OsDisk::open(parent.unwrap_or(Path::new(".")))?.sync_dir()?;
     }
@@ -206,10 +206,10 @@ fn recover(
     Ok(Opened { store, writer, checkpointing, disks, behind_bytes, recovery })
 }
 
-/// Rows that are put into a missing index, or get a missing column, at a time: no call waits.
+/// Rows per step of building a missing index or column: large, because no call waits.
 const BUILD_ROWS: usize = 1 << 20;
 
-/// Adds the columns that a table lacks: what is left of the given ones was declared as added.
+/// Adds the columns that a table lacks: those that remain of the given ones were declared as added.
 fn define_columns(store: &mut Product, table: usize, given: &TableDef) -> Result<(), Error> {
     let stored = store.schema().tables[table].columns.len();
     for column in given.columns.iter().skip(stored) {
@@ -220,7 +220,7 @@ fn define_columns(store: &mut Product, table: usize, given: &TableDef) -> Result
     Ok(())
 }
 
-/// Makes the indexes that a table lacks.
+/// Creates the indexes that a table lacks.
 fn define_indexes(store: &mut Product, table: usize, given: &TableDef) -> Result<(), Error> {
     for index in &given.indexes {
         if store.schema().tables[table].indexes.iter().any(|stored| stored.name == index.name) {
@@ -233,9 +233,8 @@ fn define_indexes(store: &mut Product, table: usize, given: &TableDef) -> Result
     Ok(())
 }
 
-/// Has the store maintain the indexes that the program does not name, also where it names none of a table: the
-/// code that writes their tables here may not know them. The database's own tables are excepted: it knows their
-/// indexes.
+/// Makes the store maintain the indexes that the program does not name, because its procedures may not know
+/// them. The database's own tables are exempt: the library maintains their indexes.
 fn follow_unnamed_indexes(store: &mut Product, tables: &[TableDef]) {
     let is_named = |table: &TableDef, index: &str| {
         let given = tables.iter().filter(|given| given.name == table.name);

@@ -1,4 +1,4 @@
-//! A range read in pages, each a transaction of its own, so that no call waits for the whole of it.
+//! Reading a range in pages, each in a transaction of its own, so that no call waits for the whole range.
 //!
 //! Not here: pages within one transaction (`tx/scan.rs`).
 
@@ -17,14 +17,14 @@ use crate::tx::derived::TableRow;
 /// Pages of rows; see [`Database::pages`].
 pub struct Pages<'d, I> {
     database: &'d Database,
-    /// `None` behind an error.
+    /// `None` after an error.
     cursor: Option<Cursor<I>>,
     rows_max: usize,
 }
 
 impl Database {
-    /// The rows of a range as values of their struct, in pages of so many at most. Each page is read in a
-    /// transaction of its own, and other calls run in between: a row that is changed meanwhile is seen as it is
+    /// The rows of a range as values of their struct, in pages of at most `rows_max` rows. Each page is read in a
+    /// transaction of its own, and other calls run in between: a row that changes meanwhile is seen as it is
     /// when its page is read; a row that keeps its key is seen once.
     ///
     /// ```
@@ -48,11 +48,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// As [`Tx::cursor`](crate::Tx::cursor), and whatever else a call is refused with. A page that is
-    /// refused is the last one.
+    /// As [`Tx::cursor`](crate::Tx::cursor), and the errors of any call. A refused page is the last one.
     ///
     /// # Panics
-    /// When a page may have no row.
+    /// When `rows_max` is 0.
     pub fn pages<I>(
         &self,
         index: &Index<I>,
@@ -64,7 +63,7 @@ impl Database {
         I: DeclaredIndex<Table: TableRow + Send>,
         Range<<I as IndexType>::Key<'static>>: Send,
     {
-        assert!(rows_max > 0, "a page has a row at least");
+        assert!(rows_max > 0, "a page has at least one row");
         let (index, range) = (*index, range.into());
         let reads = self.with(CallOptions::new().read_only());
         let cursor = Some(reads.transaction(move |tx| tx.cursor(&index, range, order))?);

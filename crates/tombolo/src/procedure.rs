@@ -1,13 +1,13 @@
 //! Procedures: transactions as types, compiled for the store they run on.
 //!
 //! A [`Procedure`] does by hand what [`Tx`](crate::Tx) does for a closure: it writes rows *and* their
-//! index entries, call by call, and it decides whether to abort before its first write. In return no
-//! call of it goes through anything at run time: keys are packed and columns found by constants, and
-//! the whole transaction is one function. Calling it allocates nothing.
+//! index entries, call by call, and it decides whether to abort before its first write. In return there is
+//! no indirection at run time: keys are packed and columns found by constants, and the whole transaction is
+//! one function. Calling it allocates nothing.
 //!
-//! What it must keep itself: every row has one entry in each index of its table, under the key its
-//! columns say; columns hold what they declare. It reads no clock and draws no random number: what
-//! it needs is in its input.
+//! The procedure has to maintain these invariants itself: every row has one entry in each index of its table,
+//! under the key of its columns; columns hold values within their declaration. It must read no clock and draw
+//! no random number: everything it needs is in its input.
 //!
 //! ```
 //! use tombolo::procedure::{Committed, Index, Procedure, Reading, SchemaError, Stop, Store, Table};

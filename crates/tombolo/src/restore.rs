@@ -1,6 +1,6 @@
-//! `Restore`: a database made of a backup and the log's archive, as it was at some group or time.
+//! `Restore`: makes a database from a backup and the log's archive, as of some group or time.
 //!
-//! Not here: which groups are taken and how they are verified (storage `value_log/archive/`).
+//! Not here: the choice and verification of groups (storage `value_log/archive/`).
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -14,10 +14,10 @@ use crate::database::Database;
 use crate::error::Error;
 use crate::open::make_directory;
 
-/// Makes a database of a backup and of what was archived since, as it was at some moment.
+/// Makes a database from a backup and the groups archived since, as of some moment.
 ///
-/// Transactions are archived in groups, as they were made durable; each group has a number and the time of its
-/// flush. A database is restored to the end of a group: all transactions up to there, and none behind it.
+/// Transactions are archived in the groups in which they became durable; each group has a number and the time of
+/// its flush. A database is restored to the end of a group: all transactions up to there, and none after it.
 ///
 /// ```
 /// # tombolo::table! {
@@ -58,13 +58,14 @@ pub struct Restore {
     target: RestoreTarget,
 }
 
-/// What was restored.
+/// A report of what was restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Restored {
     /// The last group that is in it.
     pub group: u64,
-    /// When that group was written; none where an older program wrote it, or where only a backup was restored.
+    /// The time at which that group was written; none if an older program wrote it, or if only a backup was
+    /// restored.
     pub time: Option<SystemTime>,
     /// Bytes of its files.
     pub bytes: u64,
@@ -77,22 +78,22 @@ impl Restore {
         Self { backup, archive: None, target: RestoreTarget::Latest }
     }
 
-    /// Then what the archive in this directory holds after the backup
-    /// ([`Builder::log_archive`](crate::Builder::log_archive)). It is only read: the database may still write
-    /// to it.
+    /// Adds the groups of the archive in this directory that follow the backup
+    /// ([`Builder::log_archive`](crate::Builder::log_archive)). The archive is only read; the database may still
+    /// write to it.
     pub fn archive(mut self, archive: impl AsRef<Path>) -> Self {
         self.archive = Some(archive.as_ref().to_owned());
         self
     }
 
-    /// Up to this group. A group that is only a part of something longer, which several groups hold, is left out.
+    /// Up to this group. If it is only one part of records that several groups contain, they are left out.
     pub const fn to_group(mut self, group: u64) -> Self {
         self.target = RestoreTarget::Group(group);
         self
     }
 
-    /// Up to the last group that was written at this time or before: everything that was answered as durable
-    /// before this time is there, and nothing that was called after it, by the clock of that machine.
+    /// Up to the last group that was written at this time or before. By the clock of that machine, everything
+    /// acknowledged as durable before this time is included, and nothing that was called after it.
     pub fn to_time(mut self, time: SystemTime) -> Self {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let us = u64::try_from(since.as_micros()).unwrap_or(u64::MAX);
@@ -100,28 +101,29 @@ impl Restore {
         self
     }
 
-    /// Up to the last group that is archived, which is the default.
+    /// Up to the last archived group, which is the default.
     pub const fn to_latest(mut self) -> Self {
         self.target = RestoreTarget::Latest;
         self
     }
 
-    /// Restores it in a new or an empty directory, which can be opened then; backup and archive are not
-    /// changed. Every file and every group is verified, and also that groups follow each other without a gap.
+    /// Restores into a new or an empty directory, which can then be opened; backup and archive are not
+    /// changed. Every file and every group is verified, and the groups must follow each other without a gap.
     ///
-    /// The restored database continues as another course of the same database. If it was restored to its
-    /// archive's end it may continue with that archive; any other is refused there and needs a new archive.
+    /// The restored database continues as another history of the same database. If it was restored to the end of
+    /// its archive it may continue with that archive; otherwise it needs a new one.
     ///
     /// # Errors
-    /// [`Error::DiskFull`], after which it may be tried again; [`Error::Directory`] when backup or archive do
-    /// not lead to where it is to be restored to, which says what there is, and when `directory` holds
-    /// something; [`Error::Damaged`], [`Error::OtherVersion`], [`Error::Disk`]; [`Error::Setting`] for a
-    /// group or a time without an archive. No database is left in `directory` then.
+    /// [`Error::DiskFull`], after which a retry is possible; [`Error::Directory`] when backup and archive do
+    /// not reach the target (the error names what they contain), and when `directory` is not empty;
+    /// [`Error::Damaged`], [`Error::OtherVersion`], [`Error::Disk`]; [`Error::Setting`] for a
+    /// group or a time without an archive. After an error there is no database in `directory`.
     pub fn into(self, directory: impl AsRef<Path>) -> Result<Restored, Error> {
         let Self { backup, archive, target } = self;
         let Some(archive) = archive else {
             if target != RestoreTarget::Latest {
-                let what = "a backup alone is restored as it is: give the log's archive, too";
+                let what =
+                    "a backup alone can only be restored as it is: give the log's archive, too";
                 return Err(Error::Setting(what.to_owned()));
             }
             let made = Database::restore(backup, directory)?;

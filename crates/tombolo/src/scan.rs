@@ -1,8 +1,8 @@
-//! Scans of a table as it is at one moment, while transactions run.
+//! Scans of a table as of one moment, while transactions run.
 //!
-//! A scan is long work of the pipeline: between two batches a few rows are visited, of a snapshot that was
-//! opened when it began. Not here: how rows stay as they were (storage `memory/snapshot`), when slices
-//! run and how many rows they take (the engine's `pipeline/stages/long.rs`).
+//! A scan is long work of the pipeline: between two batches it visits a few rows of a snapshot that was
+//! opened when it began. Not here: snapshots (storage `memory/snapshot`), the schedule and size of
+//! slices (the engine's `pipeline/stages/long.rs`).
 
 use tombolo_engine::pipeline::{self, LongWork, Sliced};
 use tombolo_engine::transaction::Stop;
@@ -16,10 +16,10 @@ use crate::error::Error;
 use crate::tx::{Of, RowRef};
 
 impl Database {
-    /// Visits all rows of a table as they are at one moment, while transactions continue: the answer is what
-    /// `visit` made of `start`. Rows are visited a few at a time between transactions. Transactions are delayed
-    /// by a fraction of the setting `slice_us_max` and change rows as usual; the old image of a row that
-    /// changes meanwhile is kept until the scan has passed it.
+    /// Visits all rows of a table as of one moment, while transactions continue. The answer is `start` after
+    /// `visit` has updated it for every row. Rows are visited a few at a time between transactions, which are
+    /// delayed by a fraction of the setting `slice_us_max` and change rows as usual; the before-image of a row
+    /// that changes meanwhile is kept until the scan has passed it.
     ///
     /// ```
     /// use tombolo::{Database, Table};
@@ -35,18 +35,18 @@ impl Database {
     /// let accounts = db.table::<Account>()?;
     /// db.load(&accounts, (0..10_000).map(|id| Account { id, cents: 5 }))?;
     /// let sum = db.scan(&accounts, 0, |sum, row| *sum += row.get(Account::CENTS))?;
-    /// // Calls go on here; the answer is awaited, or waited for.
+    /// // Other calls can run meanwhile; the answer can be waited for or awaited.
     /// assert_eq!(sum.wait()?, 50_000);
     /// # Ok::<(), tombolo::Error>(())
     /// ```
     ///
-    /// What the answer reports is durable. Rows kept for scans take the database's memory, up to a bound
-    /// (`snapshot_bytes_max`, 1 GB): beyond it the oldest scan ends, with
+    /// Everything the answer reports is durable. Before-images kept for scans use the database's memory, up to a
+    /// bound (`snapshot_bytes_max`, 1 GB): beyond it the oldest scan ends with
     /// [`StoreError::SnapshotEnded`](crate::StoreError).
     ///
     /// # Errors
-    /// [`Error::QueueFull`] where 64 of them are under way; a handle of another database, or of
-    /// a table that was dropped; [`Error::Nested`], [`Error::Closed`], [`Error::Poisoned`].
+    /// [`Error::QueueFull`] when 64 scans are under way; an error for a handle of another database or of
+    /// a dropped table; [`Error::Nested`], [`Error::Closed`], [`Error::Poisoned`].
     pub fn scan<R, A>(
         &self,
         table: &Table<R>,
@@ -69,7 +69,7 @@ impl Database {
 /// A scan under way.
 struct Scan<R: DeclaredTable, A, V> {
     table: Table<R>,
-    /// There until it is given out.
+    /// Present until it is returned.
     answer: Option<A>,
     visit: V,
     snapshot: Option<Snapshot>,
@@ -83,7 +83,7 @@ where
     V: FnMut(&mut A, RowRef<'_, R>) + Send,
 {
     fn begin(&mut self, runner: &mut Runner) -> Result<(), Stop> {
-        // It may have been dropped while this waited. Behind here it is not.
+        // The table may have been dropped while this waited. An open snapshot prevents that from here on.
         let of = Of::Table(self.table.position());
         runner.tables().admit_older(self.table.database(), of)?;
         self.snapshot = Some(runner.store().open_snapshot()?);

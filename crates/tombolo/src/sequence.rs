@@ -1,6 +1,6 @@
-//! Sequences: numbers given out one after the other, as part of the transactions that take them.
+//! Sequences: consecutive numbers, taken as part of transactions.
 //!
-//! A sequence is a row of a table of the database's own, made when it is first asked for. Not here:
+//! A sequence is a row of a table of the database's own, created on first use. Not here:
 //! numbers that need no order or may have gaps, for which a UUID will do.
 
 use tombolo_storage::error::Error as StoreError;
@@ -32,7 +32,7 @@ pub struct Sequence {
 }
 
 impl Database {
-    /// The handle of the sequence with this name, which begins at 1 when it is first asked for.
+    /// The handle of the sequence with this name, which is created on first use and begins at 1.
     ///
     /// ```
     /// let db = tombolo::Database::in_memory()?;
@@ -49,10 +49,10 @@ impl Database {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Schema`] for a name of more than 60 bytes, and whatever else a call is refused with.
+    /// [`Error::Schema`] for a name of more than 60 bytes, and the errors of any call.
     pub fn sequence(&self, name: &str) -> Result<Sequence, Error> {
         if name.len() > NAME_BYTES_MAX {
-            let what = format!("{name}: names of sequences have {NAME_BYTES_MAX} bytes at most");
+            let what = format!("{name}: names of sequences have at most {NAME_BYTES_MAX} bytes");
             return Err(Error::Schema(what));
         }
         let table = TableDef::of::<Row>().with::<ByName>();
@@ -71,11 +71,11 @@ impl Database {
 }
 
 impl Tx<'_> {
-    /// The next number of a sequence. It is taken when the transaction commits: numbers of transactions
-    /// that commit follow each other without a gap.
+    /// The next number of a sequence. It is taken when the transaction commits, so the numbers of committed
+    /// transactions have no gaps.
     ///
     /// # Errors
-    /// A handle of another database; `OutOfRange` behind the largest `i64`.
+    /// `OtherDatabase` for a handle of another database; `OutOfRange` after the largest `i64`.
     pub fn next(&mut self, sequence: &Sequence) -> TxResult<i64> {
         let Sequence { rows, row } = sequence;
         let number = self.get(rows, *row)?.get(Row::NEXT);
@@ -87,10 +87,10 @@ impl Tx<'_> {
         Ok(number)
     }
 
-    /// Has a sequence continue with `number`, for instance after rows that were loaded with numbers of their own.
+    /// Makes a sequence continue with `number`, for instance after loading rows that already have numbers.
     ///
     /// # Errors
-    /// A handle of another database.
+    /// `OtherDatabase` for a handle of another database.
     pub fn set_next(&mut self, sequence: &Sequence, number: i64) -> TxResult<()> {
         self.set(&sequence.rows, sequence.row, Row::NEXT, number)
     }

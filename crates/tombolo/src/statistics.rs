@@ -1,7 +1,7 @@
-//! What a database has done and what waits in it, at one moment.
+//! `Statistics`: a database's counters and queue lengths at one moment.
 //!
-//! Not here: times of single calls, which callers measure themselves. The numbers are read one after the other
-//! while the database works: each is right, their sums nearly.
+//! Not here: times of single calls, which callers can measure themselves. The numbers are read one after the
+//! other while the database works: each is exact, but sums of them are approximate.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tombolo_storage::sync::Ordering;
 
 use crate::calls::Counters;
 
-/// A database's numbers since it was opened; lengths of queues are those of the moment.
+/// Counters since the database was opened, and the current lengths of queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
@@ -20,66 +20,66 @@ pub struct Statistics {
     pub aborted: u64,
     /// Transactions that panicked.
     pub panicked: u64,
-    /// Calls that did not run because one with the same request id did before.
+    /// Calls that did not run because a call with the same request id had run before.
     pub repeated: u64,
     /// Calls whose deadline had passed when their turn came, or passed while they ran.
     pub expired: u64,
     /// Calls that were cancelled before their end.
     pub cancelled: u64,
-    /// Calls that were taken in and refused without running: for want of room in the log, or after
+    /// Calls that were queued but refused without running: for lack of room in the log, or after
     /// a failure.
     pub refused: u64,
     /// Calls that wait to run.
     pub waiting_to_run: u64,
-    /// Transactions that have run and wait to be written.
+    /// Transactions that have run and wait to be written to the log.
     pub waiting_for_log: u64,
-    /// Replies that wait to be handed out.
+    /// Replies that wait for delivery.
     pub waiting_to_leave: u64,
     /// Times the log was made durable.
     pub flushes: u64,
-    /// Transactions that became durable by those.
+    /// Transactions made durable by these flushes.
     pub flushed_transactions: u64,
-    /// Bytes of their records.
+    /// Bytes of log records in these flushes.
     pub flushed_bytes: u64,
     /// Time spent in flushes, in nanoseconds.
     pub flush_ns: u64,
     /// The longest flush, in nanoseconds.
     pub flush_ns_max: u64,
-    /// Time that transactions have run, in nanoseconds; calls that ran on their caller's thread are not
+    /// Total run time of transactions, in nanoseconds; calls that ran on their caller's thread are not
     /// timed.
     pub execution_ns: u64,
-    /// Times the database was held for longer than the setting `slice_us_max`, by a transaction or
-    /// by several; [`Database::overruns`](crate::Database::overruns) names them.
+    /// Number of times that one or several transactions occupied the database for longer than the setting
+    /// `slice_us_max`; [`Database::overruns`](crate::Database::overruns) names them.
     pub overruns: u64,
-    /// The longest of those, in nanoseconds.
+    /// The longest of these times, in nanoseconds.
     pub overrun_ns_max: u64,
     /// Checkpoints that were completed.
     pub checkpoints: u64,
-    /// Bytes of them that were written, those of one under way among them.
+    /// Bytes written by checkpoints, including one under way.
     pub checkpoint_bytes: u64,
-    /// Time from beginning to completing them, in nanoseconds.
+    /// Total duration of the completed checkpoints, in nanoseconds.
     pub checkpoint_ns: u64,
     /// Times a checkpoint was put off because the disk was full.
     pub checkpoints_put_off: u64,
     /// Whether a checkpoint is under way.
     pub checkpoint_is_under_way: bool,
-    /// Why no checkpoint is written any more, if so: the disk failed, and the log grows until the database is
+    /// The failure that stopped checkpoints, if any: the disk failed, and the log grows until the database is
     /// opened again.
     pub checkpoint_failure: Option<Arc<str>>,
-    /// The last group of transactions that is in the log's archive; 0 without one.
+    /// The last group of transactions in the log's archive; 0 without an archive.
     pub archived_group: u64,
     /// Files written to the archive.
     pub archive_files: u64,
-    /// Their bytes.
+    /// Bytes written to the archive.
     pub archive_bytes: u64,
-    /// Times that an archive file could not be written.
+    /// Failed attempts to write an archive file.
     pub archive_failures: u64,
-    /// Why the last archive file could not be written, if so: it is tried again, and the log grows meanwhile.
+    /// The error of the last attempt, if it failed: archiving is retried, and the log grows meanwhile.
     pub archive_failure: Option<Arc<str>>,
-    /// Bytes taken from the system for rows, indexes and what undoes transactions.
+    /// Bytes allocated from the system for rows, indexes and undo notes.
     pub memory_bytes: u64,
-    /// Bytes that the second copy of all rows takes, which checkpoints are written from: beyond
-    /// [`Statistics::memory_bytes`]. With `checkpoint_copy = disk`, what changed since the last one.
+    /// Bytes of the second copy of all rows, from which checkpoints are written, in addition to
+    /// [`Statistics::memory_bytes`]. With `checkpoint_copy = disk`: of the changes since the last checkpoint.
     pub second_copy_bytes: u64,
 }
 
@@ -93,7 +93,7 @@ impl Statistics {
         Self {
             committed: own.committed.load(Ordering::Relaxed),
             aborted: own.aborted.load(Ordering::Relaxed),
-            // However else a call ends is in its envelope, where the pipeline does not look.
+            // Other endings of a call are recorded in its envelope, which the pipeline does not read.
             panicked: counted.failed + own.panicked.load(Ordering::Relaxed),
             repeated: own.repeated.load(Ordering::Relaxed),
             expired: own.expired.load(Ordering::Relaxed),

@@ -1,7 +1,7 @@
-//! `Stop`: why a transaction ends without effect, with an error of the application's own if it has one.
+//! `Stop`: the reason that a transaction ends without effect, possibly an error of the application.
 //!
-//! Not here: what a caller is answered (`error.rs`). Invariant: an error of the store keeps its type,
-//! whatever way it comes in.
+//! Not here: the error that a caller receives (`error.rs`). Invariant: an error of the store keeps its type,
+//! however it is converted.
 
 use std::any::Any;
 use std::fmt;
@@ -12,13 +12,13 @@ use tombolo_storage::error::Error as StoreError;
 
 use crate::error::Error;
 
-/// What calls of [`Tx`](crate::Tx) answer.
+/// The result of calls of [`Tx`](crate::Tx).
 pub(crate) type Result<T, E = Stop> = std::result::Result<T, E>;
 
-/// Why a transaction ends without effect: what its closure returns as an error.
+/// The error of a transaction's closure: the reason that the transaction ends without effect.
 ///
 /// `?` converts any error to it, so that calls of [`Tx`](crate::Tx) and an application's own functions mix;
-/// the caller finds the application's error again with [`Error::own`].
+/// the caller gets the application's error back with [`Error::own`].
 ///
 /// ```
 /// use tombolo::{Database, Stop};
@@ -55,8 +55,8 @@ pub enum Stop {
     Error(StoreError),
 }
 
-/// An error of the application's own. Clones are the same error, and equal; two errors that were made
-/// one by one are not.
+/// An error of the application. Clones of one error are equal; two errors that were created separately
+/// are not.
 #[derive(Clone)]
 pub struct OwnError(Arc<dyn std::error::Error + Send + Sync>);
 
@@ -93,10 +93,10 @@ impl fmt::Display for OwnError {
 }
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for Stop {
-    /// Errors of this library stay what they are; any other one is the application's own.
+    /// Errors of this library keep their variant; any other error is the application's own.
     #[inline]
     fn from(error: E) -> Self {
-        // A comparison of constants: which one it is, is known when this is compiled.
+        // A comparison of constants, decided at compile time.
         let any: &dyn Any = &error;
         if let Some(&error) = any.downcast_ref::<StoreError>() {
             return Self::Error(error);
@@ -114,7 +114,7 @@ impl<E: std::error::Error + Send + Sync + 'static> From<E> for Stop {
 }
 
 impl Stop {
-    /// What a procedure stops with.
+    /// Converts the error of a procedure.
     #[inline]
     pub(crate) const fn of(stop: EngineStop) -> Self {
         match stop {

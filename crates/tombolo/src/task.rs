@@ -1,7 +1,7 @@
-//! Long work with a database on a thread of its own, to be waited for or awaited.
+//! Long work with a database on a thread of its own, whose result can be waited for or awaited.
 //!
-//! Not here: transactions, which are awaited as [`Pending`](crate::Pending). Invariant: whatever becomes
-//! of the work, its result is there once, and the database it works with is closed by its owner alone.
+//! Not here: transactions, which are awaited as [`Pending`](crate::Pending). Invariant: however the work
+//! ends, it has exactly one result, and only the database's owner closes the database.
 
 use std::fmt;
 use std::future::Future;
@@ -17,8 +17,8 @@ use crate::calls::on_database_thread;
 use crate::database::Database;
 use crate::error::Error;
 
-/// Long work under way; see [`Database::task`]. Dropping it gives its result up, not the work.
-#[must_use = "dropping it gives its result up"]
+/// Long work under way; see [`Database::task`]. Dropping it discards the result but does not end the work.
+#[must_use = "dropping it discards the result"]
 pub struct Task<A>(Arc<Shared<A>>);
 
 struct Shared<A> {
@@ -49,7 +49,7 @@ impl<A> Shared<A> {
 
 impl Database {
     /// Does long work with the database on a thread of its own: a backup, a checkpoint, an index. The returned
-    /// task is awaited in any runtime, or waited for.
+    /// task can be awaited in any runtime, or waited for.
     ///
     /// ```
     /// # tombolo::table! {
@@ -76,8 +76,8 @@ impl Database {
     /// Work that is under way when the database is closed ends with [`Error::Closed`], as its calls do.
     ///
     /// # Errors
-    /// [`Error::System`] when the system has no thread, [`Error::Nested`] within a transaction. What the work
-    /// fails with is its result; a panic of it is [`Error::Panicked`].
+    /// [`Error::System`] when the system refuses a thread, [`Error::Nested`] within a transaction. An error of
+    /// the work is its result; a panic is [`Error::Panicked`].
     pub fn task<A: Send + 'static>(
         &self,
         work: impl FnOnce(&Self) -> Result<A, Error> + Send + 'static,
@@ -91,7 +91,7 @@ impl Database {
         Running::start("tombolo-task", move || {
             let worked = catch_unwind(AssertUnwindSafe(|| work(&database)));
             let panicked = |panic: Box<_>| Err(Error::Panicked(panic_message(&*panic)));
-            // Before the caller is woken: it may end the process then.
+            // Before the caller is woken, because it may then end the process.
             drop(database);
             own.end(worked.unwrap_or_else(panicked));
         })?;
@@ -100,13 +100,13 @@ impl Database {
 }
 
 impl<A> Task<A> {
-    /// Sleeps until the work has ended.
+    /// Blocks until the work has ended.
     ///
     /// # Errors
-    /// What it failed with.
+    /// The error of the work.
     ///
     /// # Panics
-    /// When it was polled as a future until it was ready.
+    /// When it was polled as a future before and was ready.
     pub fn wait(self) -> Result<A, Error> {
         let mut state = self.0.state();
         loop {

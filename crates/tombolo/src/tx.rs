@@ -1,11 +1,11 @@
-//! A transaction in a closure's hands: rows with their index entries.
+//! `Tx`: a transaction as a closure sees it, with rows and their index entries.
 //!
-//! What is written here keeps every index of the table in step and every value within what its
-//! column declares, so that a closure cannot leave half a row behind. A write that is refused dooms
-//! the transaction: whatever the closure answers, everything is undone. Procedures that are counted
-//! in instructions write rows and entries themselves (`Procedure`).
+//! Its writes keep every index of the table in step and every value within its column's declaration, so
+//! that a closure cannot leave half a row behind. A refused write dooms the transaction: whatever the
+//! closure returns, everything is undone. Procedures that must be as fast as possible write rows and entries
+//! themselves (`Procedure`).
 //!
-//! Not here: queues and durability (`core.rs`), how the store does it.
+//! Not here: queues and durability (`core.rs`), the store's implementation.
 
 use tombolo_engine::transaction::{Committed, Stop as EngineStop, Transaction, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
@@ -39,16 +39,16 @@ pub(crate) use tables::{KnownSchema, Tables};
 pub use variable::VariableType;
 use watch::Watch;
 
-/// A transaction: it reads and writes as it likes and is alone while it does. It commits when its
-/// closure answers `Ok`.
+/// A transaction. It reads and writes without interference from others, and commits when its closure
+/// returns `Ok`.
 ///
-/// Tables and indexes are named by handles, which are asked for once: [`Database::table`],
-/// [`Database::index`], [`Database::dynamic_table`]. They are plain numbers, copied into as many closures
-/// as need them; one of another database is refused ([`StoreError::OtherDatabase`]), and so is one of what was
-/// dropped ([`StoreError::Dropped`]). A row is found by an
-/// index, by a scan, or by the id it was given when it was made. An id is good until its row is deleted
-/// or the database is closed; from then on it leads nowhere ([`StoreError::NoSuchRow`]), also when another
-/// row takes the place, and so does an id of another table.
+/// Handles name tables and indexes: [`Database::table`], [`Database::index`],
+/// [`Database::dynamic_table`]. They are plain numbers that can be copied into any number of closures. A
+/// handle of another database is refused ([`StoreError::OtherDatabase`]), and so is a handle of a dropped
+/// table or index ([`StoreError::Dropped`]). A row is found by an index, by a scan, or by the id that it got
+/// when it was created. An id is valid until its row is deleted or the database is closed; from then on it
+/// is refused ([`StoreError::NoSuchRow`]), even if another row takes the slot. The same holds for an id of
+/// another table.
 ///
 /// ```
 /// use tombolo::{Database, Order, Range, Stop, TableDef};
@@ -100,7 +100,7 @@ pub(crate) fn run<A>(
     tables: &Tables,
     closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
 ) -> Result<A, Stop> {
-    // An error of the application's own goes around the engine, which knows none.
+    // The application's own error bypasses the engine, which has no type for it.
     let mut own = None;
     let ended = execute_undoable(store, |transaction| {
         let watch = Watch::new(&tables.limits);
@@ -116,7 +116,7 @@ pub(crate) fn run<A>(
         }
     });
     ended.map_err(|stop| match (stop, own) {
-        // Unless the store could not undo it.
+        // Not if the store could not undo it.
         (EngineStop::Abort(_), Some(own)) => Stop::Own(own),
         (stop, _) => Stop::of(stop),
     })
@@ -130,7 +130,7 @@ impl Tx<'_> {
         self.inner.commit(answer)
     }
 
-    /// A call begins that reads with a handle of this database.
+    /// Admits a read with this handle: the handle is valid and the call may continue.
     #[inline(always)]
     fn pass(&self, database: u32, of: Of) -> Result<()> {
         if database != self.tables.database {
@@ -139,7 +139,7 @@ impl Tx<'_> {
         Ok(self.watch.pass()?)
     }
 
-    /// A call begins that writes with a handle of this database.
+    /// Admits a write with this handle.
     #[inline(always)]
     fn pass_write(&self, database: u32, of: Of) -> Result<()> {
         self.watch.pass_write()?;
@@ -152,14 +152,14 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// The store's id of a row that is to be written.
+    /// Admits a write of this row; returns the store's id of it.
     #[inline(always)]
     fn to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
         self.pass_write(table.database(), Of::Table(table.position()))?;
         self.unnamed_to_write(table, row)
     }
 
-    /// The same, of a call that has begun.
+    /// The same, for a write that is admitted already.
     #[inline(always)]
     fn unnamed_to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
         let unnamed = self.inner.store_ref().unnamed(table, row);
@@ -169,7 +169,7 @@ impl Tx<'_> {
         })
     }
 
-    /// Remembers a refused write.
+    /// Records a refused write, which dooms the transaction.
     #[inline]
     fn written<T>(&mut self, written: Stored<T>) -> Result<T> {
         written.map_err(|error| {
@@ -178,8 +178,8 @@ impl Tx<'_> {
         })
     }
 
-    /// Runs a part of the transaction. Where it returns an error, or a write in it was refused, what it
-    /// wrote is taken back, and the transaction may continue without it.
+    /// Runs a part of the transaction. If it returns an error, or a write in it was refused, its
+    /// writes are undone, and the transaction may continue without them.
     ///
     /// ```
     /// # use tombolo::{Database, Table};
@@ -203,7 +203,7 @@ impl Tx<'_> {
     /// ```
     ///
     /// # Errors
-    /// What the part returns, or the error of its first refused write. A call that was ended by its deadline or
+    /// The error of the part, or that of its first refused write. A call that was ended by its deadline or
     /// its caller does not continue.
     pub fn savepoint<A>(&mut self, part: impl FnOnce(&mut Self) -> Result<A>) -> Result<A> {
         if let Some(refused) = self.watch.refused() {
@@ -223,16 +223,16 @@ impl Tx<'_> {
         ended
     }
 
-    /// What became of the call with a request id.
+    /// The outcome of the call with a request id.
     pub(crate) fn outcome(&mut self, request_id: u128) -> Result<Outcome> {
         let requests = self.tables.requests();
         Ok(requests.outcome(self.inner.store(), request_id)?)
     }
 
-    /// The row that an index holds for `key`; the first one if the index is not unique.
+    /// The row with this key in an index; the first one if the index is not unique.
     ///
     /// # Errors
-    /// What the store refuses.
+    /// Those of the store.
     #[inline(always)]
     pub fn lookup<I: IndexType>(
         &mut self,
@@ -243,7 +243,7 @@ impl Tx<'_> {
         Ok(self.inner.store().lookup_named(index, key)?)
     }
 
-    /// A row, to be read in place.
+    /// A row, for reading in place.
     ///
     /// # Errors
     /// `NoSuchRow`.
@@ -253,10 +253,10 @@ impl Tx<'_> {
         Ok(RowRef(self.inner.store_ref().pin_named(table, row)?))
     }
 
-    /// Makes a row with all its index entries; what `fill` does not set is zero, empty or null.
+    /// Creates a row with all its index entries; columns that `fill` does not set are zero, empty or null.
     ///
     /// # Errors
-    /// `Duplicate`, `OutOfRange`, `WrongType`, `NoSpace`; the transaction can only abort then.
+    /// `Duplicate`, `OutOfRange`, `WrongType`, `NoSpace`; the transaction can then only abort.
     pub fn insert<R: DeclaredTable>(
         &mut self,
         table: &Table<R>,
@@ -269,8 +269,8 @@ impl Tx<'_> {
         Ok(self.inner.store_ref().named(table, row))
     }
 
-    /// Changes a row within `fields`, which name every column that `change` sets; index entries
-    /// whose keys change move.
+    /// Changes the columns `fields` of a row, which must include every column that `change` sets; index
+    /// entries follow changed keys.
     ///
     /// ```
     /// # tombolo::table! {
@@ -294,8 +294,8 @@ impl Tx<'_> {
     /// ```
     ///
     /// # Errors
-    /// `NoSuchRow`, and as [`Tx::insert`]; the transaction can only abort then.
-    #[inline(always)] // of fields that are a constant nothing is left to compute
+    /// `NoSuchRow`, and as [`Tx::insert`]; the transaction can then only abort.
+    #[inline(always)] // constant `fields` leave nothing to compute at run time
     pub fn update<R: DeclaredTable>(
         &mut self,
         table: &Table<R>,
@@ -312,7 +312,7 @@ impl Tx<'_> {
         self.written(updated)
     }
 
-    /// [`Tx::update`], where index entries may move or values may not be admitted.
+    /// [`Tx::update`], if index entries may change or values must be checked.
     #[inline(never)]
     fn update_followed<R: DeclaredTable>(
         &mut self,
@@ -349,7 +349,7 @@ impl Tx<'_> {
         self.update(table, row, fields, |row| row.set(column, value))
     }
 
-    /// A value that its column cannot hold was to be written.
+    /// Refuses a value that its column cannot hold.
     #[cold]
     fn misfit<R, T>(&mut self, table: &Table<R>, column: Column<R, T>) -> Result<()>
     where
@@ -359,7 +359,7 @@ impl Tx<'_> {
         self.written(Err(StoreError::OutOfRange { table, column }))
     }
 
-    /// Sets one column of a row whose values have no bound: `text`, `bytea`.
+    /// Sets one variable-length column of a row: `text`, `bytea`.
     ///
     /// # Errors
     /// As [`Tx::update`].
@@ -387,7 +387,7 @@ impl Tx<'_> {
     /// Deletes a row with all its index entries.
     ///
     /// # Errors
-    /// `NoSuchRow`; the transaction can only abort then.
+    /// `NoSuchRow`; the transaction can then only abort.
     pub fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
         let row = self.to_write(table, row)?;
         let entries = &self.tables.entries[table.position()];
@@ -395,7 +395,7 @@ impl Tx<'_> {
         self.written(deleted)
     }
 
-    /// Gives the values of a row of any table to `read`.
+    /// Calls `read` with the values of a row of any table.
     ///
     /// # Errors
     /// `NoSuchRow`.
@@ -410,7 +410,7 @@ impl Tx<'_> {
         Ok(table.entries().read(self.inner.store(), row, read)?)
     }
 
-    /// Makes a row of any table, with all its index entries, from one value for each column.
+    /// Creates a row of any table, with all its index entries, from one value for each column.
     ///
     /// # Errors
     /// As [`Tx::insert`].
@@ -421,7 +421,7 @@ impl Tx<'_> {
         Ok(self.inner.store_ref().named(table.handle(), row))
     }
 
-    /// Replaces the values of a row of any table; index entries whose keys change move.
+    /// Replaces the values of a row of any table; index entries follow changed keys.
     ///
     /// # Errors
     /// As [`Tx::update`].
@@ -444,12 +444,12 @@ impl std::fmt::Debug for Tx<'_> {
     }
 }
 
-/// A row, read in place, as long as its transaction changes nothing.
+/// A row, read in place. It can be used until the transaction makes its next change.
 #[derive(Debug)]
 pub struct RowRef<'t, R>(Row<R, MemoryRow<'t>>);
 
 impl<'t, R> RowRef<'t, R> {
-    /// A row that the store shows.
+    /// Wraps a row of the store.
     pub(crate) fn of(row: Row<R, MemoryRow<'t>>) -> Self {
         Self(row)
     }
@@ -471,19 +471,19 @@ impl<R> RowRef<'_, R> {
     }
 }
 
-/// A row that is being made.
+/// A row that is being created.
 #[derive(Debug)]
 pub struct NewRow<'a, R> {
     row: RowMut<'a, R>,
-    /// The first column that was given a value it cannot hold.
+    /// The first column that was set to a value it cannot hold.
     misfit: &'a mut Option<u32>,
-    /// Values that lie outside the row: where their handles are, and the bytes.
+    /// Values stored outside the row: the offsets of their handles, and the bytes.
     variable: &'a mut Vec<(usize, Vec<u8>)>,
 }
 
 impl<R> NewRow<'_, R> {
     /// Sets a column. A value that it cannot hold — too many digits, a text that is too long, or not as
-    /// long as a `char` — is refused when the row is made.
+    /// long as a `char` — is refused when the row is created.
     pub fn set<T: InlineType>(&mut self, column: Column<R, T>, value: T::Value<'_>) {
         match T::fits(value) {
             true => self.row.set(column, value),
@@ -491,7 +491,7 @@ impl<R> NewRow<'_, R> {
         }
     }
 
-    /// Sets a column whose values have no bound: `text`, `bytea`.
+    /// Sets a variable-length column: `text`, `bytea`.
     pub fn set_variable<T: VariableType>(&mut self, column: Column<R, T>, value: T::Given<'_>) {
         let bytes = T::bytes(value);
         T::mark(&mut self.row, column, bytes.is_some());
@@ -499,13 +499,13 @@ impl<R> NewRow<'_, R> {
     }
 }
 
-/// Refuses a row whose columns were not all given values that they hold.
+/// Refuses a row if a column was set to a value that it cannot hold.
 fn fits_all<R: TableType>(table: &Table<R>, misfit: Option<u32>) -> Stored<()> {
     let table = table.position() as u32;
     misfit.map_or(Ok(()), |column| Err(StoreError::OutOfRange { table, column }))
 }
 
-/// Makes a row: its fixed part, its other values, its index entries.
+/// Creates a row: its fixed part, its variable-length values, its index entries.
 fn insert<S: Store, R: DeclaredTable>(
     store: &mut S,
     entries: &Entries,

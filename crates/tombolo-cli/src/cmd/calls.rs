@@ -1,4 +1,4 @@
-//! Our own side of `compare calls`: the library, called as a program calls it; and the hidden command
+//! Tombolo's side of `compare calls`: the library, called as a program calls it; and the hidden command
 //! that `--counter callgrind` starts under valgrind.
 //!
 //! Not here: other engines, callers, figures (the lab).
@@ -16,10 +16,10 @@ struct Account {
     cents: i64,
 }
 
-/// A transfer's input: from which account, to which, how much.
+/// The input of a transfer: source account, target account, amount.
 type Transfer = (i32, i32, i64);
 
-/// A database with the accounts, and what is called on it.
+/// A database with the accounts, and the registered calls.
 struct Own {
     database: Database,
     transfer: Registered<Transfer, ()>,
@@ -31,10 +31,10 @@ fn failed(error: Error) -> Failure {
     Failure::check(format!("tombolo failed: {error}"))
 }
 
-/// Opens our own side.
+/// Opens Tombolo's side.
 ///
 /// # Errors
-/// When the library refuses.
+/// When the library returns one.
 pub(super) fn open_own(opening: &Opening<'_>) -> Result<Box<dyn Engine>, Failure> {
     let builder = Database::builder().define::<Account>();
     let database = match opening.is_durable {
@@ -120,16 +120,16 @@ pub(super) struct Arguments {
     /// Whether answers are durable: none or group
     #[arg(long)]
     durability: String,
-    /// What is called
+    /// The kind of call
     #[arg(long, value_delimiter = ',')]
     what: Vec<String>,
-    /// Calls that are counted
+    /// The number of counted calls
     #[arg(long)]
     counted: u64,
-    /// A directory that is not there yet
+    /// A directory that does not exist yet
     #[arg(long)]
     directory: PathBuf,
-    /// Count what all threads do
+    /// Count the instructions of all threads
     #[arg(long)]
     all_threads: bool,
 }

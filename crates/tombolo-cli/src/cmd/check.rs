@@ -1,4 +1,4 @@
-//! `tombolo check`: verifies a database, dumped or as it lies on disk.
+//! `tombolo check`: verifies a database, dumped or in its directory.
 
 use std::path::{Path, PathBuf};
 
@@ -15,7 +15,7 @@ use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::{self, Output};
 
-/// A check has none of its own.
+/// A check has no settings.
 #[derive(Clone, Debug)]
 pub(super) struct NoSettings;
 
@@ -60,7 +60,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     verify(&directories, tamper, dump.transpose()?.as_ref(), header, arguments.flags.json)
 }
 
-/// Verifies the database in `directories`, writes its rows to `dump`, and prints what was found.
+/// Verifies the database in `directories`, writes its rows to `dump`, and prints the result.
 pub(super) fn verify(
     directories: &[&Path],
     tamper: Option<&str>,

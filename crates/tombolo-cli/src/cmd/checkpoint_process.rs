@@ -1,4 +1,4 @@
-//! The hidden command that a database starts to have its checkpoints written by another process.
+//! The hidden command that a database starts so that another process writes its checkpoints.
 
 use std::path::PathBuf;
 

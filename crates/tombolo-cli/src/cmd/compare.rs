@@ -27,7 +27,7 @@ use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::Output;
 
-/// What a comparison depends on.
+/// The settings of a comparison.
 #[derive(Clone, Debug)]
 pub(super) struct CompareSettings;
 
@@ -64,28 +64,28 @@ Examples:
   tombolo compare calls --with mutex-hashmap --callers 1,4 --what transfer
   cargo run --release --features compare-sqlite -- compare calls --with sqlite --counter callgrind
 
-Transactions are counted per round and engine; calls per round, engine and point, of which as many
-are made as a quarter of a second takes, at most 1,000,000, if --transactions is left out. Servers are
-started in a directory of their own, on UNIX sockets, and removed afterwards.";
+--transactions is per round and engine, for calls per round, engine and point; by default as many calls
+as take a quarter of a second, at most 1,000,000. Servers are started in a directory of their own, on
+UNIX sockets, and removed afterwards.";
 
 /// Run the same transactions on other engines, side by side
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The workload: tpcc (in memory, one thread), debit-credit (durable, many callers), or calls: what
-    /// one call costs its caller
+    /// The workload: tpcc (in memory, one thread), debit-credit (durable, many callers), or calls (the
+    /// cost of one call to its caller)
     workload: String,
     /// The other engines: sqlite; for debit-credit also lmdb, rocksdb, redb, redis, postgres; for
     /// calls also redb, lmdb, mutex-hashmap
     #[arg(long = "with", value_name = "ENGINE,…", value_delimiter = ',', required = true)]
     engines: Vec<String>,
-    /// The profiles they are compared with [conventional,memory,bare; debit-credit: memory]
+    /// The profiles to compare with [conventional,memory,bare; debit-credit: memory]
     #[arg(long, value_name = "PROFILE,…", value_delimiter = ',')]
     profiles: Option<Vec<String>>,
-    /// Calls: how many threads call, each number in turn [1,2,4,8]
+    /// Calls: numbers of calling threads, measured in turn [1,2,4,8]
     #[arg(long, value_name = "N,…", value_delimiter = ',')]
     callers: Option<Vec<usize>>,
-    /// Calls: what they do [transfer,read]
+    /// Calls: kinds of calls [transfer,read]
     #[arg(long, value_name = "WHAT,…", value_delimiter = ',')]
     what: Option<Vec<String>>,
     #[command(flatten)]
@@ -133,7 +133,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn run_calls(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> {
     if arguments.profiles.is_some() {
         return Err(Failure::usage(
-            "calls are of the library, which is profile memory: leave --profiles out",
+            "calls measures the library, which has profile memory: leave --profiles out",
         ));
     }
     for setting in [
@@ -147,7 +147,7 @@ fn run_calls(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> 
     ] {
         if settings.source(setting) == Source::Flag {
             return Err(Failure::usage(format!(
-                "calls have no --{}: leave it out, and say with --callers how many threads call",
+                "calls has no --{}: leave it out, and set the number of threads with --callers",
                 setting.flag()
             )));
         }
@@ -169,7 +169,7 @@ fn run_calls(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> 
     calls::failure(&called).map_or(Ok(()), Err)
 }
 
-/// What was measured, under which settings.
+/// The measurements, with their settings.
 type Compared = (Settings, Vec<Measured>);
 
 fn run_tpcc(arguments: &Arguments, mut settings: Settings) -> Result<Compared, Failure> {
@@ -195,7 +195,7 @@ fn run_tpcc(arguments: &Arguments, mut settings: Settings) -> Result<Compared, F
     let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
     verify_memory(needed.max(pages).saturating_mul(names.len() as u64), base.memory_limit)?;
     let open = || names.iter().map(|name| tpcc::open(name, pages)).collect::<Result<Vec<_>, _>>();
-    // Opening an engine that is not in this build says how to build it, before anything restarts.
+    // Opening an engine that is not in this build fails with a hint how to build it, before any restart.
     open()?;
     restart_with_huge_pages();
     let clock = SystemClock::new();
@@ -213,7 +213,7 @@ fn run_debit_credit(arguments: &Arguments, settings: Settings) -> Result<Compare
     Ok((settings, measured))
 }
 
-/// All engines' names, ours first: the `profiles` of the workload unless others are given.
+/// The names of all engines, Tombolo's first: the `profiles` of the workload unless others are given.
 fn names(arguments: &Arguments, profiles: &str, peers: &[&str]) -> Result<Vec<String>, Failure> {
     let usual = || profiles.split(',').map(str::to_owned).collect();
     let profiles = arguments.profiles.clone().unwrap_or_else(usual);

@@ -10,7 +10,7 @@ use tombolo_lab::settings::{COUNTED, LOCATE_AHEAD, PROFILE, SEED, Setting, of_wo
 
 use crate::flags::{Flags, Scope};
 
-/// What a count depends on.
+/// The settings of a count.
 #[derive(Clone, Debug)]
 pub(super) struct CountSettings;
 
@@ -32,10 +32,10 @@ pub(super) struct Arguments {
     /// Open the database saved in this directory instead of loading one
     #[arg(long, value_name = "DIR")]
     saved: Option<PathBuf>,
-    /// Profile memory with this part of what makes it durable
+    /// Profile memory with this part of its durability
     #[arg(long, value_name = "RUNG", requires = "logs")]
     part: Option<String>,
-    /// Where its log may make a directory
+    /// The directory for its log
     #[arg(long, value_name = "DIR")]
     logs: Option<PathBuf>,
     #[command(flatten)]

@@ -1,6 +1,6 @@
-//! `tombolo demo`: the main job, end to end, for a user who sees it the first time.
+//! `tombolo demo`: a tour for new users, end to end.
 //!
-//! Loads, runs in memory and durably, verifies, takes the engine apart and shows what that says;
+//! Loads, runs in memory and durably, verifies, counts the cost of each component and presents the results;
 //! every figure it prints is measured while it runs.
 
 use std::fs;
@@ -20,7 +20,7 @@ use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::{self, Output};
 
-/// A demonstration is the same for everyone but for its seed.
+/// A demonstration has no settings but its seed.
 #[derive(Clone, Debug)]
 pub(super) struct DemoSettings;
 
@@ -39,7 +39,7 @@ Examples:
 It takes at most three minutes on two cores and leaves a database, the results and report.html in a
 directory that must be new or empty.";
 
-/// Load, run, verify and take apart a benchmark, and show what it says
+/// Load, run, verify and dissect a benchmark, and present the results
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {

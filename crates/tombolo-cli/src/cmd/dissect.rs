@@ -1,4 +1,4 @@
-//! `tombolo dissect`: what each component of the engine costs.
+//! `tombolo dissect`: the cost of each component of the engine.
 
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::bar::Bar;
 use crate::flags::{self, Flags};
 use crate::output::{self, Output};
 
-/// What a dissection depends on; it decides itself which profile runs which transactions.
+/// The settings of a dissection, which chooses profiles and transactions itself.
 #[derive(Clone, Debug)]
 pub(super) struct DissectSettings;
 
@@ -49,32 +49,32 @@ const EXAMPLES: &str = "\
 Examples:
   tombolo dissect tpcc                                   the paper's ladder, rung by rung
   tombolo dissect tpcc --warehouses 1 --only locking     one switch, quickly
-  tombolo dissect tpcc --lattice --html report.html      costs whatever the order, as a page
-  tombolo dissect tpcc --ladder product --counter none   what a user keeps, in time only
+  tombolo dissect tpcc --lattice --html report.html      costs regardless of the order, as a page
+  tombolo dissect tpcc --ladder product --counter none   the product's ladder, times only
 
-Every profile runs the same transactions and has to leave the same rows. Databases are loaded once
+Every profile runs the same transactions and must produce the same rows. Databases are loaded once
 per layout into a directory under --data (here by default), which is removed at the end.";
 
-/// Take the engine apart and show what each of its components costs
+/// Measure the cost of each component of the engine
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// The workload: tpcc
     workload: String,
-    /// In which order switches are turned: paper, reverse-locks (latching before locking), or
-    /// product (from the bare store up to what a user runs)
+    /// The order in which components are removed: paper, reverse-locks (latching before locking), or
+    /// added: product (from the bare store up to the product)
     #[arg(long, value_name = "NAME", default_value = "paper")]
     ladder: String,
     /// Measure only this switch: S1 to S11, or its name
     #[arg(long, value_name = "SWITCH")]
     only: Option<String>,
-    /// Also measure all 32 combinations of the main components, for costs whatever the order
+    /// Also measure all 32 combinations of the main components, for costs regardless of the order
     #[arg(long)]
     lattice: bool,
     /// Also write the result as a page
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Let files lie on a file system that keeps nothing
+    /// Allow files on a volatile file system (tmpfs)
     #[arg(long)]
     volatile_ok: bool,
     #[command(flatten)]
@@ -102,7 +102,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     show(Output::new(arguments.flags.json), &result)
 }
 
-/// Prints a dissection in the form that was asked for.
+/// Prints a dissection in the requested form.
 pub(super) fn show(output: Output, result: &Headed<Dissection>) -> Result<(), Failure> {
     output.result(result, |result, _| dissection::text(&result.found, output.canvas()))
 }
@@ -131,7 +131,7 @@ fn unwritable(path: &Path, error: &std::io::Error) -> Failure {
     Failure::environment(format!("{path} cannot be written: {error}: give another file"))
 }
 
-/// Refuses a file that cannot be written, before anything takes long.
+/// Refuses a file that cannot be written, before long work begins.
 fn verify_writable(path: &Path) -> Result<(), Failure> {
     let is_new = !path.exists();
     let opened = OpenOptions::new().append(true).create(true).open(path);
@@ -142,7 +142,7 @@ fn verify_writable(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes results, each a line of JSON, as a page.
+/// Writes results (lines of JSON) as a page.
 pub(super) fn write_page(path: &Path, results: &[String]) -> Result<(), Failure> {
     let stored = html::read("the result", results.join("\n").as_bytes())?;
     fs::write(path, html::page(&stored)).map_err(|error| unwritable(path, &error))

@@ -25,7 +25,7 @@ pub(super) struct Arguments {
     directory: PathBuf,
     #[command(flatten)]
     striped: Striped,
-    /// Where the files go
+    /// The directory for the files
     #[arg(long, value_name = "DIR", default_value = "tombolo-dump")]
     out: PathBuf,
     #[command(flatten)]

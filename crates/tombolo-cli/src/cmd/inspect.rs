@@ -1,4 +1,4 @@
-//! `tombolo inspect`: what is in the files of a directory.
+//! `tombolo inspect`: shows the content of a directory's files.
 
 use std::path::PathBuf;
 
@@ -19,10 +19,9 @@ Examples:
   tombolo inspect data/            image, segments, groups, transactions, records of every table
   tombolo inspect data/ --json     the same for scripts";
 
-/// Show what is in the files of a database that run --data wrote with profile memory
+/// Show the content of the files of a database that run --data wrote with profile memory
 ///
-/// Nothing is changed; damage is shown with file, offset and group. What the rows mean is verified by
-/// tombolo check.
+/// Nothing is changed; damage is shown with file, offset and group. To verify the rows, use tombolo check.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {

@@ -1,7 +1,6 @@
-//! The commands: their arguments, and which function each is.
+//! The commands: their arguments and their functions, one file per command.
 //!
-//! One file per command. A command or flag that does not exist yet is an error like any other
-//! unknown one.
+//! A command or flag that is only planned is an error like any other unknown one.
 
 mod calls;
 mod check;
@@ -26,7 +25,7 @@ use tombolo_lab::failure::Failure;
 use tombolo_lab::report::Build;
 use tombolo_lab::workload::{self, WORKLOADS, Workload, WorkloadInfo, tpcc};
 
-/// Which build this is.
+/// The identity of this build.
 const BUILD: Build =
     Build { version: env!("CARGO_PKG_VERSION"), commit: env!("BUILT_FROM_COMMIT") };
 
@@ -68,7 +67,7 @@ enum Command {
     CheckpointProcess(checkpoint_process::Arguments),
 }
 
-/// Does what the command line asks for.
+/// Runs the requested command.
 pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     match cli.command {
         Command::Run(arguments) => run::run(&arguments),
@@ -89,17 +88,17 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
-/// Where an image lies besides its database's own directory.
+/// The directories of an image besides its database's own directory.
 #[derive(Debug, clap::Args)]
 struct Striped {
-    /// Another directory that the checkpoint image lies in; repeat it, in the order the database was
-    /// made with (the library's checkpoint_directories)
+    /// Another directory of the checkpoint image; repeat it, in the order with which the database was
+    /// created (the library's checkpoint_directories)
     #[arg(long = "checkpoint-directory", value_name = "DIR")]
     directories: Vec<PathBuf>,
 }
 
 impl Striped {
-    /// The database's `own` directory and these.
+    /// The database's `own` directory, followed by these.
     fn behind<'d>(&'d self, own: &'d Path) -> Vec<&'d Path> {
         let further = self.directories.iter().map(PathBuf::as_path);
         [own].into_iter().chain(further).collect()
@@ -114,7 +113,7 @@ fn workload(name: &str) -> Result<&'static WorkloadInfo, Failure> {
     })
 }
 
-/// Refuses a workload that a command cannot do anything with.
+/// Refuses a workload that a command does not support.
 fn verify_tpcc(name: &str) -> Result<(), Failure> {
     match workload(name)?.name {
         tpcc::loader::Scale::NAME => Ok(()),

@@ -1,4 +1,4 @@
-//! `tombolo paper`: a paper's figures and tables, its numbers next to ours.
+//! `tombolo paper`: a paper's figures and tables, with its numbers next to ours.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -28,14 +28,14 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The figures; without any, those there are
+    /// The figures and tables; if omitted, lists them all
     #[arg(value_name = "ID")]
     ids: Vec<String>,
-    /// For tpk/…: how long a terminal takes for a transaction, and for its answer, in microseconds;
-    /// 500 if it is not said
+    /// For tpk/…: the time of a terminal for a transaction, and for its answer, in microseconds
+    /// [default: 500]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=10_000))]
     terminal_us: Option<u64>,
-    /// Let files lie on a file system that keeps nothing
+    /// Allow files on a volatile file system (tmpfs)
     #[arg(long)]
     volatile_ok: bool,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return list(output, &Header::new("paper", BUILD, &settings, &Host::read()));
     }
     experiment::verify(ids)?;
-    // Of each paper, what is asked for of it.
+    // The requested figures of each paper.
     let asked = PAPERS.map(|paper| {
         let items = paper.items();
         let is_of_it = |id: &&str| items.iter().any(|item| item.id == *id);
@@ -59,7 +59,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let has_terminals = asked.iter().any(|(paper, ids)| paper.has_terminals() && !ids.is_empty());
     if arguments.terminal_us.is_some() && !has_terminals {
         return Err(Failure::usage(
-            "--terminal-us is of tpk/table1 and tpk/breakdown: leave it out",
+            "--terminal-us is for tpk/table1 and tpk/breakdown: leave it out",
         ));
     }
     let wanted = Wanted {

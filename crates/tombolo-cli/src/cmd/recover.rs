@@ -1,4 +1,4 @@
-//! `tombolo recover`: brings a directory to order after any end of its last process.
+//! `tombolo recover`: recovers a directory after any end of its last process.
 
 use std::path::PathBuf;
 

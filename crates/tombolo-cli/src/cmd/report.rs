@@ -1,4 +1,4 @@
-//! `tombolo report`: JSON results to one self-contained page, or to text.
+//! `tombolo report`: turns JSON results into one self-contained page, or text.
 
 use std::fs;
 use std::io::{self, Read};
@@ -24,10 +24,10 @@ Examples:
 The page loads nothing: it can be opened from a disk, mailed, or printed. The same results give
 the same bytes. - reads standard input.";
 
-/// What standard input is called.
+/// The name of standard input.
 const STDIN: &str = "-";
 
-/// Make one self-contained page of results
+/// Make one self-contained page from results
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -37,7 +37,7 @@ pub(super) struct Arguments {
     /// Write the page here
     #[arg(long, value_name = "FILE", default_value = "report.html")]
     out: PathBuf,
-    /// Print what the results say instead of writing a page
+    /// Print the results as text instead of writing a page
     #[arg(long, conflicts_with_all = ["out", "json"])]
     text: bool,
     #[command(flatten)]
@@ -78,11 +78,11 @@ fn contents(file: &Path) -> Result<Vec<u8>, Failure> {
     };
     read.map_err(|error| {
         let file = file.display();
-        Failure::usage(format!("{file}: {error}: give what a command printed with --json"))
+        Failure::usage(format!("{file}: {error}: give the output of a command with --json"))
     })
 }
 
-/// Writes the page; a file of results is not overwritten with one.
+/// Writes the page, but never over a file of results.
 fn write(out: &Path, page: &str, files: &[PathBuf]) -> Result<(), Failure> {
     let place = out.canonicalize().ok();
     if place.is_some() && files.iter().any(|file| file.canonicalize().ok() == place) {

@@ -1,4 +1,4 @@
-//! `tombolo run`: one workload, at one point or many.
+//! `tombolo run`: runs one workload, with one combination of settings or many.
 
 use std::path::PathBuf;
 
@@ -21,7 +21,7 @@ use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::Output;
 
-/// Everything a run depends on.
+/// The settings of a run.
 #[derive(Clone, Debug)]
 pub(super) struct RunSettings;
 
@@ -38,7 +38,7 @@ Examples:
   tombolo run tpcc --sweep warehouses=1,5,20 --rounds 3 --transactions 1M --json
   tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/ && tombolo check dump/
   tombolo run tpcc --clients 64 --in-flight 64 --data data/       durable, many calls under way
-  tombolo run tpcc --data data/ --resume                          open it again and run on
+  tombolo run tpcc --data data/ --resume                          reopen it and continue
   tombolo run tpcc --sweep durability=none,group --clients 64 --in-flight 64 --rounds 5
   tombolo run debit-credit --clients 64 --in-flight 64 --seconds 5
   tombolo run debit-credit --branches 15 --accounts-per-branch 1k --group-transactions 200
@@ -46,14 +46,14 @@ Examples:
   tombolo run debit-credit --config B --clients 800     threads as in the paper (./B is a file)
   tombolo run tpcc --profile conventional --threads 2 --data data/ && tombolo check data/";
 
-/// Run a workload, measure it and verify what it left
+/// Run a workload, measure it and verify the resulting database
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
     /// The workload: tpcc, debit-credit or ycsb
     #[arg(required_unless_present = "list_profiles")]
     workload: Option<String>,
-    /// Print the profiles and which components they have
+    /// Print the profiles and their components
     #[arg(long)]
     list_profiles: bool,
     /// Run at several values of a setting, in turn; repeat it for all combinations
@@ -62,14 +62,14 @@ pub(super) struct Arguments {
     /// Write all rows into this directory afterwards, as TABLE.copy
     #[arg(long, value_name = "DIR")]
     dump: Option<PathBuf>,
-    /// Open the database in --data instead of loading one, and run on
+    /// Open the database in --data instead of loading one, and continue
     #[arg(long)]
     resume: bool,
     /// Append `client seq` to this file for each call that committed, before its caller sees the
     /// answer, and keep the table client_seq(client, seq) in the database
     #[arg(long, value_name = "FILE")]
     acks: Option<PathBuf>,
-    /// Let files that shall survive lie where nothing does: on tmpfs
+    /// Allow durable files on a volatile file system (tmpfs)
     #[arg(long)]
     volatile_ok: bool,
     #[command(flatten)]
@@ -85,7 +85,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (configuration, base) = settings_of(workload, &arguments.flags)?;
     let points = sweep::points(&base, &arguments.sweep)?;
     let rounds = base.count(&settings::ROUNDS);
-    // Whatever is wrong with any point is found before the first one runs.
+    // Errors of any point are found before the first one runs.
     let plan = |settings| {
         let mut plan = Plan::of(workload, settings)?;
         plan.volatile_ok = arguments.volatile_ok;
@@ -97,8 +97,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         points.iter().map(|(_, settings)| plan(settings)).collect::<Result<_, Failure>>()?;
     if let Some(plan) = plans.iter().find(|plan| configuration.is_some() && !plan.is_piped()) {
         return Err(Failure::usage(format!(
-            "--config says which stage has which thread, and profile {} has no stages: use --profile \
-             memory",
+            "--config assigns stages to threads, and profile {} has no stages: use --profile memory",
             plan.profile
         )));
     }
@@ -117,7 +116,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             plan.keep_fresh = !many;
             let at = many.then(|| (point.clone(), round));
             let mut shown = Ok(());
-            // For people: a run's figures as soon as it has them.
+            // People see the figures of a run as soon as they are known.
             let mut show = |outcome: &Outcome| {
                 shown = output.people(|style| {
                     let mut result = result_of(settings, outcome);
@@ -146,7 +145,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses many runs that would each keep its rows at one place.
+/// Refuses several runs that would all keep their rows in the same place.
 fn verify_keeps_nothing(arguments: &Arguments, plan: &Plan) -> Result<(), Failure> {
     let keeps = [
         ("--dump", arguments.dump.is_some()),
@@ -162,7 +161,7 @@ fn verify_keeps_nothing(arguments: &Arguments, plan: &Plan) -> Result<(), Failur
 }
 
 /// The settings of a run, and the paper's configuration if one is named: on debit-credit `A`, `B` and
-/// `C` are no files (`docs/decisions/0019-configurations.md`).
+/// `C` are not files (`docs/decisions/0019-configurations.md`).
 fn settings_of(
     workload: &WorkloadInfo,
     flags: &Flags<RunSettings>,
@@ -181,7 +180,7 @@ fn result_of(settings: &Settings, outcome: &Outcome) -> RunResult {
     RunResult::new(Header::new("run", BUILD, settings, &Host::read()), outcome)
 }
 
-/// One run: its result, and what makes it a failure if it is one.
+/// One run: its result, and its failure, if any.
 pub(super) fn run_one(
     settings: &Settings,
     plan: &Plan,

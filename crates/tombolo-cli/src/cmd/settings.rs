@@ -1,4 +1,4 @@
-//! `tombolo settings`: every setting, its value and where the value comes from.
+//! `tombolo settings`: prints every setting with its value and the value's source.
 
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;

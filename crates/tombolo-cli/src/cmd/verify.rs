@@ -1,4 +1,4 @@
-//! `tombolo verify`: judges a history of transactions.
+//! `tombolo verify`: checks the isolation level of a history of transactions.
 
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -23,9 +23,9 @@ Examples:
 
 docs/verify.md has the format, and how to record a history.";
 
-/// Judge a history of transactions: the isolation level that it had, or the anomaly with its cycle
+/// Check a history of transactions: print its isolation level, or the anomaly with its cycle
 ///
-/// A history is a file of JSON lines, one transaction each, with what it read and wrote.
+/// A history is a file of JSON lines, one per transaction, with its reads and writes.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -92,13 +92,13 @@ fn read(path: &Path, name: &str) -> Result<History, Failure> {
     })
 }
 
-/// Why the command's check failed, in one line.
+/// The reason that the check failed, in one line.
 fn failure(result: &VerifyResult) -> Result<(), Failure> {
     let level = result.verdict.level;
     match (result.verdict.holds, result.verdict.anomalies.first()) {
         (Holds::Yes, _) => Ok(()),
         (Holds::Undecided, _) | (Holds::No, None) => Err(Failure::check(format!(
-            "{}: {level} is undecided: record what writes replace (over), or commit",
+            "{}: {level} is undecided: record replaced values (over), or positions of commits (commit)",
             result.history
         ))),
         (Holds::No, Some(anomaly)) => Err(Failure::check(format!(

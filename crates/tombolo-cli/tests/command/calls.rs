@@ -74,7 +74,7 @@ fn what_is_no_comparison_of_calls() {
     refused("compare calls --with oracle", 2, "there is no engine oracle: use sqlite, redb, lmdb");
     refused(&format!("{with} --what write"), 2, "use --what transfer, read or both");
     refused(&format!("{with} --callers 0"), 2, "give --callers numbers from 1");
-    refused(&format!("{with} --clients 4"), 2, "say with --callers how many threads call");
+    refused(&format!("{with} --clients 4"), 2, "set the number of threads with --callers");
     refused(&format!("{with} --profiles bare"), 2, "leave --profiles out");
     refused(&format!("{with} --durability sync"), 2, "use --durability none or group");
     refused(&format!("{with} --counter perf"), 2, "use --counter callgrind");

@@ -73,14 +73,22 @@ fn fields_and_attributes_become_columns_and_indexes() {
 fn mistakes_point_at_what_makes_them() {
     let cases = [
         ("struct A { id: Option<Option<i32>> }", "Option<Option<i32>>", "one Option"),
-        ("#[index(ByN(m))] struct A { n: i32 }", "m", "no field `m`: there are `n`"),
+        ("#[index(ByN(m))] struct A { n: i32 }", "m", "no field `m`: the fields are `n`"),
         ("#[index(ByN(n), hash)] struct A { n: i32 }", "hash", "add `unique`"),
-        ("#[index(ByN(n), uniq)] struct A { n: i32 }", "uniq", "no option but `unique`"),
+        (
+            "#[index(ByN(n), uniq)] struct A { n: i32 }",
+            "uniq",
+            "unknown option: an index has `unique`",
+        ),
         ("#[index(ByN())] struct A { n: i32 }", "ByN", "at least one column"),
         ("#[index(AKey(n))] struct A { #[key] n: i32 }", "AKey", "the same name"),
-        ("#[table(nam = \"b\")] struct A { n: i32 }", "nam", "no option but `name = "),
+        (
+            "#[table(nam = \"b\")] struct A { n: i32 }",
+            "nam",
+            "unknown option: a table has `name = ",
+        ),
         ("#[table(name = \"\")] struct A { n: i32 }", "\"\"", "at least one letter"),
-        ("struct A { #[column(cold)] n: i32 }", "cold", "no option but `sql"),
+        ("struct A { #[column(cold)] n: i32 }", "cold", "unknown option: a column has `sql"),
         ("struct A { #[column(range = 1..9)] n: i32 }", ".", "expected `..=`"),
         ("struct A { ä: i32 }", "ä", "ASCII"),
         ("struct A<T> { n: T }", "<T>", "no generics"),

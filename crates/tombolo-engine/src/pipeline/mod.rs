@@ -9,28 +9,28 @@
 //!                                        image ◄─ checkpoint ◄─ [handover] ◄─ records
 //! ```
 //!
-//! Each stage is a [`Stage`] whose `step` never blocks but for the log's own write and sync. A stage
-//! does not know from where, and on how many threads, `step` is called: a [`StageLoop`] on a thread, a caller
+//! Each stage is a [`Stage`] whose `step` never blocks, except for the log's own write and sync. A stage
+//! does not know which threads call `step`, nor how many: a [`StageLoop`] on a thread, a caller
 //! that carries, or the simulator.
 //!
-//! | place | holds | is used by |
+//! | place | contains | used by |
 //! |---|---|---|
 //! | `assembly/` | wiring, starting, running, closing; statistics | a program |
-//! | `callers/` | the ends that a caller holds; callers that do the stages' work while they wait | assembly |
+//! | `callers/` | submitting and fetching replies; callers that do the stages' work while they wait | assembly |
 //! | `stages/` | input, execution, logging, output; log room, archive, long work | callers, assembly |
 //! | `checkpoint/` | stages next to the path: durable groups into DB′, its blocks onto the disk | logging, assembly |
-//! | `remote_checkpoint/` | the same stages in a process of their own; nothing else needs to know it | assembly |
-//! | `policy/` | what decides: the settings' numbers, threads of stages, how long a flush waits, overruns | stages |
-//! | `state/` | what stages and callers share: positions, poison, counters | all above |
-//! | `transport/` | what carries: calls, queues, signals, seats, mailboxes, pools | all above |
-//! | `log/` | what the pipeline asks of a log, and of its room; the value log behind that | all above |
-//! | `stage.rs`, `stage_loop.rs` | what a stage is; the stages of one thread | all |
+//! | `remote_checkpoint/` | the same stages in another process, transparently to the rest | assembly |
+//! | `policy/` | decisions: settings, threads of stages, flush delays, overruns | stages |
+//! | `state/` | state shared by stages and callers: positions, poison, counters | all above |
+//! | `transport/` | calls, queues, signals, seats, mailboxes, pools | all above |
+//! | `log/` | the interfaces of a log and of its room; their implementation by the value log | all above |
+//! | `stage.rs`, `stage_loop.rs` | the trait of a stage; the stages of one thread | all |
 //!
 //! Not here: limits of a single transaction.
 //!
-//! Invariants: one reply per call that was taken in; no reply says `Durable` before what its
+//! Invariants: one reply per accepted call; no reply is `Durable` before everything its
 //! transaction wrote and read is on disk; after a failure of the log nothing is acknowledged; no
-//! queue grows past its bound; no clock is read but through the clock door, no thread sleeps but through
+//! queue grows past its bound; the clock is read only through the clock door, and threads sleep only through
 //! `sync.rs`.
 
 mod assembly;

@@ -1,35 +1,35 @@
-//! What a stage is: something that is stepped, whichever thread does that.
+//! `Stage`: a unit of work that any thread may step.
 
 use std::fmt;
 
-/// What a step of a stage did.
+/// The result of a stage's step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Work; there may be more.
+    /// It did work; there may be more.
     Progress,
     /// No work is left until something arrives or until this time, on the clock of the steps. The stage may
-    /// have handed on in this step what it had held back; then it has woken the thread that waits for that.
+    /// have passed on held items in this step; then it has woken the thread that waits for them.
     IdleUntil(Option<u64>),
-    /// Nothing, and there never will be: the pipeline is closed and this stage is empty.
+    /// No work will ever come: the pipeline is closed and this stage is empty.
     Ended,
 }
 
-/// Which stage.
+/// The kind of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StageKind {
-    /// Makes requests ready.
+    /// Prepares requests.
     Input,
     /// Runs transactions.
     Execution,
-    /// Makes them durable.
+    /// Makes transactions durable.
     Logging,
-    /// Hands out replies.
+    /// Delivers replies.
     Output,
-    /// Makes room in the log ahead of its use.
+    /// Prepares room in the log.
     Room,
-    /// Writes checkpoints, so that the log can go.
+    /// Writes checkpoints, so that old log can be reused.
     Checkpoint,
-    /// Copies the log into its archive, before it goes.
+    /// Copies the log into its archive.
     Archive,
 }
 
@@ -49,17 +49,17 @@ impl fmt::Display for StageKind {
 
 /// A stage of the pipeline.
 pub trait Stage: Send {
-    /// Which one.
+    /// Its kind.
     fn kind(&self) -> StageKind;
 
-    /// Does what there is to do, a bounded amount of it. Never waits, but for the log's own write
+    /// Does a bounded amount of the available work. Never waits, except for the log's own write
     /// and sync.
     fn step(&mut self, now_ns: u64) -> Step;
 
-    /// Called once, after [`Step::Ended`]: gives back what the stage was lent.
+    /// Called once, after [`Step::Ended`]: returns the resources of the stage.
     fn retire(self: Box<Self>) {}
 
-    /// Notes how long steps that made progress took.
+    /// Records the duration of steps that made progress.
     fn worked(&self, ns: u64) {
         let _ = ns;
     }

@@ -1,6 +1,7 @@
 //! The stages of one thread, stepped in turn; the thread sleeps when none of them has work.
 //!
-//! A stage that panics ends alone, and the pipeline is notified. Not here: starting threads (`threads.rs`).
+//! If a stage panics, only that stage ends, and the pipeline is notified. Not here: starting threads
+//! (`threads.rs`).
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -13,20 +14,20 @@ use crate::pipeline::transport::{Signal, panic_message};
 /// Called with the stage that panicked, and its message.
 pub type WhenBroken = Arc<dyn Fn(StageKind, &str) + Send + Sync>;
 
-/// Steps of the execution stage in a row where other stages share its thread: one flush then covers
+/// Consecutive steps of the execution stage if other stages share its thread: one flush then covers
 /// them all.
 const EXECUTION_STEPS: u32 = 16;
 
 /// The stages of one thread, stepped in turn.
 pub struct StageLoop {
-    /// Those that have not ended, in the order of the path.
+    /// The stages that have not ended, in the order of the path.
     stages: Vec<Box<dyn Stage>>,
     signal: Arc<Signal>,
     spin_ns: u64,
     steps: Steps,
 }
 
-/// How stages are stepped.
+/// The parameters of stepping.
 struct Steps {
     clock: Arc<dyn Clock>,
     broken: WhenBroken,
@@ -77,7 +78,7 @@ impl Steps {
 }
 
 impl StageLoop {
-    /// Stages that `signal` wakes; a thread without work looks for some for `spin_ns` before it
+    /// A loop over stages that `signal` wakes; a thread without work spins for `spin_ns` before it
     /// sleeps.
     pub fn new(
         stages: Vec<Box<dyn Stage>>,
@@ -89,8 +90,8 @@ impl StageLoop {
         Self { stages, signal, spin_ns, steps: Steps { clock, broken } }
     }
 
-    /// Steps every stage once, the execution stage a few times. Idle until the first of their times;
-    /// ended when all have.
+    /// Steps every stage once, the execution stage a few times. The result is idle until the earliest of their
+    /// times, and ended when all have ended.
     pub fn turn(&mut self) -> Step {
         let now_ns = self.steps.clock.now_ns();
         let mut turn = Turn { now_ns, has_progress: false, until_ns: None };

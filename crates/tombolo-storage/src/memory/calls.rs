@@ -1,8 +1,8 @@
-//! The calls a transaction makes, on the memory store: `Store` for [`MemoryStore`].
+//! The calls of a transaction on the memory store: `Store` for [`MemoryStore`].
 //!
-//! Every call is one path with no lock, latch, allocation or copy of a row; what a profile does not
-//! keep leaves no code. A key of a declared index is packed by constants, and which structure holds
-//! it is known when the call is compiled.
+//! No call takes a lock or latch, allocates, or copies a row; a component that the profile switches off
+//! leaves no code. A key of a declared index is packed by constants, and its structure is
+//! known when the call is compiled.
 
 use std::ops::ControlFlow;
 
@@ -38,8 +38,8 @@ pub(super) fn packed_ends<I: IndexType>(
     (edge(&range.lower, 0), edge(&range.upper, 1 << 64))
 }
 
-/// Puts out the bytes that the keys at an edge begin with; whether the edge lies after all that do, and not
-/// before them. `None`, and no bytes, for an open one.
+/// Writes the bytes with which the keys at an edge of a range begin; returns whether the edge is after all keys with
+/// this prefix rather than before them. `None`, and no bytes, for an open edge.
 #[inline(always)]
 pub(super) fn normalised_edge<I: IndexType>(
     index: &Index<I>,
@@ -60,7 +60,7 @@ pub(super) fn normalised_edge<I: IndexType>(
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
-    /// A write outside a transaction would be a part of the next one.
+    /// Asserts that a transaction writes: a write outside a transaction would be part of the next one.
     ///
     /// # Panics
     /// When no transaction writes.
@@ -72,7 +72,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         );
     }
 
-    /// The same as [`Store::pin`], of a live row only.
+    /// The same as [`Store::pin`], for a live row only.
     #[inline(always)]
     fn pin_live<R: TableType>(
         &self,
@@ -127,7 +127,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         logged.map_err(|TooLong| self.logged_too_much())
     }
 
-    /// Visits the slots of the rows whose keys lie in `range`, and their table.
+    /// Visits the slots of the rows with keys in `range`, and their table.
     ///
     /// # Errors
     /// `Unordered` for a hash index.
@@ -161,7 +161,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(())
     }
 
-    /// Looks up those of the keys that were not found yet, of packed ones several together.
+    /// Looks up the keys that were not found yet, several packed ones together.
     #[inline(never)]
     fn lookup_unknown<I: IndexType>(
         &mut self,
@@ -181,7 +181,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         while next < keys.len() {
             let mut count = 0;
             while next < keys.len() && count < LOCK_STEP {
-                // A key outside its columns' ranges is in no row.
+                // No row has a key outside its columns' ranges.
                 if found[next].is_none()
                     && let Some(key) = I::pack(index.shape(), keys[next])
                 {
@@ -261,7 +261,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         if let Some(refusal) = self.log.refusal() {
             return Err(refusal);
         }
-        // The one branch that snapshots and added indexes cost a transaction while there are none.
+        // Snapshots and added indexes cost a transaction only this branch while there are none.
         if Self::UNDO && self.is_watched {
             self.commit_watched()?;
         }
@@ -309,7 +309,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
             return self.lookup_unknown(index, keys, found);
         }
         if let Entries::Packed(tree) = &self.indexes[index.position()].entries {
-            // Look-ups that the directory answers do not wait for each other.
+            // Look-ups answered by the directory do not wait for each other.
             let mut are_known = true;
             for (found, key) in found.iter_mut().zip(keys) {
                 let key = I::pack(index.shape(), *key);
@@ -570,7 +570,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     }
 }
 
-/// [`Store::insert_run`] into an index that is no tree of packed keys.
+/// [`Store::insert_run`] for an index that is not a tree of packed keys.
 #[cold]
 #[inline(never)]
 fn insert_each<'k, S: Store, I: IndexType>(

@@ -1,14 +1,14 @@
-//! The place where durability attaches: the calls that a memory store makes for every change.
+//! `Log`: the calls that a memory store makes for every change, to which durability attaches.
 //!
-//! [`NoLog`] keeps nothing and leaves no instruction behind; [`ValueLog`] gathers after-images
-//! (TPK-8) in a buffer that the owner takes once per batch, or drops them as each transaction ends;
-//! [`CommandLog`](crate::command_log::CommandLog) gathers commands. Calls come in execution order, after the
+//! [`NoLog`] keeps nothing and leaves no instruction behind; [`ValueLog`] collects after-images
+//! (TPK-8) in a buffer that the owner takes once per batch, or discards them as each transaction ends;
+//! [`CommandLog`](crate::command_log::CommandLog) collects commands. Calls arrive in execution order, after the
 //! change, and are inlined.
 //!
-//! The call with which a transaction logs more than it may returns an error and is logged all the
-//! same: so log and rows stay in step. The commit is refused, too.
+//! A call with which a transaction exceeds its log limit returns an error but is logged nevertheless, so that
+//! log and rows stay in step. The commit is refused, too.
 //!
-//! Not here: what a record looks like (`value_log/record.rs`), groups and files
+//! Not here: the format of a record (`value_log/record.rs`), groups and files
 //! (`value_log/writer.rs`).
 
 use super::store::MemoryStore;
@@ -23,28 +23,27 @@ use crate::value_log::{SchemaKind, SchemaRecord};
 /// The longest log of one transaction, in bytes, unless a store sets another one.
 pub const TRANSACTION_LOG_BYTES_MAX: usize = 64 << 20;
 
-/// The transaction has logged more than it may: it only aborts.
+/// The transaction has exceeded its log limit: it can only abort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
 
-/// Called with every change of a row, in execution order. A change that makes the transaction too
-/// long is logged, too.
+/// Called with every change of a row, in execution order. A change that exceeds the limit is logged, too.
 ///
 /// Index entries are not logged: they follow from the rows.
 pub trait Log: Default + std::fmt::Debug + 'static {
-    /// Whether anything is kept.
+    /// Whether records are kept.
     const KEEPS: bool;
-    /// Whether it can log other changes of the schema than new tables.
+    /// Whether it can log changes of the schema other than new tables.
     const CHANGES_TABLES: bool = true;
-    /// The schema became another, outside transactions.
+    /// Logs a change of the schema, outside transactions.
     fn schema_changed(&mut self, change: &SchemaRecord<'_>);
-    /// Bytes from `offset` on of a row are now `after`.
+    /// Logs that a row's bytes from `offset` on are now `after`.
     ///
     /// # Errors
     /// [`TooLong`].
     fn updated(&mut self, table: u32, row: u32, offset: usize, after: &[u8])
     -> Result<(), TooLong>;
-    /// The variable-length column whose handle lies at `offset` of a row is now `value`.
+    /// Logs that the variable-length column whose handle is at `offset` of a row is now `value`.
     ///
     /// # Errors
     /// [`TooLong`].
@@ -55,22 +54,22 @@ pub trait Log: Default + std::fmt::Debug + 'static {
         offset: usize,
         value: &[u8],
     ) -> Result<(), TooLong>;
-    /// A row was made.
+    /// Logs that a row was created.
     ///
     /// # Errors
     /// [`TooLong`].
     fn created(&mut self, table: u32, row: u32, fixed: &[u8]) -> Result<(), TooLong>;
-    /// A row was deleted.
+    /// Logs that a row was deleted.
     ///
     /// # Errors
     /// [`TooLong`].
     fn deleted(&mut self, table: u32, row: u32) -> Result<(), TooLong>;
-    /// A procedure got a number. Only a log of commands keeps that.
+    /// Logs the number of a procedure. Only a command log keeps it.
     fn procedure_defined(&mut self, number: ProcedureNumber, version: u32, name: &str) {
         let _ = (number, version, name);
     }
-    /// The next transaction is `procedure`, with the arguments that `encode` writes into at most
-    /// `bytes_max` bytes; it returns how many they are. Only a log of commands calls it.
+    /// Declares that the next transaction is `procedure`, with the arguments that `encode` writes into at most
+    /// `bytes_max` bytes; `encode` returns their length. Only a command log calls it.
     ///
     /// # Errors
     /// `LogTooLong`.
@@ -84,36 +83,36 @@ pub trait Log: Default + std::fmt::Debug + 'static {
         let _ = (procedure, bytes_max, encode);
         Ok(())
     }
-    /// Why the open transaction must not commit, if it must not.
+    /// The reason that the open transaction must not commit, if any.
     fn refusal(&self) -> Option<Error>;
-    /// The transaction's changes stand.
+    /// Ends the open transaction, which has committed.
     fn committed(&mut self);
-    /// The transaction's changes were taken back.
+    /// Ends the open transaction, whose changes were undone.
     fn aborted(&mut self);
-    /// Where the open transaction's records end now.
+    /// The current end of the open transaction's records.
     fn end(&self) -> usize {
         0
     }
-    /// The changes behind that place were taken back, and the transaction continues.
+    /// Discards the records after this place, whose changes were undone; the transaction continues.
     fn cut(&mut self, end: usize) {
         let _ = end;
     }
-    /// How many bytes wait to be taken.
+    /// The number of bytes waiting to be taken.
     fn waiting_bytes(&self) -> usize;
-    /// Puts what the transactions ended since the last call have logged into `into`, which must be
+    /// Moves the records of transactions that ended since the last call into `into`, which must be
     /// empty and whose memory is used from now on.
     fn take(&mut self, into: &mut LogBuffer);
     /// Sets the longest log of one transaction.
     fn set_transaction_bytes_max(&mut self, bytes: usize);
-    /// Sets what the open transaction may log in addition to what it has logged; `None` when it has
-    /// ended: the previous bound holds again. Only a log of values keeps that.
+    /// Sets the bytes that the open transaction may log from now on; `None` when it has
+    /// ended, which restores the previous limit. Only a value log has this.
     fn set_rest_bytes_max(&mut self, bytes: Option<usize>) {
         let _ = bytes;
     }
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
-    /// The schema became another: counts that and logs it.
+    /// Counts and logs a change of the schema.
     pub(super) fn log_change(
         &mut self,
         kind: SchemaKind,
@@ -127,7 +126,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 }
 
-/// No log: nothing is kept of a change (LG-2).
+/// No log: changes are not recorded (LG-2).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoLog;
 
@@ -165,18 +164,18 @@ impl Log for NoLog {
     fn set_transaction_bytes_max(&mut self, _: usize) {}
 }
 
-/// After-images of what changed, in a buffer (TPK-8, TPK-20).
+/// After-images of changes, in a buffer (TPK-8, TPK-20).
 #[derive(Debug)]
 pub struct ValueLog {
     records: RecordWriter,
     transaction_bytes_max: usize,
-    /// Where the open transaction's records end at the latest.
+    /// The latest end of the open transaction's records.
     end_max: usize,
-    /// How much of that is what the open transaction had logged when its rest was bounded. The
-    /// caller that sets the bound also removes it at the transaction's end, so it affects no other
+    /// The bytes that the open transaction had logged when its rest was limited. The
+    /// caller that sets this limit also removes it at the transaction's end, so it affects no other
     /// transaction.
     preface_bytes: usize,
-    /// What a transaction might log before its rest was bounded.
+    /// The limit of a transaction before its rest was limited.
     bytes_max_before: Option<usize>,
 }
 
@@ -190,7 +189,7 @@ impl Default for ValueLog {
 }
 
 impl ValueLog {
-    /// From here on nothing is kept of a transaction that has ended. What it may log is bounded as with
+    /// From here on the records of ended transactions are discarded. Transactions are limited as with
     /// files, so that a program meets the same refusals in memory as on disk.
     pub(super) fn drop_ended(&mut self) {
         self.records.drop_records();
@@ -210,13 +209,13 @@ impl ValueLog {
         self.bound();
     }
 
-    /// Finds where the open transaction's records end at the latest.
+    /// Computes the latest end of the open transaction's records.
     #[inline(always)]
     fn bound(&mut self) {
         self.end_max = self.records.start() + self.transaction_bytes_max;
     }
 
-    /// Whether the open transaction is no longer than it may be.
+    /// Whether the open transaction is within its limit.
     #[inline(always)]
     fn held(&self) -> Result<(), TooLong> {
         if self.records.end() > self.end_max { Err(TooLong) } else { Ok(()) }

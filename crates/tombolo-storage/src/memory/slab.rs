@@ -1,14 +1,14 @@
 //! `Slab`: slots of one size in a region, addressed by a 32-bit id.
 //!
 //! A slot is at `base + id * slot_bytes` for as long as the slab lives. Freed slots form a
-//! last-in-first-out list through their own first four bytes; a bitmap next to the memory says
-//! which slots are live, for iteration, for the checker and to refuse a double free. The content of
-//! a newly allocated slot is unspecified: zero if the slot is fresh, else what its last owner left,
-//! but for the four bytes of the link. The other bytes of a freed slot stay as they were until it
+//! last-in-first-out list through their own first four bytes; a bitmap next to the memory marks
+//! live slots, for iteration, for the checker and to detect a double free. The content of
+//! a newly allocated slot is unspecified: zero if the slot is fresh, otherwise that of its last owner,
+//! except for the four bytes of the link. The other bytes of a freed slot do not change until it
 //! is allocated again (the trees rely on that for their versions).
 //!
-//! Bounds: the safe accessors compare the id with the number of slots ever handed out, one compare,
-//! and panic beyond it, because a wrong id is a defect in the store. They do not ask whether the
+//! Bounds: the safe accessors compare the id with the number of slots ever handed out (one comparison)
+//! and panic beyond it, because a wrong id is a defect in the store. They do not check whether the
 //! slot is live; that is asserted only in debug builds and under `cfg(tombolo_verify)`.
 //! [`Slab::pointer`] compares nothing and is safe as long as the pointer it returns is not
 //! dereferenced.
@@ -28,7 +28,7 @@ use super::budget::Allowance;
 use super::region::{Region, RegionError};
 use generations::Generations;
 
-/// Whether the checks that are too expensive for every access are compiled in.
+/// Whether checks that are too expensive for every access are compiled in.
 pub(super) const VERIFY: bool = cfg!(any(debug_assertions, tombolo_verify));
 
 /// The end of the free list, and an id that no slot ever has.
@@ -36,8 +36,8 @@ pub const NO_SLOT: u32 = u32::MAX;
 
 const SLOT_BYTES_MIN: usize = 16;
 
-/// How far behind the slot being filled memory is prefetched for the next ones. It was touched when it
-/// was committed, long ago, so it is in no cache.
+/// The distance after the slot being filled at which memory is prefetched. It was last touched when it
+/// was committed, so it is in no cache.
 const AHEAD_BYTES: usize = 1024;
 
 /// Slots of one size. See the module's head.
@@ -51,20 +51,20 @@ pub struct Slab {
     capacity: u32,
     free_head: u32,
     len: u32,
-    /// One bit a slot, set while it is live; covers `capacity` slots.
+    /// One bit per slot, set while it is live; covers `capacity` slots.
     live: Vec<u64>,
     generations: Generations,
 }
 
 impl Slab {
-    /// A slab of slots of `slot_bytes` (a multiple of 8, at least 16) that may take so much memory.
-    /// Commits nothing yet.
+    /// A slab of slots of `slot_bytes` (a multiple of 8, at least 16), within `allowance`.
+    /// Commits no memory yet.
     ///
     /// # Errors
     /// [`RegionError::Reserve`] when the system refuses the address space.
     ///
     /// # Panics
-    /// When the slot size is not allowed; it comes from a layout computed by the store, not from a
+    /// When the slot size is invalid; it comes from a layout computed by the store, not from a
     /// user.
     pub fn new(slot_bytes: usize, allowance: impl Into<Allowance>) -> Result<Slab, RegionError> {
         assert!(
@@ -103,14 +103,14 @@ impl Slab {
             self.used - 1
         };
         let word = &mut self.live[id as usize / 64];
-        // A stale row id may have written over the link: two rows must not have one slot.
+        // A stale row id may have overwritten the link: two rows must not share a slot.
         assert!(*word & (1 << (id % 64)) == 0, "a slot is live and on the free list");
         *word |= 1 << (id % 64);
         self.len += 1;
         Ok(id)
     }
 
-    /// Takes a slot whose first `bytes` bytes are zero: a fresh one is, a used one is cleared.
+    /// Takes a slot whose first `bytes` bytes are zero: a fresh slot is zero, a used one is cleared.
     ///
     /// # Errors
     /// As [`Slab::allocate`].
@@ -133,18 +133,18 @@ impl Slab {
         Ok((id, slot))
     }
 
-    /// Gives a slot back.
+    /// Frees a slot.
     ///
     /// # Panics
-    /// When the slot is not live: a double free would hand the slot to two owners.
+    /// When the slot is not live: a double free would give the slot to two owners.
     #[inline]
     pub fn free(&mut self, id: u32) {
         assert!(self.retire(id), "slot {id} is freed but not live");
         self.push_free(id);
     }
 
-    /// Marks a live slot dead without giving it back: its bytes stay until [`Slab::release`] or
-    /// [`Slab::revive`]. Says whether it was live.
+    /// Marks a live slot dead without freeing it: its bytes are kept until [`Slab::release`] or
+    /// [`Slab::revive`]. Returns whether it was live.
     #[inline]
     pub fn retire(&mut self, id: u32) -> bool {
         let was_live = self.is_live(id);
@@ -165,7 +165,7 @@ impl Slab {
         self.len += 1;
     }
 
-    /// Gives a retired slot back.
+    /// Frees a retired slot.
     ///
     /// # Panics
     /// When the slot is live or was never handed out.
@@ -174,9 +174,8 @@ impl Slab {
         self.push_free(id);
     }
 
-    /// Makes slot `id` live, whatever it was, and gives out its bytes; says whether it was live
-    /// before. For replaying a log, which names slots: nothing may be allocated before
-    /// [`Slab::rebuild_free_list`].
+    /// Makes slot `id` live, whatever its state, and returns whether it was live before, and its bytes. For
+    /// replaying a log, which names slots: nothing may be allocated before [`Slab::rebuild_free_list`].
     ///
     /// # Errors
     /// As [`Slab::allocate`].
@@ -193,12 +192,12 @@ impl Slab {
         Ok((was_live, self.slot_mut(id)))
     }
 
-    /// Puts all slots that are not live on the free list, the lowest first to be taken.
+    /// Puts all slots that are not live on the free list, so that the lowest is taken first.
     pub fn rebuild_free_list(&mut self) {
         self.free_head = NO_SLOT;
         for word in (0..self.used.div_ceil(64)).rev() {
             let mut dead = !self.live_word(word);
-            // Usually all of them live: 64 at a time.
+            // Usually all of them are live: 64 at a time.
             while dead != 0 {
                 let bit = 63 - dead.leading_zeros();
                 dead &= !(1 << bit);
@@ -209,7 +208,7 @@ impl Slab {
         }
     }
 
-    /// A slab of its own with the same slots: bytes, live bits and free list.
+    /// A copy of the slab: bytes, live bits and free list.
     ///
     /// # Errors
     /// As [`Slab::new`] and [`Slab::allocate`].
@@ -231,7 +230,7 @@ impl Slab {
     /// When not all of them were handed out.
     pub(super) fn slots(&self, first: u32, count: u32) -> &[u8] {
         assert!(u64::from(first) + u64::from(count) <= self.used.into());
-        // SAFETY: as in `slot`: used slots lie one behind the other in committed memory.
+        // SAFETY: as in `slot`: used slots are contiguous in committed memory.
         unsafe { std::slice::from_raw_parts(self.pointer(first), count as usize * self.slot_bytes) }
     }
 
@@ -254,7 +253,7 @@ impl Slab {
     fn set_live(&mut self, first: u32, mask: u64, bits: u64) {
         let (word, shift) = (first as usize / 64, first % 64);
         let mut set = |word: usize, mask: u64, bits: u64| {
-            // Slots behind the capacity are dead, and have no bit.
+            // Slots beyond the capacity are dead and have no bit.
             let Some(live) = self.live.get_mut(word) else { return };
             let now = *live & !mask | bits;
             self.len = self.len + now.count_ones() - live.count_ones();
@@ -266,7 +265,7 @@ impl Slab {
         }
     }
 
-    /// Lets those slots alone live whose bit is set in `live`.
+    /// Keeps only the slots live whose bit is set in `live`.
     pub(super) fn keep_live(&mut self, live: &[u64]) {
         let own = self.live.iter_mut().enumerate();
         own.for_each(|(at, word)| *word &= live.get(at).copied().unwrap_or(0));
@@ -283,7 +282,7 @@ impl Slab {
     /// Makes sure that the next `slots` allocations cannot fail, and touches their memory.
     ///
     /// # Errors
-    /// As [`Slab::allocate`]; nothing changes but the memory committed so far.
+    /// As [`Slab::allocate`]; the memory committed so far is kept.
     #[inline]
     pub fn reserve(&mut self, slots: u32) -> Result<(), RegionError> {
         let available = self.capacity - self.len;
@@ -302,7 +301,7 @@ impl Slab {
         unsafe { std::slice::from_raw_parts(self.pointer(id), self.slot_bytes) }
     }
 
-    /// The bytes of a slot, to be changed.
+    /// The bytes of a slot, for changing them.
     ///
     /// # Panics
     /// When no slot with this id was ever handed out.
@@ -313,8 +312,8 @@ impl Slab {
         unsafe { std::slice::from_raw_parts_mut(self.pointer(id), self.slot_bytes) }
     }
 
-    /// The first `bytes` bytes of a slot, or nothing when no slot with this id was ever handed out.
-    /// Where `bytes` is a constant, so is the slice's length.
+    /// The first `bytes` bytes of a slot, or `None` when no slot with this id was ever handed out.
+    /// If `bytes` is a constant, so is the slice's length.
     ///
     /// # Panics
     /// When slots are shorter.
@@ -335,15 +334,15 @@ impl Slab {
     #[inline(always)]
     unsafe fn used_head(&self, id: u32, bytes: usize) -> &[u8] {
         let pointer = self.pointer(id);
-        // SAFETY: as in `slot`, for the slot's first `bytes` bytes. A used slot lies nowhere near
-        // null, and a caller that asks whether there is a slice need not compare its pointer again.
+        // SAFETY: as in `slot`, for the slot's first `bytes` bytes. A used slot is nowhere near
+        // null, and a caller that checks for a slice need not compare its pointer again.
         unsafe {
             std::hint::assert_unchecked(!pointer.is_null());
             std::slice::from_raw_parts(pointer, bytes)
         }
     }
 
-    /// The first `bytes` bytes of a slot, to be changed; see [`Slab::head`].
+    /// The first `bytes` bytes of a slot, for changing them; see [`Slab::head`].
     ///
     /// # Panics
     /// As [`Slab::head`].
@@ -361,7 +360,7 @@ impl Slab {
         })
     }
 
-    /// The first `bytes` bytes of a live slot; nothing of any other id.
+    /// The first `bytes` bytes of a live slot; `None` for any other id.
     ///
     /// # Panics
     /// When slots are shorter.
@@ -373,7 +372,7 @@ impl Slab {
         self.head(id, bytes)
     }
 
-    /// The first `bytes` bytes of a live slot, to be changed; see [`Slab::live_head`].
+    /// The first `bytes` bytes of a live slot, for changing them; see [`Slab::live_head`].
     ///
     /// # Panics
     /// As [`Slab::live_head`].
@@ -385,14 +384,14 @@ impl Slab {
         self.head_mut(id, bytes)
     }
 
-    /// Whether there is a slot with this id, and it is live. The whole id is compared: one of another
+    /// Whether there is a live slot with this id. Compares the whole id, because that of another
     /// store may have more bits than a slot's.
     #[inline(always)]
     fn has_live(&self, id: u64) -> bool {
         self.live.get((id / 64) as usize).is_some_and(|word| word & (1 << (id % 64)) != 0)
     }
 
-    /// The address of a slot. Only an id below [`Slab::used`] gives one that may be dereferenced.
+    /// The address of a slot. It may be dereferenced only if the id is below [`Slab::used`].
     #[inline(always)]
     pub fn pointer(&self, id: u32) -> *mut u8 {
         self.region.base().wrapping_add(id as usize * self.slot_bytes)
@@ -404,7 +403,7 @@ impl Slab {
         self.region.base()
     }
 
-    /// Asks the processor to bring the cache line at `offset` in the slot; harmless for any id.
+    /// Prefetches the cache line at `offset` in the slot; harmless for any id.
     #[inline(always)]
     pub fn prefetch(&self, id: u32, offset: usize) {
         prefetch(self.pointer(id).wrapping_add(offset));
@@ -416,7 +415,7 @@ impl Slab {
         self.has_live(id.into())
     }
 
-    /// Which of the 64 slots from `64 * word` on are live: bit by bit.
+    /// The live bits of the 64 slots from `64 * word` on.
     #[inline]
     pub fn live_word(&self, word: u32) -> u64 {
         self.live.get(word as usize).copied().unwrap_or(0)
@@ -444,7 +443,7 @@ impl Slab {
         })
     }
 
-    /// How many slots are live.
+    /// The number of live slots.
     #[inline]
     pub fn len(&self) -> usize {
         self.len as usize
@@ -462,7 +461,7 @@ impl Slab {
         self.used
     }
 
-    /// How many slots fit into the memory committed and touched so far.
+    /// The number of slots that fit into the memory committed and touched so far.
     #[inline]
     pub fn capacity(&self) -> usize {
         self.capacity as usize
@@ -474,15 +473,15 @@ impl Slab {
         self.slot_bytes
     }
 
-    /// Gives back memory of a slab whose slots are not used any more: about `bytes_max` bytes, and less
-    /// only if no more is left. Returns how many. Nothing but this is to be called afterwards.
+    /// Frees memory of a slab whose slots are no longer used: about `bytes_max` bytes, and less
+    /// only if no more is left. Returns how many. Only this method may be called afterwards.
     pub(super) fn take_apart(&mut self, bytes_max: usize) -> usize {
         (self.used, self.capacity, self.len, self.free_head) = (0, 0, 0, NO_SLOT);
         let bytes = self.region.cut(bytes_max);
         bytes + shorten(&mut self.live, bytes_max.saturating_sub(bytes))
     }
 
-    /// Memory taken from the system, the bitmap included.
+    /// Memory allocated from the system, including the bitmap.
     pub fn committed_bytes(&self) -> usize {
         let bitmap = self.live.capacity() * 8;
         self.region.committed_bytes() + self.generations.committed_bytes() + bitmap
@@ -494,10 +493,10 @@ impl Slab {
         self.generations.lift_limit(is_lifted);
     }
 
-    /// Walks the free list and the bitmap and says what does not agree.
+    /// Verifies that the free list and the bitmap agree.
     ///
     /// # Errors
-    /// The first disagreement, in words.
+    /// The first disagreement, as text.
     pub fn check(&self) -> Result<(), String> {
         let live: usize = self.live.iter().map(|word| word.count_ones() as usize).sum();
         if live != self.len() {
@@ -561,7 +560,7 @@ impl Slab {
     }
 }
 
-/// Gives back about `bytes_max` bytes from the end of a vector; returns how many.
+/// Frees about `bytes_max` bytes from the end of a vector; returns how many.
 pub(super) fn shorten<T>(vector: &mut Vec<T>, bytes_max: usize) -> usize {
     let before = vector.capacity();
     vector.truncate(before.saturating_sub(bytes_max.div_ceil(size_of::<T>())));
@@ -571,7 +570,7 @@ pub(super) fn shorten<T>(vector: &mut Vec<T>, bytes_max: usize) -> usize {
     (before - vector.capacity()) * size_of::<T>()
 }
 
-/// Asks the processor to bring the cache line that holds `address`; harmless for any address.
+/// Prefetches the cache line of `address`; harmless for any address.
 #[inline(always)]
 pub(crate) fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

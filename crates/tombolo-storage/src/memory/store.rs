@@ -2,13 +2,13 @@
 //! TPK-7, LG-S11).
 //!
 //! A transaction's path: `begin` marks it open; look-ups go through `index.rs` to a slot number;
-//! `pin` hands out the slot's bytes; `update`, `create`, `delete`, `insert` and `remove` change
-//! slots and entries in place and, where the profile keeps undo, note how to take that back;
-//! `commit` gives back what was deleted and forgets the notes; `abort` applies them, newest first.
+//! `pin` returns the slot's bytes; `update`, `create`, `delete`, `insert` and `remove` change
+//! slots and entries in place and, if the profile has undo, note how to undo this;
+//! `commit` frees deleted slots and discards the notes; `abort` applies them, newest first.
 //!
 //! Not here: durability (the log is called with every change), threads. Invariants: outside a
-//! transaction every index entry names a live row with that key and every live row has one entry in
-//! each index of its table (`check.rs` verifies it); where undo is kept a deleted row's slot is not
+//! transaction every index entry names a live row with that key, and every live row has one entry in
+//! each index of its table (`check.rs` verifies this); with undo, a deleted row's slot is not
 //! reused before its transaction ends; after a failure without undo no transaction begins.
 
 use std::cell::Cell;
@@ -37,11 +37,11 @@ use crate::schema::Schema;
 use crate::store::{Index, Store, Table, TableType};
 use crate::value_log::LogBuffer;
 
-/// Where the store's transaction stands.
+/// The state of the store's transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Idle,
-    /// It was begun and written to on behalf of the next one, which continues it.
+    /// It has written a preface for the next transaction, which continues it.
     Prefaced,
     Reading,
     Writing,
@@ -50,7 +50,7 @@ pub(super) enum State {
 
 /// A main-memory store for one thread at a time.
 ///
-/// It can be moved between threads but not shared: nothing in it is latched.
+/// It can be moved between threads but not shared, because nothing in it is latched.
 ///
 /// ```
 /// use tombolo_storage::{memory::{Limits, MemoryStore}, profile::Memory};
@@ -75,29 +75,29 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) undo: P::Undo,
     pub(super) log: P::Log,
     pub(super) limits: Limits,
-    /// What all structures together may take.
+    /// The memory budget of all structures together.
     pub(super) budget: Arc<Budget>,
-    /// What is kept so that long readers see rows as they were.
+    /// The before-images for long readers.
     pub(super) snapshots: Snapshots,
     /// Indexes that were added while transactions ran, or are being built.
     pub(super) online: Online,
     /// A column that is being added.
     pub(super) columns: Columns,
-    /// What is left of tables that were dropped.
+    /// The remains of dropped tables.
     pub(super) remains: VecDeque<Remains>,
-    /// Indexes of the log that the rows do not fit, and why.
+    /// Indexes of the log that do not match the rows, and the reasons.
     pub(super) left_out: Vec<(String, String)>,
     /// Whether commits have work to do for snapshots, added indexes or added columns.
     pub(super) is_watched: bool,
     /// Whether ids of rows carry generations (`slab/generations.rs`).
     pub(super) names_rows: bool,
-    /// Normalised keys of the call at hand; the second is for ranges.
+    /// Normalised keys of the current call; the second is for ranges.
     pub(super) key: Vec<u8>,
     pub(super) end_key: Vec<u8>,
     not_sync: PhantomData<Cell<()>>,
 }
 
-/// A row in place, as a memory store shows it.
+/// A row of a memory store, in place.
 #[derive(Clone, Copy, Debug)]
 pub struct MemoryRow<'a> {
     pub(super) fixed: &'a [u8],
@@ -115,8 +115,8 @@ impl RowBytes for MemoryRow<'_> {
     }
 }
 
-/// The slot size for rows of `row_bytes`: whole cache lines where that wastes little, so that no
-/// row lies in one more line than it must.
+/// The slot size for rows of `row_bytes`: whole cache lines if that wastes little, so that no
+/// row occupies one more line than necessary.
 pub(super) fn slot_bytes(row_bytes: usize) -> usize {
     const LINE: usize = 64;
     let lines = row_bytes.next_multiple_of(LINE);
@@ -127,8 +127,8 @@ pub(super) fn slot_bytes(row_bytes: usize) -> usize {
 }
 
 impl<P: MemoryProfile<Log = ValueLog>> MemoryStore<P> {
-    /// From here on no transaction leaves anything in the log: for a database that is in memory alone.
-    /// What a transaction may log is bounded all the same.
+    /// From here on transactions leave nothing in the log: for a database in memory only.
+    /// The log of a transaction is bounded nevertheless.
     pub fn drop_log(&mut self) {
         self.log.drop_ended();
     }
@@ -164,11 +164,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// Takes and touches the memory for `rows` further rows of the table at position `table` and
-    /// for their index entries: creating them then never waits for the system.
+    /// Allocates and touches the memory for `rows` further rows of the table at position `table` and
+    /// for their index entries, so that creating them never waits for the system.
     ///
     /// # Errors
-    /// `NoSpace`; what was taken so far stays.
+    /// `NoSpace`; memory allocated so far is kept.
     ///
     /// # Panics
     /// When there is no such table.
@@ -182,32 +182,31 @@ impl<P: MemoryProfile> MemoryStore<P> {
         reserved.map_err(|_| self.no_space())
     }
 
-    /// Sets how many bytes the store may take at most: rows, index entries, variable-length values,
-    /// undo notes and the images kept for snapshots together, in place of its limits' number. A
-    /// transaction that would take more is refused with `NoSpace`. What is held above the bound
-    /// stays, and deleted rows make room for others of their table.
+    /// Sets the memory budget of the store, in place of that of its limits: for rows, index entries,
+    /// variable-length values, undo notes and before-images for snapshots together. A
+    /// transaction that would exceed it is refused with `NoSpace`. Memory already allocated beyond it
+    /// is kept, and deleted rows make room for others of their table.
     pub fn set_memory_bytes_max(&mut self, bytes: u64) {
         self.budget.set_bytes_max(bytes);
     }
 
-    /// How many bytes the store holds of those it may take.
+    /// The bytes of its budget that the store has allocated.
     pub fn memory_bytes(&self) -> u64 {
         self.budget.held_bytes()
     }
 
-    /// Where the store takes its memory from: what it holds can be read there by any thread.
+    /// The store's memory budget, from which any thread can read the allocated bytes.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
     }
 
-    /// What a new structure may take.
+    /// The allowance of a new structure.
     pub(super) fn allowance(&self) -> Allowance {
         Allowance::new(self.limits.structure_bytes_max, &self.budget)
     }
 
-    /// Puts what the transactions ended since the last call have logged into `into`, which must be
-    /// empty; the store takes over its memory, so that nothing is copied. Without a log nothing
-    /// happens.
+    /// Moves the log records of transactions that ended since the last call into `into`, which must be
+    /// empty; the store takes over its memory, so that nothing is copied. Without a log it does nothing.
     ///
     /// # Panics
     /// Within a transaction, or when `into` is not empty.
@@ -223,9 +222,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.log.take(into);
     }
 
-    /// Says that the next transaction is `procedure`, with the arguments that `encode` writes into
-    /// at most `bytes_max` bytes; it returns how many they are. Needed where the log holds commands
-    /// ([`MemoryCommandLogged`](crate::profile::MemoryCommandLogged)); elsewhere nothing happens.
+    /// Declares that the next transaction is `procedure`, with the arguments that `encode` writes into
+    /// at most `bytes_max` bytes; `encode` returns their length. Needed if the log contains commands
+    /// ([`MemoryCommandLogged`](crate::profile::MemoryCommandLogged)); otherwise it does nothing.
     ///
     /// # Errors
     /// `LogTooLong`.
@@ -243,7 +242,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.log.command(procedure, bytes_max, encode)
     }
 
-    /// Says in the log, if it holds commands, what `number` stands for from now on.
+    /// Records in the log, if it contains commands, the meaning of `number` from now on.
     ///
     /// # Panics
     /// When the name has no byte or more than 255.
@@ -251,9 +250,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.log.procedure_defined(number, version, name);
     }
 
-    /// The same rows and indexes with other components: what was loaded with one log continues with
+    /// The same rows and indexes with other components: a store loaded with one log continues with
     /// another. From here on, the same commands put new rows into the same slots as in a store that
-    /// was replayed up to here.
+    /// was replayed up to this point.
     ///
     /// # Errors
     /// `Poisoned`.
@@ -269,7 +268,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let Self { mut tables, indexes, values, schema, limits, .. } = self;
         let Self { online, columns, remains, snapshots, budget, names_rows, left_out, .. } = self;
         tables.iter_mut().for_each(|rows| rows.slab.rebuild_free_list());
-        // All of it takes from one budget.
+        // All structures share one budget.
         let mut undo = Q::Undo::default();
         undo.take_from(&budget);
         let empty = MemoryStore::<Q>::new(limits);
@@ -279,30 +278,30 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(store)
     }
 
-    /// How many bytes [`MemoryStore::take_log`] would take.
+    /// The number of bytes that [`MemoryStore::take_log`] would move.
     #[inline]
     pub fn log_bytes(&self) -> usize {
         self.log.waiting_bytes()
     }
 
-    /// Sets how many bytes one transaction may log at most; the write that is beyond it is refused.
+    /// Sets the most bytes that one transaction may log; a write beyond it is refused.
     #[inline]
     pub fn set_transaction_log_bytes_max(&mut self, bytes: usize) {
         self.log.set_transaction_bytes_max(bytes);
     }
 
-    /// Sets how many bytes the open transaction may log behind its preface; `None` when it has ended.
+    /// Sets the most bytes that the open transaction may log after its preface; `None` when it has ended.
     pub fn set_rest_log_bytes_max(&mut self, bytes: Option<usize>) {
         self.log.set_rest_bytes_max(bytes);
     }
 
-    /// Indexes that are in the log and not in this store, with the reason why the rows do not fit: the
-    /// store was opened without unfit indexes. Opened again with rows that fit, it has them.
+    /// Indexes that are in the log but not in this store, because it was opened without unfit indexes; with
+    /// the reason why they do not match the rows. Once the rows fit, the store has them when opened again.
     pub fn left_out(&self) -> &[(String, String)] {
         &self.left_out
     }
 
-    /// How many rows a table has, as the open transaction sees it.
+    /// The number of rows of a table, as the open transaction sees it.
     pub fn rows_number<R: TableType>(&self, table: &Table<R>) -> u64 {
         self.tables[table.position()].slab.len() as u64
     }
@@ -319,7 +318,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     /// The slot of a live row.
     pub(super) fn live_slot<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<u32> {
-        // The whole location is compared: an id of another store may have more bits than a slot.
+        // Compares the whole location, because an id of another store may have more bits than a slot.
         match u32::try_from(row.location()) {
             Ok(slot) if self.tables[table.position()].slab.is_live(slot) => Ok(slot),
             _ => Err(Self::no_such_row(table)),
@@ -359,13 +358,13 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(())
     }
 
-    /// Whether the index's keys live in packed form; a constant for a declared index.
+    /// Whether the index stores packed keys; a constant for a declared index.
     #[inline(always)]
     pub(super) fn is_packed<I: IndexType>(index: &Index<I>) -> bool {
         packed_bits(I::parts(index.shape())).is_some() && I::unique(index.shape())
     }
 
-    /// Puts the normalised form of `key` into `self.key`; says whether a row can have that key.
+    /// Puts the normalised form of `key` into `self.key`; returns whether a row can have that key.
     #[inline]
     pub(super) fn normalise<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> bool {
         self.key.clear();
@@ -374,34 +373,34 @@ impl<P: MemoryProfile> MemoryStore<P> {
         fit == Fit::Within && self.key.len() <= KEY_BYTES_MAX
     }
 
-    /// Leaves the open transaction to the next one that begins, which continues it. So what was
-    /// written until now — the *preface* — commits or is undone together with what the next one does,
-    /// which need not know of it. The caller of `preface` ensures that the transaction ends, even if
-    /// none begins. It costs transactions without a preface nothing.
+    /// Makes the next transaction continue the open one. So the writes up to now — the *preface* —
+    /// are committed or undone together with those of the next transaction,
+    /// which need not know of them. The caller of `preface` ensures that the transaction ends, even if
+    /// no other begins. This costs transactions without a preface nothing.
     ///
     /// ```
     /// use tombolo_storage::{memory::{Limits, MemoryStore}, profile::Memory, store::{Phase, Store}};
     /// let mut store = MemoryStore::<Memory>::new(Limits::default());
     /// store.begin()?;
     /// store.begin_writes();
-    /// store.preface(); // behind what is written first
+    /// store.preface(); // after the first writes
     /// store.begin()?;
     /// assert_eq!(store.phase(), Phase::Reading);
-    /// store.abort()?; // takes the preface back, too
+    /// store.abort()?; // undoes the preface, too
     /// assert_eq!(store.phase(), Phase::Idle);
     /// # Ok::<(), tombolo_storage::error::Error>(())
     /// ```
     ///
     /// # Panics
     /// When no transaction writes, or in a profile without undo, where a transaction that only read
-    /// could not take the preface back.
+    /// could not undo the preface.
     pub fn preface(&mut self) {
         assert!(P::Undo::KEEPS, "a preface needs undo");
         assert_eq!(self.state, State::Writing, "a preface is written in a transaction");
         self.state = State::Prefaced;
     }
 
-    /// Begins a transaction where the store is not idle: only behind a preface.
+    /// Begins a transaction if the store is not idle: allowed only after a preface.
     #[cold]
     pub(super) fn begin_otherwise(&mut self) -> Result<()> {
         match self.state {
@@ -428,12 +427,12 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     #[cold]
     pub(super) fn no_space(&mut self) -> Error {
-        // Another try may succeed with the memory of closed snapshots.
+        // A retry may succeed with the memory of closed snapshots.
         self.snapshots.give_back();
         Error::NoSpace { held_bytes: self.memory_bytes() }
     }
 
-    /// Makes room for so many notes and bytes of images.
+    /// Makes room for `changes` notes and `bytes` bytes of images.
     #[inline(always)]
     pub(super) fn room_for_notes(&mut self, changes: usize, bytes: usize) -> Result<()> {
         match self.undo.make_room(changes, bytes) {
@@ -451,7 +450,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// Gives back what a committed deletion or replacement left.
+    /// Frees the slot or value left by a committed deletion or replacement.
     pub(super) fn give_back(tables: &mut [Rows], values: &mut SizeClasses, change: Change) {
         match change {
             Change::Deleted { table, row } => {
@@ -486,7 +485,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Error::Poisoned { reason }
     }
 
-    /// Takes one change back.
+    /// Undoes one change.
     pub(super) fn take_back(&mut self, change: Change, image: &[u8]) -> Result<(), InsertError> {
         match change {
             Change::Updated { table, row, offset, .. } => {
@@ -539,7 +538,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
     }
 
-    /// Stores `value` and puts its handle at `offset` of the row; the value there before goes when
+    /// Stores `value` and puts its handle at `offset` of the row; the previous value is freed when
     /// the transaction ends.
     pub(super) fn replace_value(
         &mut self,

@@ -1,13 +1,13 @@
-//! How a transaction's changes are taken back: copies of what it changed (TPK-8), or not at all
+//! Undo of a transaction's changes: by copies of the overwritten bytes (TPK-8), or not at all
 //! (LG-11).
 //!
-//! [`Copies`] keeps, per change, the bytes an update was about to overwrite (the named fields, not
-//! the whole row), or the fact that a row or index entry was made or removed. What a transaction
-//! deletes is only retired until commit, so taking a deletion back needs no memory. The two buffers
-//! are reused, so that a committed transaction allocates nothing here; what one of more than a
-//! megabyte of notes made them grow is given back at its end. What is beyond that megabyte is taken
-//! from the store's budget — the megabyte itself is not, so that a transaction that deletes finds
-//! room when nothing is left —; a note beyond the budget is kept, but says that the transaction must
+//! [`Copies`] keeps, per change, the bytes that an update is about to overwrite (the named fields, not
+//! the whole row), or the fact that a row or index entry was created or removed. Deleted rows and values
+//! are only retired until commit, so undoing a deletion needs no memory. The two buffers
+//! are reused, so that a committed transaction allocates nothing here; if a transaction has more than a
+//! megabyte of notes, the excess is freed at its end. The excess is charged to
+//! the store's budget — the megabyte itself is not, so that a transaction that deletes finds
+//! room even if the budget is used up. A note beyond the budget is kept, but reports that the transaction must
 //! not continue.
 //!
 //! Not here: applying the changes backwards, which needs the store (`store.rs`, `roll_back`).
@@ -16,11 +16,11 @@ use std::sync::Arc;
 
 use super::budget::Budget;
 
-/// One change, as its reversal needs it. Rows and handles are those of the memory store.
+/// One change, with the information for undoing it. Rows and handles are those of the memory store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// A row's bytes from `offset` on were overwritten; the last `bytes` bytes of the images are
-    /// what was there.
+    /// A row's bytes from `offset` on were overwritten; the last `bytes` bytes of the images are the previous
+    /// content.
     Updated {
         /// The table.
         table: u32,
@@ -28,10 +28,10 @@ pub enum Change {
         row: u32,
         /// First byte overwritten.
         offset: u32,
-        /// How many.
+        /// The number of bytes.
         bytes: u32,
     },
-    /// A row was made.
+    /// A row was created.
     Created {
         /// The table.
         table: u32,
@@ -93,31 +93,31 @@ pub enum Change {
     },
 }
 
-/// The memory budget has no room for another note. The note was taken nevertheless, so that it can
-/// be taken back.
+/// The memory budget has no room for another note. The note was kept nevertheless, so that the change can
+/// be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full;
 
-/// What is kept to take changes back.
+/// The notes for undoing changes.
 pub trait Undo: Default + std::fmt::Debug + 'static {
-    /// Whether anything is.
+    /// Whether notes are kept.
     const KEEPS: bool;
-    /// Takes the memory of notes from `budget` from now on.
+    /// Charges the memory of notes to `budget` from now on.
     fn take_from(&mut self, budget: &Arc<Budget>);
     /// Notes a change that has no image.
     ///
     /// # Errors
     /// [`Full`]: the change is noted, and the transaction must not continue.
     fn note(&mut self, change: Change) -> Result<(), Full>;
-    /// Notes that bytes from `offset` on of a row are overwritten, which are `image` until then.
+    /// Notes that a row's bytes from `offset` on, currently `image`, are about to be overwritten.
     ///
     /// # Errors
     /// As [`Undo::note`].
     fn note_update(&mut self, table: u32, row: u32, offset: u32, image: &[u8]) -> Result<(), Full>;
-    /// Makes room for so many changes and bytes of images.
+    /// Makes room for `changes` changes and `bytes` bytes of images.
     ///
     /// # Errors
-    /// [`Full`]: there is none.
+    /// [`Full`]: there is no room.
     fn make_room(&mut self, changes: usize, bytes: usize) -> Result<(), Full>;
     /// Notes a change for which room was made.
     #[inline(always)]
@@ -125,7 +125,7 @@ pub trait Undo: Default + std::fmt::Debug + 'static {
         let noted = self.note(change);
         debug_assert!(noted.is_ok(), "room was made for the note");
     }
-    /// Notes changes for which room was made, and of which commit has nothing to give back.
+    /// Notes changes for which room was made, and for which commit has nothing to free.
     #[inline(always)]
     fn note_all_in_room(&mut self, changes: impl Iterator<Item = Change>) {
         changes.for_each(|change| self.note_in_room(change));
@@ -135,14 +135,14 @@ pub trait Undo: Default + std::fmt::Debug + 'static {
     /// Removes and returns the newest change; its image, if it has one, is appended to `image`,
     /// which is cleared first.
     fn pop(&mut self, image: &mut Vec<u8>) -> Option<Change>;
-    /// The changes of the open transaction, in their order, and their images behind each other.
+    /// The changes of the open transaction, in order, and their concatenated images.
     fn notes(&self) -> (&[Change], &[u8]);
-    /// What commit still has to give back: deleted rows and replaced values. Forgets everything
-    /// else.
+    /// Calls `give_back` with the changes for which commit has to free memory: deleted rows and replaced values.
+    /// Discards everything else.
     fn finish(&mut self, give_back: impl FnMut(Change));
 }
 
-/// Nothing is kept: a transaction must not abort once it has written.
+/// No undo: a transaction must not abort once it has written.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoUndo;
 
@@ -173,32 +173,30 @@ impl Undo for NoUndo {
     fn finish(&mut self, _: impl FnMut(Change)) {}
 }
 
-/// Copies of what is changed.
+/// Undo by copies of the overwritten bytes.
 #[derive(Debug, Default)]
 pub struct Copies {
     changes: Vec<Change>,
-    /// Of which the first `images_end` bytes are images.
+    /// The buffer of images, which are its first `images_end` bytes.
     images: Vec<u8>,
     images_end: usize,
-    /// Whether a change in the list waits for commit to give something back, or the buffers
-    /// themselves are to be given back.
+    /// Whether commit has to free memory for a change in the list, or to shrink the buffers themselves.
     deferred: bool,
     budget: Option<Arc<Budget>>,
-    /// What the buffers were charged: what they hold beyond [`KEPT_BYTES`].
+    /// The bytes charged for the buffers: their capacity beyond [`KEPT_BYTES`].
     charged_bytes: u64,
 }
 
-/// What the buffers may hold uncounted, and keep when a transaction ends, in bytes; what they grew
-/// beyond it is given back.
+/// The capacity of the buffers that is not charged, and is kept when a transaction ends, in bytes; capacity
+/// beyond it is freed.
 const KEPT_BYTES: u64 = 1 << 20;
 
-/// The step in which buffers grow once the budget is used up: the transaction has to end, and its
+/// The step in which buffers grow once the budget is used up: the transaction has to end, but its
 /// notes must not be lost.
 const LAST_BYTES: usize = 4 << 10;
 
 impl Copies {
-    /// Makes room for so many changes and bytes; where the budget refuses that, for no more than
-    /// them.
+    /// Makes room for at least `changes` changes and `bytes` bytes; if the budget is used up, for exactly these.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, changes: usize, bytes: usize) -> Result<(), Full> {
@@ -231,7 +229,7 @@ impl Copies {
         (self.changes.capacity() * size_of::<Change>() + self.images.capacity()) as u64
     }
 
-    /// Charges what the buffers hold, whatever was charged before.
+    /// Adjusts the charge to the current capacity of the buffers.
     fn settle(&mut self) {
         let due_bytes = self.held_bytes().saturating_sub(KEPT_BYTES);
         if let Some(budget) = &self.budget {
@@ -243,7 +241,7 @@ impl Copies {
         self.charged_bytes = due_bytes;
     }
 
-    /// `note_update` where a buffer is full.
+    /// `note_update` if a buffer is full.
     #[cold]
     #[inline(never)]
     fn note_update_in_new_room(
@@ -259,7 +257,7 @@ impl Copies {
         grown
     }
 
-    /// Forgets all notes, and gives back what the buffers need for one large transaction only.
+    /// Discards all notes, and frees the excess capacity of the buffers.
     #[cold]
     #[inline(never)]
     fn shrink(&mut self) {
@@ -287,8 +285,8 @@ impl Undo for Copies {
         if matches!(change, Change::Deleted { .. } | Change::ValueReplaced { .. }) {
             self.deferred = true;
         }
-        // The change itself is passed only to functions that are inlined: so it is built where it
-        // stays, and not on the stack first, where wider loads would have to wait for its parts.
+        // The change itself is passed only to inlined functions, so it is built in its final
+        // place, and not on the stack first, where wider loads would have to wait for its parts.
         let is_full = self.changes.len() == self.changes.capacity();
         let grown = if is_full { self.grow(1, 0) } else { Ok(()) };
         self.changes.push(change);
@@ -330,7 +328,7 @@ impl Undo for Copies {
 
     #[inline(always)]
     fn note_all_in_room(&mut self, changes: impl Iterator<Item = Change>) {
-        // With an iterator that knows its length, the vector tests for room once.
+        // With an iterator of known length, the vector checks for room only once.
         self.changes.extend(changes);
     }
 

@@ -1,28 +1,28 @@
-//! A buffer whose bytes begin where every file accepts a write from.
+//! A buffer with an alignment that every file accepts for direct writes.
 //!
-//! Not here: what is in it. Invariants: `start` is at most [`ALIGNMENT_MAX`] bytes into the
-//! allocation, which does not move while it is large enough; what `zeros` says is zero.
+//! Not here: its content. Invariants: `start` is at most [`ALIGNMENT_MAX`] bytes into the
+//! allocation, which does not move while it is large enough; the bytes in `zeros` are zero.
 
 use std::io;
 use std::ops::Range;
 
 use crate::disk::{ALIGNMENT_MAX, DiskError, DiskFile, Operation};
 
-/// Bytes at an aligned address; the memory is kept and used again.
+/// Bytes at an aligned address; the memory is reused.
 #[derive(Debug, Default)]
 pub struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
-    /// Which bytes, counted from `start`, nothing was written over since they were filled up with zeros.
+    /// The bytes, counted from `start`, that were filled with zeros and not overwritten since.
     zeros: Range<usize>,
 }
 
 impl AlignedBuffer {
-    /// Takes memory for so many bytes of `file`, so that [`Self::first`] needs none for as many. It is
+    /// Allocates memory for `bytes` bytes, so that [`Self::first`] needs none for as many. It is
     /// not touched before it is used.
     ///
     /// # Errors
-    /// When the system gives none, as a failure of `operation`.
+    /// When the system has no memory, as a failure of `operation` on `file`.
     pub fn reserve(
         &mut self,
         bytes: usize,
@@ -38,28 +38,28 @@ impl AlignedBuffer {
         if self.bytes.capacity() >= needed {
             return Ok(());
         }
-        // The old content is not copied, and its memory is freed first.
+        // Frees the old memory first, because its content is not copied.
         self.bytes = Vec::new();
         let taken = self.bytes.try_reserve_exact(needed);
         self.start = self.bytes.as_ptr().align_offset(ALIGNMENT_MAX);
         taken.map_err(|_| {
             let what = format!(
                 "the system has no memory for a buffer of {bytes} bytes: give the process more, or \
-                 its database less (memory_bytes_max)"
+                 the database less (memory_bytes_max)"
             );
             io::Error::new(io::ErrorKind::OutOfMemory, what)
         })
     }
 
     /// The first `bytes` bytes, whose content is unspecified. A caller that must not fail reserves
-    /// them before.
+    /// them beforehand.
     pub fn first(&mut self, bytes: usize) -> &mut [u8] {
         self.zeros = 0..0;
         self.part(bytes)
     }
 
-    /// The first `bytes` bytes: `used` that `fill` writes, and zeros. Bytes that are zero from the last
-    /// time are not touched: most groups of a log fill a small part of their block.
+    /// The first `bytes` bytes: `used` bytes written by `fill`, then zeros. Bytes that are still zero are not
+    /// written again, because most groups of a log fill a small part of their block.
     pub fn padded(&mut self, used: usize, bytes: usize, fill: impl FnOnce(&mut [u8])) -> &[u8] {
         let zeros = std::mem::take(&mut self.zeros);
         let part = self.part(bytes);
@@ -79,12 +79,12 @@ impl AlignedBuffer {
         }
         let end = self.start + bytes;
         if self.bytes.len() < end {
-            self.bytes.resize(end, 0); // within what is there: the address stays
+            self.bytes.resize(end, 0); // within the capacity, so the address does not change
         }
         &mut self.bytes[self.start..end]
     }
 
-    /// The first `bytes` bytes, for an `operation` on `file`, with what [`Self::reserve`] takes.
+    /// The first `bytes` bytes, for an `operation` on `file`, reserved first.
     ///
     /// # Errors
     /// As [`Self::reserve`].

@@ -1,9 +1,9 @@
-//! Copies of what a recovery that accepts a loss is about to write over or remove, in files of other
-//! names (`lost-000001-log-000003`): what the log's files still hold remains readable there.
+//! Copies of segments that a recovery with an accepted loss is about to overwrite or remove, in files with other
+//! names (`lost-000001-log-000003`), so that their content remains readable.
 //!
-//! Not here: what is lost (`walk.rs`). Invariants: the copies are durable before anything is changed; no
-//! file of an earlier loss is written over; a copy that cannot be finished is removed, and nothing is
-//! lost then.
+//! Not here: the extent of a loss (`walk.rs`). Invariants: the copies are durable before anything is changed; no
+//! file of an earlier loss is overwritten; if a copy cannot be finished it is removed, and the loss is not
+//! carried out.
 
 use super::segment::file_name;
 use super::settings::LogFailure;
@@ -13,10 +13,10 @@ const PREFIX: &str = "lost-";
 const NUMBER_DIGITS: usize = 6;
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// Copies the segments of these numbers; the names of the copies.
+/// Copies the segments with these numbers; returns the names of the copies.
 ///
 /// # Errors
-/// `Disk`, also when the device is full; there are no copies then.
+/// `Disk`, also when the device is full; then there are no copies.
 pub(super) fn keep(disk: &dyn Disk, numbers: &[u64]) -> Result<Vec<String>, LogFailure> {
     let names = disk.list()?;
     let loss = names.iter().filter_map(|name| loss_number(name)).max().unwrap_or(0) + 1;
@@ -26,7 +26,7 @@ pub(super) fn keep(disk: &dyn Disk, numbers: &[u64]) -> Result<Vec<String>, LogF
         kept.push(format!("{PREFIX}{loss:0NUMBER_DIGITS$}-{from}"));
         if let Err(error) = copy(disk, &from, &kept[kept.len() - 1]) {
             for copied in &kept {
-                let _ = disk.remove(copied); // a copy that stays does no harm
+                let _ = disk.remove(copied); // a remaining copy does no harm
             }
             return Err(error.into());
         }

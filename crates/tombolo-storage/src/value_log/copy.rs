@@ -1,8 +1,8 @@
-//! A log copied, for a backup (`backup/`): the groups from an image on up to one that is durable, each
-//! where it lies in its segment, and zeros in place of all others.
+//! Copies a log for a backup (`backup/`): the groups from that of an image up to a durable one, each
+//! at its place in its segment, and zeros in place of all others.
 //!
-//! What is written behind the last group while this reads is not in the copy: a copy of the bytes as
-//! they lie could have a later group and not an earlier one, which a recovery would call damage. Not
+//! Groups written after the last one while this reads are not copied: a copy of the files byte by byte
+//! could contain a later group but not an earlier one, which recovery would report as damage. Not
 //! here: the image. Invariants: the log is only read; no group from the image's on is released
 //! meanwhile.
 
@@ -16,8 +16,8 @@ use super::start::{LogPosition, LogStart};
 use crate::backup::{Copier, Copying};
 use crate::disk::Disk;
 
-/// Copies the log on `disk` from `start` on up to group `to`, which is durable and the last of what was
-/// written together. Returns where the copy ends.
+/// Copies the log on `disk` from `start` up to group `to`, which is durable and ends a run of groups.
+/// Returns the end of the copy.
 ///
 /// # Errors
 /// `Damaged` when the log does not lead from one to the other; `Disk`, of either disk.
@@ -32,7 +32,7 @@ pub(crate) fn copy(
         let what = format!("{}, and group {to} is the newest that is durable", start.need());
         return Err(lost(to, what));
     }
-    // A segment that cannot be read is being made in this moment, or its lack is noticed below.
+    // A segment that cannot be read is just being created; otherwise it is found missing below.
     let mut groups = Groups::new(Directory::read(disk, true, settings)?.segments);
     find(&mut groups, &start)?;
     let mut position = LogPosition::default();
@@ -58,16 +58,16 @@ pub(crate) fn copy(
     Ok(position)
 }
 
-/// Goes to where the copy begins: the newest segment that begins, with a whole run, before what is needed.
-/// Where no way leads from there to the group an image was made behind, that group itself: nothing needs
-/// what lies before it, and its checksum says that it is the right one.
+/// Goes to the beginning of the copy: the newest segment that begins, with a whole run, before the needed group.
+/// If the chain does not lead from there to the group after which an image was made, then that group itself: no
+/// earlier group is needed, and its checksum identifies it.
 fn find(groups: &mut Groups, start: &LogStart) -> Result<(), LogFailure> {
     start.expect_salt(&groups.segments)?;
     let found = groups.go_to_segment(start.group, true)?;
     let first = groups.place;
     groups.forget();
     if let Some(position) = start.position() {
-        // What cannot be read now counts as missing; a caller that needs it reads it again.
+        // An unreadable group counts as missing; a caller that needs it reads it again.
         let leads_to = found.is_ok() && matches!(groups.go_behind(start.group), Ok(Some(_)));
         if !leads_to && groups.jump(position, false)? {
             return Ok(());

@@ -1,23 +1,23 @@
-//! A table's definition as bytes: what a *table created* record holds; an *index created* record holds
+//! The encoding of a table's definition: the content of a *table created* record; an *index created* record has
 //! one index, a *column added* record one column.
 //!
 //! | part | bytes |
 //! |---|---|
 //! | name | 2 length, then UTF-8 |
-//! | columns | 2 how many, then each as below |
-//! | indexes | 2 how many, then each as below |
+//! | columns | 2 number, then each as below |
+//! | indexes | 2 number, then each as below |
 //!
 //! A column: name; 1 type; 2 and 2 the type's numbers (length; precision, scale); 1 flags (bit 0
 //! nullable, 1 hot, 2 has a range, 3 was added, 4 was added and its handle is aligned, 5 has a default, 6 was
 //! dropped: of those without a name, and no others);
-//! with a range 8 and 8 its ends; with a default 8. An index: name; 1 flags (bit 0 unique, 1 hash); 2 how
-//! many columns, 2 each position.
+//! with a range 8 and 8 its ends; with a default 8. An index: name; 1 flags (bit 0 unique, 1 hash); 2 number
+//! of columns, 2 each position.
 //!
 //! Types: 1 boolean, 2 smallint, 3 integer, 4 bigint, 5 double, 6 decimal, 7 char, 8 varchar, 9 text,
 //! 10 bytes, 11 date, 12 timestamp, 13 uuid. All numbers are little-endian.
 //!
-//! Not here: whether a store can hold the table (`TableDef::validate`). Numbers are never given a
-//! second meaning: a new type gets a new one.
+//! Not here: whether a store accepts the table (`TableDef::validate`). Numbers never get a
+//! second meaning: a new type gets a new number.
 
 use std::borrow::Cow;
 
@@ -29,13 +29,13 @@ const NULLABLE: u8 = 1;
 const HOT: u8 = 2;
 const RANGE: u8 = 4;
 const ADDED: u8 = 8;
-/// Of every added column whose values lie outside the row, since these are aligned (`row.rs`): rows of
-/// earlier builds are laid out otherwise, and refused.
+/// Set for every added column whose values are outside the row, since their handles are aligned (`row.rs`): rows
+/// of earlier builds have another layout and are refused.
 const ALIGNED: u8 = 16;
-/// Rows that were made without the column have the default, and values are stored as they differ
+/// Rows that were created without the column have the default, and values are stored as their difference
 /// from it.
 const DEFAULT: u8 = 32;
-/// It has no name, and a place in the rows.
+/// It has no name but keeps its place in the rows.
 const DROPPED: u8 = 64;
 const UNIQUE: u8 = 1;
 const HASH: u8 = 2;
@@ -138,7 +138,7 @@ pub fn decode(bytes: &[u8]) -> Option<TableDef> {
 }
 
 fn put_count(out: &mut Vec<u8>, count: usize) {
-    let count = u16::try_from(count).expect("a schema counts nothing beyond 65,535");
+    let count = u16::try_from(count).expect("no count of a schema exceeds 65,535");
     out.extend_from_slice(&count.to_le_bytes());
 }
 

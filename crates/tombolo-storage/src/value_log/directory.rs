@@ -1,14 +1,14 @@
-//! What lies in a log's directory: which files are its segments, in which order.
+//! The files of a log's directory: the segments and their order.
 //!
-//! Not here: what is in them (`recover.rs`), taking files away. Invariant: the segments have
-//! ascending sequence numbers and one salt.
+//! Not here: their content (`recover.rs`), removing files. Invariant: the segments have
+//! ascending sequence numbers and the same salt.
 
 use super::reader::SegmentReader;
 use super::segment::{Found, Header, SALT, file_name, file_number, open_blocks};
 use super::settings::{LogFailure, LogSettings};
 use crate::disk::{Disk, DiskError, Open};
 
-/// Whether a log lies on `disk`.
+/// Whether there is a log on `disk`.
 ///
 /// # Errors
 /// When it cannot be listed.
@@ -29,16 +29,16 @@ pub fn log_bytes(disk: &dyn Disk) -> Result<u64, DiskError> {
 pub(super) struct Directory {
     /// In the order of their sequence numbers.
     pub(super) segments: Vec<SegmentReader>,
-    /// Numbers of files that were never finished.
+    /// Numbers of unfinished files.
     pub(super) unfinished: Vec<u64>,
-    /// Numbers of files that cannot be read, whose loss is accepted.
+    /// Numbers of unreadable files whose loss is accepted.
     pub(super) damaged: Vec<u64>,
-    /// What is wrong with one of them.
+    /// The damage of one of them.
     pub(super) damage: Option<LogFailure>,
 }
 
 impl Directory {
-    /// Reads the headers of all of them. With `accept_loss` a file that cannot be read is left out.
+    /// Reads the headers of all segments. With `accept_loss` an unreadable file is omitted.
     ///
     /// # Errors
     /// `NoLog`, `OtherVersion`, `OtherKind`, `Damaged`, `Disk`.
@@ -83,7 +83,7 @@ impl Directory {
         Ok(read)
     }
 
-    /// Looks at one file; the inner error is damage.
+    /// Reads the header of one file; the inner error is damage.
     fn add(
         &mut self,
         disk: &dyn Disk,
@@ -124,8 +124,8 @@ impl Directory {
     }
 }
 
-/// A file that may have gone since it was listed: a log that is read while it works makes segments, and
-/// removes those that a full disk has no room for. Missing groups are noticed when their chain is
+/// Ignores a file that disappeared since it was listed: a running log creates segments, and
+/// removes those for which a full disk has no room. Missing groups are detected when the chain is
 /// followed.
 fn there<F>(opened: Result<F, DiskError>) -> Result<Option<F>, DiskError> {
     match opened {

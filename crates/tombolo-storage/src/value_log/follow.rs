@@ -1,12 +1,12 @@
 //! `LogReader`: reads groups back while the log is written, for callers that could not take them when
 //! they were written.
 //!
-//! A checkpoint that falls behind does not keep what it has not installed: it knows up to which group
-//! the log is durable, and reads it here (TPK-17). Recovery's walk (`recover.rs`) asks why a log ends;
-//! here the end is known beforehand, and what does not lead to it is damage.
+//! A checkpoint that falls behind does not keep the records that it has not applied: it knows the last durable
+//! group of the log, and reads them here (TPK-17). Recovery's walk (`recover.rs`) determines why a log ends;
+//! here the end is known beforehand, and a chain that does not lead to it is damaged.
 //!
-//! Not here: what records mean, waiting. Invariants: a group is given only if the caller said that
-//! it is durable; groups are given once, in order, runs of them whole; nothing is written.
+//! Not here: the meaning of records, waiting. Invariants: only groups that the caller knows to be durable are
+//! returned; groups are returned once, in order, runs of them as a whole; nothing is written.
 
 use super::directory::Directory;
 use super::group::Group;
@@ -17,7 +17,7 @@ use super::start::LogPosition;
 use crate::disk::Disk;
 use crate::sync::Arc;
 
-/// What is done with the records of a run of groups that ends at a position.
+/// Receives the records of a run of groups that ends at a position.
 pub type Visit<'a, E> = dyn FnMut(LogPosition, &[u8]) -> Result<(), E> + 'a;
 
 /// Reads a log while it is written. See the module's head.
@@ -26,44 +26,44 @@ pub struct LogReader {
     disk: Arc<dyn Disk>,
     settings: LogSettings,
     way: Option<Way>,
-    /// A position whose group is given once more.
+    /// A position whose group is returned once more.
     again: Option<LogPosition>,
 }
 
-/// Where the next group is looked for.
+/// The state of reading along the chain.
 #[derive(Debug)]
 struct Way {
-    /// Segments as they were when the directory was read.
+    /// The segments at the time when the directory was read.
     groups: Groups,
-    /// Where what was given ends.
+    /// The position of the last returned group.
     position: LogPosition,
-    /// Whether its group is still to be given once more.
+    /// Whether this group is still to be returned once more.
     is_again: bool,
 }
 
 impl LogReader {
-    /// Of the log that is written on `disk` with these settings, by this process or another one.
+    /// A reader of the log on `disk` that this process or another one writes with these settings.
     pub fn new(disk: Arc<dyn Disk>, settings: LogSettings) -> Self {
         Self { disk, settings, way: None, again: None }
     }
 
-    /// What the log is written with.
+    /// The log's settings.
     pub fn settings(&self) -> LogSettings {
         self.settings
     }
 
-    /// The next read from `position` gives that group once more, as a recovery from there does: for
-    /// a caller that continues an image that is complete as of it.
+    /// Makes the next read from `position` return that group once more, as a recovery from there does: for
+    /// a caller that continues an image which is complete as of this group.
     pub fn again(&mut self, position: LogPosition) {
         (self.way, self.again) = (None, (position.group > 0).then_some(position));
     }
 
-    /// Gives the records of all groups behind `from` up to `to`, or fewer: it stops when it has given
-    /// `bytes_max` bytes or more. Both are ends of what was written together; `to` is durable, and no
-    /// group behind `from` was released. Says how far it is.
+    /// Passes the records of all groups after `from` up to `to` to `visit`, or fewer: it stops after
+    /// `bytes_max` bytes or more. Both positions end a run of groups; `to` is durable, and no
+    /// group after `from` was released. Returns the position reached.
     ///
     /// # Errors
-    /// `Disk`; `Damaged` when the log does not lead from one to the other; what `visit` says.
+    /// `Disk`; `Damaged` when the log does not lead from one to the other; those of `visit`.
     pub fn read<E: From<LogFailure>>(
         &mut self,
         from: LogPosition,
@@ -101,11 +101,11 @@ impl LogReader {
         Ok(Way { groups: self.find(position, is_again)?, position, is_again })
     }
 
-    /// The groups behind the one at `position`; or, if that is to be given again, from where the run begins
-    /// that it ends. Damage on the way there does no harm: number and checksum say which group it is.
+    /// The groups after the one at `position`; or, if that is to be returned again, from the beginning of the run
+    /// that it ends. Earlier damage does no harm, because number and checksum identify the group.
     ///
     /// # Errors
-    /// `Disk`; `Damaged` when that group is not in the log, nor the beginning of a segment behind it.
+    /// `Disk`; `Damaged` when that group is not in the log, nor the beginning of a segment after it.
     pub(super) fn find(&self, position: LogPosition, is_again: bool) -> Result<Groups, LogFailure> {
         let group = position.group + u64::from(!is_again);
         let mut groups = self.groups()?;
@@ -126,13 +126,13 @@ impl LogReader {
     /// # Errors
     /// `Disk`.
     pub(super) fn groups(&self) -> Result<Groups, LogFailure> {
-        // A segment that cannot be read is being made in this moment, or its lack is noticed later.
+        // A segment that cannot be read is just being created; otherwise it is found missing later.
         Ok(Groups::new(Directory::read(&*self.disk, true, &self.settings)?.segments))
     }
 }
 
-/// Goes behind the group at `position`, or to where the run begins that it ends, if it is to be given
-/// again; says whether the chain leads there.
+/// Goes to the place after the group at `position`, or to the beginning of the run that it ends, if it is to be
+/// returned again; returns whether the chain leads there.
 fn go_to(
     groups: &mut Groups,
     LogPosition { group, checksum, .. }: LogPosition,
@@ -158,7 +158,7 @@ fn go_to(
 }
 
 impl Way {
-    /// Gives the records of the run that the group returned last ends, if it ends one. Says how many bytes were given.
+    /// Passes on the records of the run that the last returned group ends, if it ends one. Returns their bytes.
     fn give<E: From<LogFailure>>(
         &mut self,
         Placed { group, checksum }: Placed,

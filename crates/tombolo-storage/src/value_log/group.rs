@@ -1,4 +1,4 @@
-//! A group: what becomes durable together. A header of 64 bytes, then records, then zeros up to the
+//! A group: the unit of durability. It has a header of 64 bytes, then records, then zeros up to the
 //! next block.
 //!
 //! | offset | bytes | field |
@@ -6,27 +6,27 @@
 //! | 0 | 4 | magic: `tgr3` |
 //! | 4 | 4 | checksum: CRC-32C of the log's salt, the header from offset 8 on and the records |
 //! | 8 | 8 | number: one more than its predecessor's |
-//! | 16 | 8 | sequence number of the segment it lies in |
-//! | 24 | 4 | its offset there |
-//! | 28 | 4 | watermark: how many groups before this one lies the newest that was known to be durable then |
+//! | 16 | 8 | sequence number of its segment |
+//! | 24 | 4 | its offset in the segment |
+//! | 28 | 4 | watermark: distance in groups to the newest group that was known to be durable then |
 //! | 32 | 8 | time of its flush in microseconds since 1970, no less than its predecessor's; 0 for none |
 //! | 40 | 8 | transactions in all groups up to this one |
-//! | 48 | 4 | epoch: how many times the log was opened before and now |
+//! | 48 | 4 | epoch: the number of times the log was opened, including this one |
 //! | 52 | 4 | the predecessor's checksum, 0 for none |
 //! | 56 | 4 | bytes of records |
 //! | 60 | 4 | flags: bit 0 its records continue in the next group, 1 it begins an epoch, 2 its records began earlier |
 //!
-//! Version 2 of the format had the magic `tgrp`, eight bytes of offset, the watermark's number in the eight
-//! bytes behind it, and no time. Such groups are read, and may lie in one segment with later ones.
+//! Version 2 of the format had the magic `tgrp`, eight bytes of offset, the watermark's number in the next eight
+//! bytes, and no time. Such groups are read, and may be in the same segment as later ones.
 //!
-//! A group says where it lies, so that one a disk put elsewhere, or one left over from an earlier use
-//! of its segment, is no group there. Records that a segment has no room for are spread over several
+//! A group contains its own place, so that a group that a disk wrote elsewhere, or one left over from an earlier
+//! use of its segment, is not valid. Records for which a segment has no room are spread over several
 //! groups; those with bit 0 and the one that ends them are replayed all or none.
 //!
-//! Records hold what users store, which could look like a group: behind a torn one it would be read,
-//! and believed. Users do not know the salt, so they cannot make such bytes.
+//! Records contain user data, which could look like a group: after a torn group it would be read
+//! and accepted. Users do not know the salt, so they cannot create such bytes.
 //!
-//! Not here: which intact groups belong to the log (`reader.rs`).
+//! Not here: the decision which intact groups belong to the log (`reader.rs`).
 
 use crate::checksum;
 use crate::header_copies::{long, short};
@@ -37,7 +37,8 @@ use crate::value_log::settings::GroupNumber;
 pub(super) const HEADER_BYTES: usize = 64;
 
 const MAGIC: [u8; 4] = *b"tgr3";
-/// Of version 2, whose groups have no time. The two differ in more than one bit: no checksum covers them.
+/// The magic of version 2, whose groups have no time. The two differ in more than one bit, because no checksum
+/// covers them.
 const MAGIC_WITHOUT_TIME: [u8; 4] = *b"tgrp";
 const CHECKSUM: usize = MAGIC.len();
 const NUMBER: usize = CHECKSUM + 4;
@@ -46,7 +47,7 @@ const OFFSET: usize = SEQUENCE + 8;
 const BEHIND: usize = OFFSET + 4;
 const TIME: usize = BEHIND + 4;
 const TRANSACTIONS: usize = TIME + 8;
-/// Where version 2 has the watermark's number.
+/// The offset of the watermark's number in version 2.
 const WATERMARK_WITHOUT_TIME: usize = OFFSET + 8;
 const EPOCH: usize = TRANSACTIONS + 8;
 const PREVIOUS: usize = EPOCH + 4;
@@ -58,14 +59,14 @@ const MORE: u32 = 1;
 const STARTS_EPOCH: u32 = 2;
 const CONTINUES: u32 = 4;
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Group {
     pub(super) number: GroupNumber,
     pub(super) sequence: u64,
     pub(super) offset: u64,
     pub(super) watermark: GroupNumber,
-    /// When it was flushed, in microseconds since 1970; 0 where it is not known.
+    /// The time of its flush, in microseconds since 1970; 0 if unknown.
     pub(super) time_us: u64,
     pub(super) transactions: u64,
     pub(super) epoch: u32,
@@ -79,7 +80,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Puts the header in front of the records, which lie in `bytes` behind the room for it, and
+    /// Puts the header before the records, which are in `bytes` after the room for it, and
     /// returns the checksum.
     pub(super) fn encode(&self, salt: u64, bytes: &mut [u8]) -> u32 {
         assert_eq!(bytes.len(), HEADER_BYTES + self.length as usize);
@@ -113,8 +114,8 @@ impl Group {
         checksum
     }
 
-    /// The header in `bytes`, which are at least [`HEADER_BYTES`], if they begin like one; whether
-    /// it is intact, only [`is_intact`] knows.
+    /// The header in `bytes`, which are at least [`HEADER_BYTES`], if they begin like one; only
+    /// [`is_intact`] verifies it.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         let magic = *bytes.first_chunk()?;
         let (long, short) = (|at| long(bytes, at), |at| short(bytes, at));
@@ -154,7 +155,7 @@ fn checksum(salt: u64, bytes: &[u8]) -> u32 {
     checksum::of(&[&salt.to_le_bytes(), &bytes[NUMBER..end]])
 }
 
-/// The checksum that header and records in `bytes` are stored with, if it is theirs.
+/// The stored checksum of the header and records in `bytes`, if it is right.
 pub(super) fn is_intact(salt: u64, bytes: &[u8]) -> Option<u32> {
     let stored = short(bytes, CHECKSUM);
     let intact = plant::is(Plant::IgnoredChecksum) || checksum(salt, bytes) == stored;

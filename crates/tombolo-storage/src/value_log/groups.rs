@@ -1,13 +1,13 @@
 //! The iterator over a log's groups, for every reader of the log: recovery and inspection (`walk.rs`), readers of
 //! a log that is being written (`follow.rs`), backups (`copy.rs`), the archive and its parts (`archive/`); and the
-//! search for the place to begin at.
+//! search for the first group.
 //!
-//! Which groups in place (`reader.rs`) are the log is a matter of the *chain*: numbers that ascend by one, each
-//! naming its predecessor's checksum, epochs that never fall and rise only where an epoch begins. What a place
-//! without the chain's next group means depends on the reader ([`AtGap`]).
+//! The *chain* determines which groups in place (`reader.rs`) are the log: numbers ascend by one, each group
+//! contains its predecessor's checksum, and epochs never fall and rise only where an epoch begins. The meaning of a
+//! place without the chain's next group depends on the reader ([`AtGap`]).
 //!
-//! Not here: why a chain ends, and what is done with the records. Invariants: nothing is written; unless
-//! gaps are skipped, what [`Groups::next`] returns continues the chain.
+//! Not here: the reason why a chain ends, the use of the records. Invariants: nothing is written; unless
+//! gaps are skipped, every group that [`Groups::next`] returns continues the chain.
 
 use super::group::Group;
 use super::reader::{Placed, SegmentReader};
@@ -17,24 +17,24 @@ use super::start::{LogPosition, LogStart};
 use crate::disk::DiskError;
 use crate::plant::{self, Plant};
 
-/// What the next group of the log has to say.
+/// The required properties of the next group of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chain {
     /// Its number.
     pub(super) number: GroupNumber,
-    /// Its predecessor's checksum; `None` if that is not known.
+    /// Its predecessor's checksum; `None` if unknown.
     pub(super) previous: Option<u32>,
     /// Its predecessor's epoch.
     pub(super) epoch: u32,
 }
 
 impl Chain {
-    /// Whatever came before `group`.
+    /// The chain that continues with `group`, regardless of its predecessor.
     pub(super) fn of(group: &Group) -> Self {
         Self { number: group.number, previous: None, epoch: group.epoch }
     }
 
-    /// What follows a group.
+    /// The chain after a group.
     pub(super) fn behind(Placed { group, checksum }: &Placed) -> Self {
         Self { number: group.number + 1, previous: Some(*checksum), epoch: group.epoch }
     }
@@ -53,45 +53,45 @@ impl Chain {
     }
 }
 
-/// What is done where the chain's next group is not.
+/// The behaviour at a place without the chain's next group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtGap {
-    /// The log ends, for all this reader knows.
+    /// The log ends, as far as this reader knows.
     Stop,
-    /// The caller knows that the group is durable: its lack is damage.
+    /// The caller knows that the group is durable: its absence is damage.
     Refuse,
-    /// The next group in place behind it in the segment is returned, whatever the chain.
+    /// The next group in place after it in the segment is returned, regardless of the chain.
     Skip,
 }
 
-/// Where a group is looked for, and which.
+/// The place where the next group is expected, and its properties.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    /// The segment's position among those of the log.
+    /// The index of the segment.
     pub(super) segment: usize,
     pub(super) at: u64,
     pub(super) chain: Chain,
 }
 
 impl Place {
-    /// Where `group` lies, whatever came before it.
+    /// The place of `group`, regardless of its predecessor.
     pub(super) fn of(segment: usize, group: &Group) -> Self {
         Self { segment, at: group.offset, chain: Chain::of(group) }
     }
 }
 
-/// Segments that a search for a beginning passed over.
+/// Segments that a search for the first group skipped.
 #[derive(Debug, Default)]
 pub(super) struct PassedOver {
-    /// The number that the newest one begins with which might be the beginning, if its first group is not
+    /// The first group's number of the newest segment that might be the beginning, if that group is not
     /// intact; and its file.
     remains: Option<(GroupNumber, String)>,
-    /// The oldest one's first group, which is newer than the one that is needed, and its file.
+    /// The first group of the oldest segment, if it is newer than the needed one, and its file.
     oldest: Option<(GroupNumber, String)>,
 }
 
 impl PassedOver {
-    /// Why the log does not hold `start`, as far as the segments show.
+    /// The reason why the log does not contain `start`, as far as the segments show.
     pub(super) fn failure(self, start: &LogStart) -> Option<LogFailure> {
         match (self.remains, self.oldest) {
             (Some((number, file)), _) => Some(start.is_damaged(number, file)),
@@ -101,21 +101,21 @@ impl PassedOver {
     }
 }
 
-/// A group that was found without the chain.
+/// A group that was found without following the chain.
 #[derive(Debug)]
 pub(super) struct InPlace {
     pub(super) segment: usize,
-    /// The first group of the run that it ends, if that lies in the same segment.
+    /// The first group of the run that it ends, if that is in the same segment.
     pub(super) run: Option<Group>,
     pub(super) placed: Placed,
 }
 
-/// The groups of a log, from a place on.
+/// An iterator over the groups of a log, from a place on.
 #[derive(Debug)]
 pub(super) struct Groups {
     /// In the order of their sequence numbers.
     pub(super) segments: Vec<SegmentReader>,
-    /// Where the next group is looked for; the segment is the last returned group's.
+    /// The place where the next group is expected; the segment is that of the last returned group.
     pub(super) place: Place,
 }
 
@@ -126,12 +126,12 @@ impl Groups {
         Self { segments, place: Place { segment: 0, at: FIRST_GROUP_OFFSET, chain } }
     }
 
-    /// The next group; the place is behind it then. The first group of a later segment continues the chain
-    /// where the segment at hand does not: those between were made ready by an earlier process and never
+    /// Returns the next group and moves the place after it. If the current segment does not continue the chain,
+    /// the first group of a later segment may: segments in between were prepared by an earlier process and never
     /// used.
     ///
     /// # Errors
-    /// `Disk`; `Damaged` where a gap is refused.
+    /// `Disk`; `Damaged` if a gap is refused.
     pub(super) fn next(&mut self, at_gap: AtGap) -> Result<Option<Placed>, LogFailure> {
         let found = match at_gap {
             AtGap::Skip => self.next_in_place()?,
@@ -174,20 +174,20 @@ impl Groups {
         Ok(None)
     }
 
-    /// The segment of the group that was returned last.
+    /// The segment of the last returned group.
     pub(super) fn reader(&mut self) -> &mut SegmentReader {
         &mut self.segments[self.place.segment]
     }
 
-    /// Gives the memory back in which segments were read. What is in memory of a segment in use will be
-    /// written over in part when more is asked for.
+    /// Frees the memory with the content of segments, because a segment in use may be partly overwritten before
+    /// more of it is read.
     pub(super) fn forget(&mut self) {
         self.segments.iter_mut().for_each(SegmentReader::forget);
     }
 
-    /// Goes to the beginning of the newest segment whose first group is not newer than `newest`, nor, where
-    /// runs are needed `whole`, continues records that began before. That group is the log's: what an earlier
-    /// recovery cut off was wiped from the segments' beginnings. The inner error is that there is none.
+    /// Goes to the beginning of the newest segment whose first group is not newer than `newest` and, with
+    /// `whole`, does not continue earlier records. That group belongs to the log, because groups that an earlier
+    /// recovery cut off were wiped from the segments' beginnings. The inner error: there is no such segment.
     ///
     /// # Errors
     /// When the disk fails.
@@ -216,8 +216,8 @@ impl Groups {
         Ok(Err(over))
     }
 
-    /// Goes along the chain behind the group of this number; that group, and the place of the run that it
-    /// ends, if the chain leads there and has all of the run.
+    /// Follows the chain to the place after the group with this number; returns that group and the place of the
+    /// run that it ends, if the chain leads there and contains the whole run.
     ///
     /// # Errors
     /// `Disk`.
@@ -238,9 +238,9 @@ impl Groups {
         }
     }
 
-    /// Goes to where the run begins that ends with the group of this number and checksum, wherever it lies;
-    /// or behind that group. Nothing that lies before is needed, and the checksum says that it is the right
-    /// one. Otherwise the place stays.
+    /// Goes directly to the beginning of the run that ends with the group of this number and checksum, or to the
+    /// place after that group. No earlier group is needed, and the checksum identifies it. If there is no such
+    /// group, the place does not change.
     ///
     /// # Errors
     /// `Disk`.
@@ -263,8 +263,8 @@ impl Groups {
         Ok(true)
     }
 
-    /// The group of this number and checksum in the newest segment that holds it, whatever the chain. The
-    /// place stays.
+    /// The group of this number and checksum in the newest segment that contains it, regardless of the chain. The
+    /// place does not change.
     ///
     /// # Errors
     /// `Disk`.
@@ -293,11 +293,11 @@ impl Groups {
         Ok(None)
     }
 
-    /// That the chain's next group, which is durable, is not there.
+    /// The failure that the chain's next group, which is durable, is missing.
     pub(super) fn is_missing(&self) -> LogFailure {
         let Place { segment, at: offset, chain } = self.place;
         let file = self.segments.get(segment).map_or(".", |reader| reader.name()).to_owned();
-        let what = "a group that is durable is not there".to_owned();
+        let what = "a durable group is missing".to_owned();
         LogFailure::Damaged { file, offset, group: chain.number, what }
     }
 }

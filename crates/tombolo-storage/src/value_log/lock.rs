@@ -1,35 +1,34 @@
-//! The locks on a database's directory: one process at a time opens it, or looks at it; and where
-//! another process writes its image (TPK-33), one of those.
+//! The locks of a database's directory: at most one process opens or inspects it; and if
+//! another process writes its image (TPK-33), at most one process does that.
 //!
-//! A process that opens a database must know that no other one still writes its image: the image's
-//! writer may outlive the process it wrote for by a batch. The writer takes the image's lock
-//! *before* it asks that process anything and writes nothing before it was answered. So the process
-//! that answered had the directory, and one that takes the directory later finds the image's lock
+//! A process that opens a database must know that no other process still writes its image: the writer of the
+//! image may outlive its database process by a batch. The writer takes the image's lock
+//! *before* it contacts that process and writes nothing before it has an answer. So the process
+//! that answered held the directory, and a process that takes the directory later finds the image's lock
 //! taken.
 //!
-//! Not here: how a file is locked (the disk's). Invariant: a process that reads an image or a log
-//! has the directory, since what is written meanwhile looks torn, or has learned from the process
-//! that has it how far to read.
+//! Not here: locking a file (the disk's). Invariant: a process that reads an image or a log
+//! holds the directory, because concurrent writes look torn, or knows from the holder how far to read.
 
 use super::settings::LogFailure;
 use crate::backup::marks::is_copy;
 use crate::disk::{Disk, DiskError, DiskFile, Open};
 
-/// The file that the process with the database open holds.
+/// The lock file of the process that has the database open.
 pub const LOCK_FILE: &str = "lock";
 
-/// The file that a process holds that writes the image for another one.
+/// The lock file of a process that writes the image for another one.
 pub const CHECKPOINT_LOCK_FILE: &str = "checkpoint-lock";
 
-/// A directory that no other process has open, as long as this lives.
+/// Keeps other processes from opening the directory as long as it lives.
 #[derive(Debug)]
 pub struct DirectoryLock {
-    /// None where there is no such file to be looked at.
+    /// `None` if there is no lock file and the directory is only inspected.
     _file: Option<Box<dyn DiskFile>>,
 }
 
 impl DirectoryLock {
-    /// Takes the directory; the lock's file is made if it is not there.
+    /// Takes the directory; creates the lock file if necessary.
     ///
     /// # Errors
     /// `InUse`, `Copy`, `Disk`.
@@ -56,15 +55,15 @@ impl DirectoryLock {
     }
 }
 
-/// The image of a database that another process has open; no other process writes it as long as
-/// this lives.
+/// Keeps other processes from writing the image of a database, which another process has open, as long as it
+/// lives.
 #[derive(Debug)]
 pub struct CheckpointLock {
     _file: Box<dyn DiskFile>,
 }
 
 impl CheckpointLock {
-    /// Takes it; its file is made if it is not there.
+    /// Takes the lock; creates its file if necessary.
     ///
     /// # Errors
     /// `InUse`, `Disk`.
@@ -76,7 +75,7 @@ impl CheckpointLock {
 fn open_or_make(disk: &dyn Disk, name: &str) -> Result<Box<dyn DiskFile>, DiskError> {
     match disk.open(name, Open::Write) {
         Err(error) if error.is_not_found() => match disk.open(name, Open::New) {
-            // Another process made it in between.
+            // Another process created it in between.
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 disk.open(name, Open::Write)
             }
@@ -93,8 +92,8 @@ fn locked(file: Box<dyn DiskFile>) -> Result<Box<dyn DiskFile>, LogFailure> {
     }
 }
 
-/// Refuses an image that is still being written. None begins after this: a writer begins only when
-/// a process that has the directory has answered it.
+/// Refuses an image that is still being written. No writer begins after this, because a writer begins only when
+/// the holder of the directory has answered it.
 fn check_image_is_not_written(disk: &dyn Disk) -> Result<(), LogFailure> {
     if disk.exists(CHECKPOINT_LOCK_FILE)? {
         drop(locked(disk.open(CHECKPOINT_LOCK_FILE, Open::Read)?)?);

@@ -1,16 +1,16 @@
-//! The value log: what transactions of the memory store changed, in groups that are durable or not
-//! at all (TPK-8, TPK-20 … TPK-26).
+//! The value log: the changes of the memory store's transactions, in groups that become durable as a whole
+//! (TPK-8, TPK-20 … TPK-26).
 //!
 //! The store puts *records* into a buffer (`record.rs`); the thread that runs transactions takes the
-//! buffer once per batch and gives it to a [`LogWriter`], which writes it as one *group* (`group.rs`)
-//! at the end of a *segment* (`segment.rs`), a file made and written over beforehand. After a restart
-//! [`recover`] reads the groups in order, cuts off a torn tail, refuses damage, and gives every
-//! transaction that is whole to a [`Replay`]; `memory/recovery/` makes a store of them.
+//! buffer once per batch and passes it to a [`LogWriter`], which writes it as one *group* (`group.rs`)
+//! at the end of a *segment* (`segment.rs`), a file that is created and zeroed beforehand. After a restart
+//! [`recover`] reads the groups in order, cuts off a torn tail, refuses damage, and passes every
+//! complete transaction to a [`Replay`]; `memory/recovery/` rebuilds the store from them.
 //!
-//! Not here: threads, time, when a group is closed (the engine's), the meaning of rows. Invariants:
-//! a group is written only behind an unbroken chain of groups; nothing counts as durable before a
+//! Not here: threads, time, closing a group (the engine's), the meaning of rows. Invariants:
+//! a group is written only after an unbroken chain of groups; nothing counts as durable before a
 //! sync that began after its write has succeeded; after a failed write or sync nothing is written
-//! any more; a block that holds a durable group is never written again.
+//! any more; a block with a durable group is never written again.
 
 mod aligned;
 pub mod archive;

@@ -1,7 +1,7 @@
 //! Reads groups back: one segment at a time, through a window of a few megabytes.
 //!
-//! A group that is intact and says it lies where it does is *in place*. Not here: which groups in place are the
-//! log, and in which order they are read (`groups.rs`).
+//! An intact group whose header names its actual place is *in place*. Not here: the decision which groups in place
+//! are the log, and their order (`groups.rs`).
 
 use std::ops::Range;
 
@@ -14,20 +14,20 @@ use crate::header_copies::{COPY_BYTES, VERSION, short};
 
 const WINDOW_BYTES: u64 = 4 << 20;
 
-/// Bytes that are asked for before they are read.
+/// Bytes that are read ahead.
 const AHEAD_BYTES: u64 = 2 * WINDOW_BYTES;
 
-/// A segment that is read.
+/// A segment that is being read.
 #[derive(Debug)]
 pub(super) struct SegmentReader {
     file: Box<dyn DiskFile>,
     pub(super) number: u64,
     pub(super) header: Header,
-    /// Which copy of the header that is.
+    /// The copy of the header that was read.
     copy: usize,
-    /// Where the groups end.
+    /// The end of the groups.
     limit: u64,
-    /// How far before its place in the segment a group lies in the file.
+    /// The distance by which a group's offset in the file is less than its offset in the segment.
     moved: u64,
     /// Bytes `start..end` of the file.
     window: AlignedBuffer,
@@ -42,8 +42,8 @@ pub(super) struct Placed {
     pub(super) checksum: u32,
 }
 
-/// Whether a block holds nothing but zeros. Compared with zeros as a whole: byte by byte, a segment
-/// takes longer than replaying it.
+/// Whether a block contains only zeros. Compares whole blocks: byte by byte, checking a segment
+/// would take longer than replaying it.
 fn is_blank(block: &[u8]) -> bool {
     const ZEROS: [u8; BLOCK_BYTES_MAX as usize] = [0; BLOCK_BYTES_MAX as usize];
     block == &ZEROS[..block.len()]
@@ -56,8 +56,8 @@ impl SegmentReader {
         Self { file, number, header, copy, limit, moved: 0, window, start: 0, end: 0 }
     }
 
-    /// Reads a part of a segment with this header: the groups between these offsets, in a file that has
-    /// `before` bytes in front of them.
+    /// Reads a part of a segment with this header: the groups between these offsets, in a file with
+    /// `before` bytes before them.
     pub(super) fn of_part(
         file: Box<dyn DiskFile>,
         header: Header,
@@ -68,7 +68,7 @@ impl SegmentReader {
         Self { limit, moved, ..Self::new(file, 0, header, 0) }
     }
 
-    /// The segment, to be written to.
+    /// The segment, opened for writing.
     ///
     /// # Errors
     /// When the disk fails.
@@ -85,7 +85,7 @@ impl SegmentReader {
         self.file.name()
     }
 
-    /// The version of the format that its header says.
+    /// The format version in its header.
     ///
     /// # Errors
     /// When the disk fails.
@@ -98,10 +98,10 @@ impl SegmentReader {
         offset + HEADER_BYTES as u64 > self.limit
     }
 
-    /// The `length` bytes at `offset`, which lie within the segment.
+    /// The `length` bytes at `offset`, which are within the segment.
     fn bytes(&mut self, offset: u64, length: usize) -> Result<&[u8], DiskError> {
         if offset < self.start || offset + length as u64 > self.end {
-            // What the file demands of a read divides the block size, and so every group's offset.
+            // The file's alignment for reads divides the block size, and therefore every group's offset.
             let start = offset / self.header.block_bytes * self.header.block_bytes;
             let needed = (offset - start + length as u64).next_multiple_of(self.header.block_bytes);
             let bytes = needed.max(WINDOW_BYTES).min(self.limit - start);
@@ -118,13 +118,13 @@ impl SegmentReader {
         Ok(&self.window.first(from + length)[from..])
     }
 
-    /// Gives the window's memory back, when nothing more is to be read soon.
+    /// Frees the window's memory, when nothing more will be read soon.
     pub(super) fn forget(&mut self) {
         self.window = AlignedBuffer::default();
         (self.start, self.end) = (0, 0);
     }
 
-    /// All that lies before the first group.
+    /// All bytes before the first group.
     ///
     /// # Errors
     /// When the disk fails.
@@ -132,7 +132,7 @@ impl SegmentReader {
         self.bytes(0, FIRST_GROUP_OFFSET as usize)
     }
 
-    /// Fills `out` with the bytes at `offset`, which lie within the segment.
+    /// Fills `out` with the bytes at `offset`, which are within the segment.
     ///
     /// # Errors
     /// When the disk fails.
@@ -162,7 +162,7 @@ impl SegmentReader {
         Ok(checksum.map(|checksum| Placed { group, checksum }))
     }
 
-    /// A group that was found in place, up to where the next one would begin.
+    /// The bytes of a group in place, up to the beginning of the next one.
     ///
     /// # Errors
     /// When the disk fails.
@@ -179,7 +179,7 @@ impl SegmentReader {
         self.bytes(group.offset + HEADER_BYTES as u64, group.length as usize)
     }
 
-    /// Where the group behind `group` would begin.
+    /// The offset at which the group after `group` would begin.
     pub(super) fn behind(&self, group: &Group) -> u64 {
         (group.offset + group.bytes() as u64).next_multiple_of(self.header.block_bytes)
     }
@@ -192,7 +192,7 @@ impl SegmentReader {
         self.group(FIRST_GROUP_OFFSET)
     }
 
-    /// The number of the group of its present use that the segment begins with, intact or not.
+    /// The number of the first group of the segment's current use, intact or not.
     ///
     /// # Errors
     /// When the disk fails.
@@ -202,9 +202,9 @@ impl SegmentReader {
         Ok(group.filter(is_here).map(|group| group.number))
     }
 
-    /// How many bytes at `offset`, where no group continues the chain, are what is left of one of
-    /// `epoch` or a later one. In a segment that was used before, bytes without a header cannot be
-    /// distinguished from what that use left, and count as nothing.
+    /// The number of bytes at `offset`, where no group continues the chain, that are remains of a group of
+    /// `epoch` or a later one. In a reused segment, bytes without a header cannot be
+    /// distinguished from those of the former use, and count as nothing.
     ///
     /// # Errors
     /// When the disk fails.
@@ -227,7 +227,7 @@ impl SegmentReader {
         }
     }
 
-    /// Where the blocks end that are not blank, `offset` if they are from there on.
+    /// The end of the last block that is not blank, or `offset` if all blocks from there on are blank.
     ///
     /// # Errors
     /// When the disk fails.

@@ -1,34 +1,34 @@
-//! Records: what one transaction did to rows, packed tightly, and the buffer they gather in.
+//! Records: the changes of a transaction, packed tightly, and the buffer that collects them.
 //!
-//! A buffer holds transactions, one behind the other: four bytes that say how long its records are
+//! A buffer contains consecutive transactions: four bytes with the length of its records
 //! (at least one byte), then the records. A record begins with one word of eight bytes:
 //!
 //! | bits | short word | extended word |
 //! |---|---|---|
 //! | 0–1 | 0 updated, 1 inserted, 2 deleted | 3 |
-//! | 2–11 | bytes that follow, below 1,024 | 2–7: the kind, as before or as below |
+//! | 2–11 | number of bytes that follow, below 1,024 | 2–7: the kind, as before or as below |
 //! | 12–23 | offset in the row, below 4,096 | 8–31: table |
 //! | 24–31 | table, below 256 | |
 //! | 32–63 | the row's slot | the same |
 //!
 //! Kinds of an extended word: 0 updated, 1 inserted, 2 deleted, 3 value set, 4 table created, 5 index
-//! created, 6 column added, 7 table dropped, 8 index dropped, 9 column dropped. Behind it come
-//! four bytes of offset, which of changes of the schema is one more than their number, and four of length.
-//! Then the bytes. All numbers are little-endian. A short word is what nearly all records need: it is put together with
+//! created, 6 column added, 7 table dropped, 8 index dropped, 9 column dropped. The word is followed by
+//! four bytes of offset (for schema changes: one more than their number), four of length, and
+//! the bytes. All numbers are little-endian. Nearly all records need only a short word, which is built with
 //! a few shifts and no branch that depends on data.
 //!
-//! Not here: which bytes of a row mean what (the schema says), groups, files. Invariant: a buffer
+//! Not here: the meaning of a row's bytes (the schema's), groups, files. Invariant: a buffer
 //! ends with a whole transaction.
 
 use std::fmt;
 
-/// Bytes in front of a transaction's records: how long they are.
+/// Bytes of the length before a transaction's records.
 pub const LENGTH_BYTES: usize = 4;
 
 /// Bytes of a short record's head.
 const SHORT_BYTES: usize = 8;
 
-/// Bytes of an extended record's head, and so of any head at most.
+/// Bytes of an extended record's head, the longest head.
 const EXTENDED_BYTES: usize = 16;
 
 const UPDATED: u64 = 0;
@@ -62,7 +62,7 @@ const TABLE_LIMIT: u32 = 1 << (ROW_SHIFT - EXTENDED_TABLE_SHIFT);
 /// One change, as it is replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Record<'a> {
-    /// A row's bytes from `offset` on became others.
+    /// A row's bytes from `offset` on were changed.
     Updated {
         /// The table's position.
         table: u32,
@@ -70,16 +70,16 @@ pub enum Record<'a> {
         row: u32,
         /// First byte.
         offset: usize,
-        /// What they are now.
+        /// The new bytes.
         bytes: &'a [u8],
     },
-    /// A row was made.
+    /// A row was created.
     Inserted {
         /// The table's position.
         table: u32,
         /// The row's slot.
         row: u32,
-        /// The whole fixed part; what it says of variable-length columns means nothing.
+        /// The whole fixed part, in which handles of variable-length columns are meaningless.
         fixed: &'a [u8],
     },
     /// A row was deleted.
@@ -89,58 +89,58 @@ pub enum Record<'a> {
         /// The row's slot.
         row: u32,
     },
-    /// A variable-length column got a value.
+    /// A variable-length column was set.
     ValueSet {
         /// The table's position.
         table: u32,
         /// The row's slot.
         row: u32,
-        /// Where the column's handle lies in the row.
+        /// The offset of the column's handle in the row.
         offset: usize,
         /// The value.
         value: &'a [u8],
     },
-    /// The schema became another.
+    /// The schema was changed.
     Schema(SchemaRecord<'a>),
 }
 
 /// A change of the schema, alone in its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaRecord<'a> {
-    /// How many changes came before it; earlier builds, which dropped nothing, did not say.
+    /// The number of earlier changes; not recorded by earlier builds, which dropped nothing.
     pub number: Option<u32>,
-    /// What was changed.
+    /// The kind of change.
     pub kind: SchemaKind,
-    /// The position of the table; 0 of one that was made.
+    /// The position of the table; 0 for a created one.
     pub table: u32,
-    /// Where a table that was made is in the schema, or a column in its table; earlier builds did not say.
+    /// The position of a created table in the schema, or of a column in its table; not recorded by earlier builds.
     pub position: Option<u32>,
-    /// The definition of what was made (`definition.rs`), the name of an index that was dropped.
+    /// The definition of a created object (`definition.rs`), or the name of a dropped index.
     pub bytes: &'a [u8],
 }
 
-/// What of the schema was changed.
+/// The kinds of schema changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaKind {
-    /// A table was made, the next in the schema.
+    /// A table was created, the next in the schema.
     TableCreated,
     /// An index was added to a table, its last.
     IndexCreated,
     /// A column was added to a table, its last. Rows have zeros in it.
     ColumnAdded,
-    /// A table went, with all its rows. Its position stays empty.
+    /// A table was dropped, with all its rows. Its position remains empty.
     TableDropped,
-    /// An index of a table went.
+    /// An index of a table was dropped.
     IndexDropped,
-    /// A column went. Its place in the rows stays.
+    /// A column was dropped. It keeps its place in the rows.
     ColumnDropped,
 }
 
-/// Something that is no record although the checksum around it is right: another program's, or a
+/// Bytes that are not a record although their checksum is right: written by another program, or by a
 /// defect of this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where it begins, counted from the first byte of the records.
+    /// Their offset from the first byte of the records.
     pub at: usize,
 }
 
@@ -152,7 +152,7 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Transactions that were logged and not yet taken to the disk; used again and again.
+/// Transactions that were logged and not written to disk yet; a reusable buffer.
 #[derive(Debug, Default)]
 pub struct LogBuffer {
     bytes: Vec<u8>,
@@ -171,7 +171,7 @@ impl LogBuffer {
         &self.bytes[..self.used]
     }
 
-    /// How many bytes they take.
+    /// Their length in bytes.
     pub fn len(&self) -> usize {
         self.used
     }
@@ -181,32 +181,32 @@ impl LogBuffer {
         self.used == 0
     }
 
-    /// How many there are.
+    /// The number of transactions.
     pub fn transactions(&self) -> u64 {
         self.transactions
     }
 
-    /// Bytes of memory it holds, used or not.
+    /// The capacity of its memory in bytes.
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Forgets them; the memory stays.
+    /// Discards them and keeps the memory.
     pub fn clear(&mut self) {
         (self.used, self.transactions) = (0, 0);
     }
 }
 
-/// Where records are written: a [`LogBuffer`] with one transaction that has not ended.
+/// Writes records: a [`LogBuffer`] with one open transaction.
 #[derive(Debug)]
 pub(crate) struct RecordWriter {
     bytes: Vec<u8>,
-    /// Where the next record begins: behind the length that the open transaction will get.
+    /// The place of the next record, after the room for the open transaction's length.
     at: usize,
-    /// Where the open transaction's records begin: behind its length.
+    /// The beginning of the open transaction's records, after its length.
     start: usize,
     transactions: u64,
-    /// Whether records are only counted; there is no room for any then.
+    /// Whether records are only counted; then there is no room for any.
     drops: bool,
 }
 
@@ -242,7 +242,7 @@ impl RecordWriter {
         self.push_extended(VALUE_SET, table, row, offset, value);
     }
 
-    /// Positions and the number of changes are far below the largest of their type.
+    /// Positions and the number of changes are far below the maximum of their type.
     pub(crate) fn schema_changed(&mut self, change: &SchemaRecord<'_>) {
         let or_0 = |number: Option<u32>| number.map_or(0, |number| number + 1);
         let kind = FIRST_SCHEMA_CHANGE + change.kind as u64;
@@ -263,10 +263,10 @@ impl RecordWriter {
             | (offset as u64) << OFFSET_SHIFT
             | u64::from(table) << TABLE_SHIFT
             | u64::from(row) << ROW_SHIFT;
-        // In two steps, so that no sum has to be looked at for an overflow.
+        // In two steps, so that no sum has to be checked for overflow.
         let room = self.bytes.get_mut(self.at..);
         let Some(room) = room.and_then(|room| room.get_mut(..SHORT_BYTES + bytes.len())) else {
-            // Asked here, so that a log that is kept has no instruction of it.
+            // Checked here, so that it costs a log that is kept no instruction.
             if self.drops {
                 self.at += SHORT_BYTES + bytes.len();
                 return;
@@ -278,7 +278,7 @@ impl RecordWriter {
         self.at += SHORT_BYTES + bytes.len();
     }
 
-    /// Writes a short record where the buffer is full.
+    /// Writes a short record if the buffer is full.
     #[cold]
     #[inline(never)]
     fn push_in_new_room(&mut self, word: u64, bytes: &[u8]) {
@@ -290,7 +290,7 @@ impl RecordWriter {
     #[cold]
     #[inline(never)]
     fn push_extended(&mut self, kind: u64, table: u32, row: u32, offset: usize, bytes: &[u8]) {
-        assert!(table < TABLE_LIMIT, "more tables than the log can tell apart");
+        assert!(table < TABLE_LIMIT, "more tables than the log can number");
         if self.drops {
             self.at += EXTENDED_BYTES + bytes.len();
             return;
@@ -299,7 +299,7 @@ impl RecordWriter {
             | kind << LENGTH_SHIFT
             | u64::from(table) << EXTENDED_TABLE_SHIFT
             | u64::from(row) << ROW_SHIFT;
-        // No row and no value comes near four gigabytes.
+        // Rows and values are far shorter than four gigabytes.
         let (offset, length) = (offset as u32, bytes.len() as u32);
         let room = self.room(EXTENDED_BYTES + bytes.len());
         room[..8].copy_from_slice(&word.to_le_bytes());
@@ -308,7 +308,7 @@ impl RecordWriter {
         room[EXTENDED_BYTES..].copy_from_slice(bytes);
     }
 
-    /// The next `bytes` bytes of the buffer, which count as written from now on.
+    /// The next `bytes` bytes of the buffer, which count as written.
     #[inline(always)]
     fn room(&mut self, bytes: usize) -> &mut [u8] {
         let (at, end) = (self.at, self.at + bytes);
@@ -325,7 +325,7 @@ impl RecordWriter {
         self.bytes.resize(end.next_power_of_two().max(64 << 10), 0);
     }
 
-    /// Lets `fill` write into the next `bytes_max` bytes; it returns how many it wrote.
+    /// Lets `fill` write into the next `bytes_max` bytes; `fill` returns how many it wrote.
     #[inline(always)]
     pub(crate) fn fill(&mut self, bytes_max: usize, fill: impl FnOnce(&mut [u8]) -> usize) {
         let (at, end) = (self.at, self.at + bytes_max);
@@ -337,13 +337,13 @@ impl RecordWriter {
         self.at = at + written;
     }
 
-    /// Where the open transaction's records begin, in what was not taken.
+    /// The beginning of the open transaction's records, among those not taken yet.
     #[inline(always)]
     pub(crate) fn start(&self) -> usize {
         self.start
     }
 
-    /// Where they end.
+    /// The end of the open transaction's records.
     #[inline(always)]
     pub(crate) fn end(&self) -> usize {
         self.at
@@ -355,7 +355,7 @@ impl RecordWriter {
         self.at - self.start
     }
 
-    /// Ends the open transaction and begins the next; nothing is written for one without records.
+    /// Ends the open transaction and begins the next; a transaction without records leaves nothing.
     #[inline(always)]
     pub(crate) fn commit(&mut self) {
         let length = self.open_bytes();
@@ -364,7 +364,7 @@ impl RecordWriter {
         }
     }
 
-    /// The same, whether there are records or not; `word` is joined with their length.
+    /// The same, even without records; `word` is combined with their length.
     #[inline(always)]
     pub(crate) fn commit_as(&mut self, word: u32) {
         let word = word | self.open_bytes() as u32;
@@ -375,21 +375,21 @@ impl RecordWriter {
         self.start = self.at;
     }
 
-    /// Forgets the open transaction's records.
+    /// Discards the open transaction's records.
     pub(crate) fn abort(&mut self) {
         self.at = self.start;
     }
 
-    /// Forgets the open transaction's records from `end` on.
+    /// Discards the open transaction's records from `end` on.
     pub(crate) fn cut(&mut self, end: usize) {
         assert!(
             (self.start..=self.at).contains(&end),
-            "what is cut off is of the open transaction"
+            "only records of the open transaction are cut off"
         );
         self.at = end;
     }
 
-    /// Forgets all records, and counts from here on the bytes of those that come.
+    /// Discards all records, and only counts the bytes of later ones.
     pub(crate) fn drop_records(&mut self) {
         *self = Self { drops: true, ..Self::default() };
     }
@@ -400,7 +400,7 @@ impl RecordWriter {
         self.drops
     }
 
-    /// Puts the ended transactions into `into`, which must be empty, and keeps using its memory.
+    /// Moves the ended transactions into `into`, which must be empty, and takes over its memory.
     pub(crate) fn take(&mut self, into: &mut LogBuffer) {
         assert!(into.is_empty(), "a log buffer was not cleared before it was used again");
         assert!(self.open_bytes() == 0, "the log is taken between transactions");
@@ -426,7 +426,7 @@ pub struct Transactions<'a> {
 }
 
 impl<'a> Transactions<'a> {
-    /// Those in `bytes`.
+    /// The transactions in `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, at: 0 }
     }
@@ -462,12 +462,12 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Those in `bytes`, which begin at `at` of what errors count from.
+    /// The records in `bytes`; errors count their offsets from `at` on.
     pub(crate) const fn new(bytes: &'a [u8], at: usize) -> Self {
         Self { rest: bytes, at }
     }
 
-    /// The bytes of those that are left.
+    /// The bytes of the remaining records.
     pub(crate) const fn rest(&self) -> &'a [u8] {
         self.rest
     }

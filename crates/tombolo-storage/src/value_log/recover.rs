@@ -1,4 +1,4 @@
-//! Recovery: finds the groups that are the log, gives them to the caller for replay, and cuts off
+//! Recovery: finds the groups of the log, passes them to the caller for replay, and cuts off
 //! the rest (TPK-20 … TPK-26).
 //!
 //! ```text
@@ -12,23 +12,23 @@
 //!                                                               over the place, sync
 //! ```
 //!
-//! The place where the chain ends is a *torn tail* if no group in place behind it, of the chain's
+//! The place where the chain ends is a *torn tail* if no group in place after it, of the chain's
 //! epoch or a later one, has a watermark at or above the missing group's number: then the missing
 //! group was never reported as durable. Otherwise it is damage. The cut is durable when recovery
-//! returns: the first group of the new epoch lies where the tail began, and whatever of an older epoch
-//! lies behind it continues no chain. A segment that begins behind the cut is wiped at its beginning
-//! before that: a recovery from a later group on looks for its start among the segments' first
-//! groups, and one that was cut off must not be taken for it. A crash before the new epoch's group
-//! leaves the log as it was found, so a second recovery finds the same. What is left of the tail is
-//! wiped after that, so that it is not reported twice; nothing depends on it.
+//! returns: the first group of the new epoch is where the tail began, and groups of an older epoch
+//! after it continue no chain. Before that, segments that begin after the cut are wiped at their beginnings,
+//! because a recovery from a later group looks for its start among the segments' first
+//! groups and must not find one that was cut off. A crash before the new epoch's group
+//! leaves the log as it was found, so a second recovery finds the same. The rest of the tail is
+//! wiped afterwards, so that it is not reported twice; nothing depends on it.
 //!
-//! A loss that is accepted takes nothing away: the segments from the damage on are copied to files of
-//! other names first (`aside.rs`).
+//! An accepted loss destroys no data: the segments from the damage on are first copied to files with
+//! other names (`aside.rs`).
 //!
-//! The window that remains: damage to the newest group of all, which no later one vouches for, looks
-//! like a torn tail. `LogWriter::seal` closes it when a database is idle.
+//! One gap remains: damage to the very last group, for which no later one vouches, looks
+//! like a torn tail. `LogWriter::seal` closes this gap when a database is idle.
 //!
-//! Not here: the way along the chain (`walk.rs`), what replaying does (`memory/recovery/`), threads.
+//! Not here: following the chain (`walk.rs`), replaying (`memory/recovery/`), threads.
 
 use std::fmt;
 
@@ -48,27 +48,27 @@ use crate::disk::{Disk, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 
-/// What does not fit, in words, and the group it is in.
+/// A mismatch, as text, and its group.
 pub type Refused = (GroupNumber, String);
 
 /// Receives every transaction of the log, in order.
 pub trait Replay {
-    /// Replays the transactions of one group (or of several that hold one run of records), whose last
-    /// has the number `group`.
+    /// Replays the transactions of one group (or of several with one run of records); the last has the number
+    /// `group`.
     ///
     /// # Errors
-    /// What is wrong with them or with those of an earlier group; recovery stops then.
+    /// An error in these or in earlier transactions; recovery then stops.
     fn replay(&mut self, group: GroupNumber, records: &[u8]) -> Result<(), Refused>;
 
     /// How many transactions there are up to the end of what is replayed next; where records have
     /// positions, the one behind them.
     fn ends_at(&mut self, _: u64) {}
 
-    /// All transactions were given and the log is not refused; nothing was changed on the disk yet.
-    /// Work that was deferred or is done by other threads is over when this returns.
+    /// Called after all transactions, if the log is not refused; nothing was changed on the disk yet.
+    /// Deferred work, and work of other threads, has ended when this returns.
     ///
     /// # Errors
-    /// What is wrong, and with which group; recovery stops then.
+    /// An error and its group; recovery then stops.
     fn complete(&mut self) -> Result<(), Refused> {
         Ok(())
     }
@@ -80,7 +80,7 @@ impl<F: FnMut(GroupNumber, &[u8]) -> Result<(), String>> Replay for F {
     }
 }
 
-/// How far recovery is.
+/// The progress of recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of segments read so far.
@@ -93,34 +93,34 @@ pub struct Progress {
     pub transactions: u64,
 }
 
-/// Where a log ended and what was cut off.
+/// The end of a log, and the part that was cut off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
     /// The file.
     pub file: String,
-    /// Where in it.
+    /// The offset in it.
     pub offset: u64,
-    /// The first group that is not in the log.
+    /// The first group after the log.
     pub group: GroupNumber,
-    /// Bytes of what was found there: the remains of a group that was never known to be durable, and
-    /// whole groups behind it.
+    /// The bytes found there: the remains of a group that was never known to be durable, and
+    /// whole groups after it.
     pub torn_bytes: u64,
-    /// The damage, if it was damage and no torn tail; its loss was accepted.
+    /// The damage, if it was not a torn tail; its loss was accepted.
     pub damage: Option<LogFailure>,
-    /// What the damage took away; nothing with a torn tail.
+    /// The loss by the damage; none with a torn tail.
     pub lost: Lost,
-    /// Files in the directory with what was there, where a loss was accepted.
+    /// Files in the directory with the former content, if a loss was accepted.
     pub kept: Vec<String>,
 }
 
-/// What lies behind damage to a log, as far as the intact groups there show.
+/// The content after damage to a log, as far as the intact groups there show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Groups, from the damaged one on.
     pub groups: u64,
     /// Transactions in them.
     pub transactions: u64,
-    /// Rows that the readable ones of them make, change or delete, counted each time.
+    /// Row changes in the readable ones of them: creations, changes and deletions.
     pub row_changes: u64,
 }
 
@@ -151,16 +151,16 @@ pub struct Recovered {
     pub groups: u64,
     /// Transactions replayed.
     pub transactions: u64,
-    /// What was cut off, if anything was.
+    /// The part that was cut off, if any.
     pub cut: Option<Cut>,
 }
 
-/// Opens the log of `disk` after any end of its last process, giving all its transactions to
+/// Opens the log of `disk` after any end of its last process, passing all its transactions to
 /// `replay`.
 ///
 /// # Errors
 /// `NoLog`, `InUse`, `OtherVersion`, `Damaged`, `Irreparable`, `Replay`, `Disk`; `Full` when there is no room for the
-/// group that begins the new epoch. The directory is as it was then.
+/// group that begins the new epoch. After an error the directory is unchanged.
 pub fn recover(
     disk: Arc<dyn Disk>,
     settings: LogSettings,
@@ -176,7 +176,7 @@ pub fn recover(
 /// The same for a caller that has the lock already, because it loaded an image before.
 ///
 /// # Errors
-/// As [`recover`], but `InUse`.
+/// As [`recover`], except `InUse`.
 pub fn recover_locked(
     lock: DirectoryLock,
     disk: Arc<dyn Disk>,
@@ -235,10 +235,10 @@ struct Opened {
     current: Option<Segment>,
 }
 
-/// Opens the segments for writing and makes durable what was replayed: after the end of a process
-/// alone, it may be in the system's memory only. What no group says is durable is written again,
-/// because a sync may have failed before. Segments that are not the log's lose the group they begin
-/// with, if a later start could be looked for there.
+/// Opens the segments for writing and makes the replayed groups durable: after the end of a process
+/// alone, they may be only in the system's memory. Groups for which no later group vouches are written again,
+/// because a sync may have failed before. Segments that do not belong to the log lose their first group,
+/// if a later recovery could mistake it for a start.
 fn open_segments(
     disk: &dyn Disk,
     settings: &LogSettings,
@@ -287,14 +287,14 @@ fn open_segments(
             }
         }
     }
-    // The same holds of the directory: a file may have been made just before.
+    // The same holds for the directory: a file may have been created just before.
     if !plant::is(Plant::DroppedDirectoryFsync) {
         disk.sync_dir()?;
     }
     Ok(Opened { pool, closed, current })
 }
 
-/// Takes files away that hold nothing.
+/// Removes files without content.
 fn remove(disk: &dyn Disk, numbers: &[u64]) -> Result<(), LogFailure> {
     for &number in numbers {
         disk.remove(&file_name(number))?;

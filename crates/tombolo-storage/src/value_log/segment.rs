@@ -1,5 +1,5 @@
-//! A segment: a file of fixed length with groups in it, made and written over before it is used, and
-//! used again when its groups are no longer needed.
+//! A segment: a file of fixed length with groups, created and zeroed before it is used, and
+//! reused when its groups are no longer needed.
 //!
 //! ```text
 //!   0         4096      8192                                     segment bytes
@@ -20,12 +20,12 @@
 //! | 40 | 8 | salt: the same in all segments of a log, part of each group's checksum |
 //! | 48 | 4 | uses: 1 for a new file, whose unwritten blocks are zero |
 //!
-//! One copy is written and synced, then the other, so one is always intact; of two the greater
-//! sequence number counts. The first to be written over is the one that does not count: it may be
-//! damaged, by a crash in this very place. A file whose second copy is blank and whose first is
-//! not intact was never finished: no group can be in it.
+//! One copy is written and synced, then the other, so one is always intact; of two intact copies the one with the
+//! greater sequence number counts. The copy that does not count is overwritten first: it may be
+//! damaged by a crash at this point. A file whose second copy is blank and whose first is
+//! not intact was never finished: it contains no group.
 //!
-//! Not here: when segments are made (`space.rs`), what is in them.
+//! Not here: the creation of segments (`space.rs`), their content.
 
 use super::aligned::AlignedBuffer;
 use super::settings::{BLOCK_BYTES_MAX, FORMAT_VERSION, LogKind, LogSettings, is_readable};
@@ -35,7 +35,7 @@ use crate::header_copies::{
 };
 use crate::plant::{self, Plant};
 
-/// Where the first group lies.
+/// The offset of the first group.
 pub(super) const FIRST_GROUP_OFFSET: u64 = CONTENT_OFFSET;
 
 const SEGMENT_BYTES: usize = OWN_FIELDS;
@@ -60,8 +60,8 @@ fn kind_of(copy: &[u8]) -> Option<LogKind> {
     KINDS.into_iter().find(|&kind| copy.starts_with(&layout(kind).magic))
 }
 
-/// How much is written at a time when a new segment is written over. A flush that comes meanwhile
-/// waits for one such write: so it is short, though longer ones would take less time in all.
+/// Bytes per write when a new segment is zeroed. A concurrent flush
+/// waits for one such write, so it is short, although longer ones would take less time in total.
 const FILL_BYTES: u64 = 128 << 10;
 
 const PREFIX: &str = "log-";
@@ -77,7 +77,7 @@ pub(super) fn file_number(name: &str) -> Option<u64> {
     if digits.bytes().all(|byte| byte.is_ascii_digit()) { digits.parse().ok() } else { None }
 }
 
-/// What a header says.
+/// The fields of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) kind: LogKind,
@@ -86,16 +86,16 @@ pub(super) struct Header {
     pub(super) block_bytes: u64,
     /// The log's.
     pub(super) salt: u64,
-    /// How many times it got a sequence number.
+    /// The number of times it got a sequence number.
     pub(super) uses: u32,
 }
 
-/// What was found in a file of a segment's name.
+/// The content of a file with a segment's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {
     Segment {
         header: Header,
-        /// Which copy said so.
+        /// The copy with this header.
         copy: usize,
     },
     OtherVersion(u32),
@@ -122,7 +122,7 @@ impl Header {
 
     fn decode(copy: &[u8]) -> Copy<Self> {
         let kind = kind_of(copy).unwrap_or_default();
-        // The fields are the same in all versions that are read.
+        // All readable versions have the same fields.
         let version = Some(short(copy, VERSION)).filter(|&version| is_readable(version));
         let version = version.unwrap_or(FORMAT_VERSION);
         Layout { version, ..layout(kind) }.decode(copy, |sequence, copy| {
@@ -146,7 +146,7 @@ impl Header {
             && (FIRST_GROUP_OFFSET + block..=1 << 30).contains(&self.segment_bytes)
     }
 
-    /// The other version, if two copies agree on it: both are not damaged in the same way.
+    /// The other version, if both copies agree on it: they would not both be damaged in the same way.
     fn other_version(first: &[u8], second: &[u8]) -> Option<u32> {
         let agree = first[..OWN_FIELDS] == second[..OWN_FIELDS];
         let is_other = agree && kind_of(first).is_some();
@@ -158,7 +158,7 @@ impl Header {
     /// # Errors
     /// When the disk fails.
     pub(super) fn read(file: &dyn DiskFile) -> Result<Found, DiskError> {
-        // A file that is shorter was not finished: its length comes first.
+        // A shorter file was not finished, because its length is set first.
         if file.len()? < FIRST_GROUP_OFFSET {
             return Ok(Found::Unfinished);
         }
@@ -178,7 +178,7 @@ impl Header {
             (Copy::OtherVersion(version), _) | (_, Copy::OtherVersion(version)) => {
                 Found::OtherVersion(version)
             }
-            // Another version may well have its checksum elsewhere.
+            // Another version may have its checksum elsewhere.
             (Copy::Damaged(version), _) | (_, Copy::Damaged(version)) if !is_readable(version) => {
                 Found::OtherVersion(version)
             }
@@ -192,13 +192,13 @@ impl Header {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) file: Box<dyn DiskFile>,
-    /// The number in its file's name, by which a disk knows it; the file's own name is for people.
+    /// The number in its file's name, which identifies it; the file's own name is for messages.
     pub(super) number: u64,
     pub(super) header: Header,
-    /// The copy of the header that is written over last.
+    /// The copy of the header that is overwritten last.
     copy: usize,
-    /// Whether that copy is on the device for certain: what an earlier process wrote may be in the
-    /// system's memory only, and a later sync does not make up for a failed one.
+    /// Whether that copy is certainly on the device: writes of an earlier process may be only in the
+    /// system's memory, and a later sync does not make up for a failed one.
     is_certain: bool,
 }
 
@@ -211,7 +211,7 @@ fn open(
     if direct { disk.open_direct(name, how) } else { disk.open(name, how) }
 }
 
-/// Opens the file of a segment. Where it demands more than the segment's blocks are made for, it is
+/// Opens the file of a segment. If it requires a larger alignment than the segment's blocks have, it is
 /// read and written through the system's cache.
 ///
 /// # Errors
@@ -244,10 +244,10 @@ impl Segment {
         Ok(Self { file, number, header, copy, is_certain: false })
     }
 
-    /// Makes a segment that is ready for groups.
+    /// Creates a segment that is ready for groups.
     ///
     /// # Errors
-    /// When the disk fails or is full (`is_full`); the file is taken away again then.
+    /// When the disk fails or is full (`is_full`); then the file is removed again.
     pub(super) fn create(
         disk: &dyn Disk,
         number: u64,
@@ -266,21 +266,21 @@ impl Segment {
         });
         if let Err(error) = made {
             drop(segment);
-            // What stays behind is found unfinished by the next recovery, which removes it.
+            // If the file remains, the next recovery finds it unfinished and removes it.
             _ = disk.remove(&name);
             return Err(error);
         }
         Ok(segment)
     }
 
-    /// Takes the space and writes zeros over it, so that a group's write changes nothing but bytes.
+    /// Allocates the space and zeros it, so that writing a group changes only content, not metadata.
     fn fill(&mut self) -> Result<(), DiskError> {
         let total = self.header.segment_bytes;
         self.file.set_len(total)?;
         self.wipe(0, total)
     }
 
-    /// Gives the segment a new place in the order; what was in it is no group any more.
+    /// Gives the segment a new sequence number; its former groups are no longer valid.
     ///
     /// # Errors
     /// When the disk fails.
@@ -292,7 +292,7 @@ impl Segment {
         self.write_header()
     }
 
-    /// Writes zeros from one offset to another, both at blocks, and syncs them.
+    /// Writes zeros from one offset to another, both at block boundaries, and syncs them.
     ///
     /// # Errors
     /// When the disk fails.
@@ -309,8 +309,8 @@ impl Segment {
         self.file.sync()
     }
 
-    /// Makes certain that both copies of the header are there, as a segment with groups needs them:
-    /// with one alone, its loss would make of the segment a file that was never finished.
+    /// Ensures that both copies of the header exist, as a segment with groups needs them:
+    /// if its only copy were lost, the segment would look like a file that was never finished.
     ///
     /// # Errors
     /// When the disk fails.
@@ -320,8 +320,8 @@ impl Segment {
         Ok(self)
     }
 
-    /// Makes certain that the copy that counts is on the device. The same bytes in the same place:
-    /// whatever a crash leaves of them, one copy is intact.
+    /// Ensures that the copy that counts is on the device. It writes the same bytes to the same place, so
+    /// one copy is intact after any crash.
     fn confirm(&mut self) -> Result<(), DiskError> {
         if !self.is_certain {
             self.write_copy(self.copy)?;

@@ -1,6 +1,6 @@
-//! A log's settings, its statistics, and why it fails.
+//! A log's settings, statistics and errors.
 //!
-//! Not here: how the engine names these settings to a user.
+//! Not here: the names of these settings for users (the engine's).
 
 use std::fmt;
 
@@ -14,8 +14,8 @@ use crate::header_copies::{COPY_BYTES, other_version};
 /// The version of the format of segments, groups and records.
 pub const FORMAT_VERSION: u32 = 4;
 
-/// The oldest version that is read; such a log continues as the newest: its groups have no time. Those of
-/// version 3 number no changes of the schema, and none of them drops anything.
+/// The oldest version that is read; such a log continues with the newest version. Its groups have no time. Groups
+/// of version 3 do not number schema changes, and contain no drops.
 pub const FORMAT_VERSION_OLDEST: u32 = 2;
 
 /// Whether this program reads logs of a version.
@@ -26,20 +26,20 @@ pub(super) const fn is_readable(version: u32) -> bool {
 /// The longest block.
 pub(crate) const BLOCK_BYTES_MAX: u64 = 8192;
 
-/// What a log's records are.
+/// The kind of a log's records.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogKind {
-    /// What transactions changed.
+    /// The changes of transactions.
     #[default]
     Value,
-    /// Which procedures were called with which arguments (`command_log/`).
+    /// The calls of procedures with their arguments (`command_log/`).
     Command,
     /// What happened to the pages of a paged store (`log/`): each record has a position.
     Paged,
 }
 
 impl LogKind {
-    /// As it is named to users.
+    /// Its name for users.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Value => "value",
@@ -52,30 +52,30 @@ impl LogKind {
 /// The number of a group; the first of a log is 1, and 0 is none.
 pub type GroupNumber = u64;
 
-/// Numbers a log is made and opened with.
+/// The settings with which a log is created and opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSettings {
-    /// What the records are. A log of another kind is refused.
+    /// The kind of its records. A log of another kind is refused.
     pub kind: LogKind,
-    /// Bytes of a segment in a log that has grown: a multiple of the block size, at most 1 GiB. Segments
-    /// made before keep the size they have.
+    /// Bytes of a segment in a log that has grown: a multiple of the block size, at most 1 GiB. Existing
+    /// segments keep their size.
     pub segment_bytes: u64,
-    /// Bytes of a segment in a log that is empty: a multiple of the block size. Where it is more than
-    /// `segment_bytes`, or `log_bytes_max` is less than four times those, all segments have those.
+    /// Bytes of a segment in an empty log: a multiple of the block size. If this exceeds
+    /// `segment_bytes`, or `log_bytes_max` is less than four times `segment_bytes`, all segments have `segment_bytes`.
     pub segment_bytes_first: u64,
-    /// Groups begin at multiples of this many bytes: a power of two from 512 to 8,192. Raised to
-    /// what the file demands. A device block that holds a durable group is never written again if
+    /// Groups begin at multiples of this many bytes: a power of two from 512 to 8,192. Raised to the file's
+    /// alignment. A device block with a durable group is never written again if
     /// this is a multiple of the device's own block size.
     pub block_bytes: u64,
-    /// How many segments are kept ready beyond the one in use.
+    /// The number of segments kept ready in addition to the one in use.
     pub segments_ahead: usize,
-    /// The most bytes all segments may take together.
+    /// The most bytes of all segments together.
     pub log_bytes_max: u64,
-    /// Whether writes go directly to the device, where the file system has that.
+    /// Whether writes go directly to the device, if the file system supports it.
     pub direct: bool,
-    /// Part of every group's checksum in a log that is made with it; a log that exists keeps its
-    /// own. Any number, drawn at random for each database: then no bytes a user stores can pass for
-    /// a group. Zero, or one that users can guess, leaves that open.
+    /// Part of every group's checksum in a new log; an existing log keeps its
+    /// own. A random number for each database ensures that no bytes stored by a user can pass for
+    /// a group; zero, or a number that users can guess, does not.
     pub salt: u64,
 }
 
@@ -95,7 +95,7 @@ impl Default for LogSettings {
 }
 
 impl LogSettings {
-    /// Bytes of a segment that a group with so many bytes of records takes; none without.
+    /// Bytes of a segment for a group with `record_bytes` bytes of records; 0 without records.
     pub fn group_bytes(&self, record_bytes: u64) -> u64 {
         match record_bytes {
             0 => 0,
@@ -103,7 +103,7 @@ impl LogSettings {
         }
     }
 
-    /// Bytes of the shortest segment. Where the log may not be longer than a few segments, short ones could
+    /// Bytes of the shortest segment. If the log is limited to a few segments, short ones could
     /// leave no room for a long one.
     pub(super) fn first_bytes(&self) -> u64 {
         match self.log_bytes_max < 4 * self.segment_bytes {
@@ -112,29 +112,31 @@ impl LogSettings {
         }
     }
 
-    /// Refuses numbers that make no log.
+    /// Refuses invalid settings.
     pub(super) fn check(&self) -> Result<(), LogFailure> {
         let block = self.block_bytes;
         if !block.is_power_of_two() || !(512..=BLOCK_BYTES_MAX).contains(&block) {
-            return Err(LogFailure::Settings("block_bytes is a power of two from 512 to 8,192"));
+            return Err(LogFailure::Settings(
+                "block_bytes must be a power of two from 512 to 8,192",
+            ));
         }
         let (segment, first) = (self.segment_bytes, self.first_bytes());
         let smallest = FIRST_GROUP_OFFSET + 2 * block.max(COPY_BYTES as u64);
         let is_whole = segment.is_multiple_of(block) && first.is_multiple_of(block);
         if first < smallest || segment > 1 << 30 || !is_whole {
             return Err(LogFailure::Settings(
-                "segment_bytes is a multiple of block_bytes, room for two blocks and the headers, \
+                "segment_bytes must be a multiple of block_bytes, at least two blocks and the headers, \
                  and at most 1 GiB",
             ));
         }
         if self.log_bytes_max < 2 * segment {
-            return Err(LogFailure::Settings("log_bytes_max has room for two segments"));
+            return Err(LogFailure::Settings("log_bytes_max must have room for two segments"));
         }
         Ok(())
     }
 }
 
-/// Why there is no room for a group.
+/// The reason that there is no room for a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NoRoom {
     /// The next segment is not ready yet: try again once it is.
@@ -155,7 +157,7 @@ impl fmt::Display for NoRoom {
             Self::Limit { log_bytes_max } => write!(
                 f,
                 "the log has reached its limit of {log_bytes_max} bytes: raise log_bytes_max, or \
-                 write a checkpoint so that old segments are used again"
+                 write a checkpoint so that old segments can be reused"
             ),
             Self::Device(cause) => write!(
                 f,
@@ -165,12 +167,12 @@ impl fmt::Display for NoRoom {
     }
 }
 
-/// Why a log was not made, opened or written.
+/// The reason that a log was not created, opened or written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LogFailure {
-    /// The disk failed. A writer that failed with this once fails with it for ever: what is on the
-    /// disk is unknown then.
+    /// The disk failed. From then on the writer always fails with this, because the content of the
+    /// disk is unknown.
     Disk(DiskError),
     /// No room. Nothing was written, and the writer continues when there is room.
     Full(NoRoom),
@@ -186,23 +188,23 @@ pub enum LogFailure {
         /// The lock file.
         file: String,
     },
-    /// The directory holds a backup, or a copy that did not come to its end, and no database.
+    /// The directory contains a backup, or an unfinished copy, rather than a database.
     Copy {
-        /// The file that says so.
+        /// The file that marks it.
         file: String,
     },
     /// The log is of another version of the format.
     OtherVersion {
         /// The file.
         file: String,
-        /// The version it says it has.
+        /// The version in its header.
         found: u32,
     },
     /// The log's records are of another kind.
     OtherKind {
         /// The file.
         file: String,
-        /// What it holds.
+        /// Its kind.
         found: LogKind,
     },
     /// The log is damaged where it was known to be durable.
@@ -216,19 +218,19 @@ pub enum LogFailure {
         /// What is wrong.
         what: String,
     },
-    /// Its files are not of one log, or it lacks what an image needs of it, or nothing of it can be
+    /// Its files belong to different logs, or it lacks groups that an image needs, or none of it can be
     /// read: accepting a loss does not repair that.
     Irreparable {
         /// The file.
         file: String,
         /// Where in it, in bytes.
         offset: u64,
-        /// The group that is needed or missing; 0 where it is not about one.
+        /// The group that is needed or missing; 0 if the error concerns none.
         group: GroupNumber,
         /// What is wrong.
         what: String,
     },
-    /// Intact groups hold what cannot be replayed.
+    /// Intact groups contain records that cannot be replayed.
     Replay {
         /// The file.
         file: String,
@@ -239,12 +241,12 @@ pub enum LogFailure {
         /// What is wrong.
         what: String,
     },
-    /// The settings make no sense.
+    /// The settings are invalid.
     Settings(&'static str),
 }
 
 impl LogFailure {
-    /// This damage where accepting its loss does not repair it.
+    /// The same damage, as one that accepting the loss does not repair.
     pub(super) fn irreparable(self) -> Self {
         match self {
             Self::Damaged { file, offset, group, what } => {
@@ -259,7 +261,7 @@ impl LogFailure {
         matches!(self, Self::Full(_))
     }
 
-    /// The error that transactions get from then on.
+    /// The error of all later transactions.
     pub const fn poison(&self) -> Error {
         let reason = match self {
             Self::Full(_) => "the log was full after transactions had executed",
@@ -281,12 +283,15 @@ impl fmt::Display for LogFailure {
             Self::Disk(error) => error.fmt(f),
             Self::Full(why) => why.fmt(f),
             Self::Exists { file } => {
-                write!(f, "there is a log here already ({file}): open it, or choose another place")
+                write!(
+                    f,
+                    "a log already exists here ({file}): open it, or choose another directory"
+                )
             }
             Self::NoLog => f.write_str("there is no log in the directory"),
             Self::InUse { file } => write!(
                 f,
-                "the database is in use: another process holds {file}; stop it, then try again"
+                "the database is in use: another process holds {file}; stop that process, then try again"
             ),
             Self::Copy { file } => is_no_database(file, f),
             Self::OtherVersion { file, found } => {
@@ -294,7 +299,7 @@ impl fmt::Display for LogFailure {
             }
             Self::OtherKind { file, found: LogKind::Command } => write!(
                 f,
-                "{file} is of a command log, which holds calls and no rows: only a program that has \
+                "{file} is of a command log, which contains calls instead of rows: only a program with \
                  their procedures can open it, with tombolo_engine::command_log"
             ),
             Self::OtherKind { file, found: LogKind::Value } => {
@@ -313,8 +318,8 @@ impl fmt::Display for LogFailure {
             ),
             Self::Irreparable { file, offset, group, what } => write!(
                 f,
-                "the log cannot be brought to order: {file} at offset {offset}, group {group}: {what}; \
-                 restore a copy of the whole directory (to accept a loss would not help)"
+                "the log cannot be repaired: {file} at offset {offset}, group {group}: {what}; \
+                 restore a copy of the whole directory (accepting a loss would not help)"
             ),
             Self::Replay { file, offset, group, what } => write!(
                 f,
@@ -327,14 +332,14 @@ impl fmt::Display for LogFailure {
 
 impl std::error::Error for LogFailure {}
 
-/// What a writer did so far.
+/// Counters of a writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogUsage {
     /// Groups written.
     pub groups: u64,
     /// Bytes of records in them.
     pub record_bytes: u64,
-    /// Bytes written, with headers and what fills blocks up.
+    /// Bytes written, including headers and padding.
     pub written_bytes: u64,
     /// Writes.
     pub writes: u64,

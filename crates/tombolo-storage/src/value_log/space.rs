@@ -1,4 +1,4 @@
-//! Room for groups: segments that are ready, and promises made before transactions execute.
+//! Room for groups: segments prepared ahead, and reservations made before transactions execute.
 //!
 //! ```text
 //!   Preparer::prepare ──► ready ──► the writer's current segment ──► closed
@@ -6,21 +6,21 @@
 //!         └──────────────────────── spare ◄────────────────────────────┘
 //! ```
 //!
-//! What is available is the rest of the current segment and all of the ready ones, less what is
-//! promised. The thread that executes transactions asks for a [`Reservation`] first and hands it to
-//! the writer with the group; a reservation that is dropped gives its bytes back. So a full disk is
-//! met before anything executes, and making segments, which takes long, can be left to another
+//! The available room is the rest of the current segment and all of the ready ones, minus reservations. The thread
+//! that executes transactions first takes a [`Reservation`] and passes it to
+//! the writer with the group; a dropped reservation returns its bytes. So a full disk is
+//! detected before anything executes, and creating segments, which takes long, can be left to another
 //! thread.
 //!
-//! Segments grow with the log: a new one is half as long as all that is in use together, from
-//! `segment_bytes_first` up to `segment_bytes`. So a small log is a small file, which is made and looked
-//! through in a moment, and a large one changes files rarely. A request for more than such a segment
-//! holds gets one of full length: what the settings promise does not depend on how far the
-//! log has grown. A spare segment that is shorter than a new one would be, or longer than the settings
+//! Segments grow with the log: a new one is half as long as all segments in use together, from
+//! `segment_bytes_first` up to `segment_bytes`. So a small log is a small file, which is quickly created and
+//! scanned, and a large log changes files rarely. A request that exceeds such a segment
+//! gets one of full length, so the guarantees of the settings do not depend on the size of the
+//! log. A spare segment that is shorter than a new one would be, or longer than the settings
 //! allow, is replaced by a new one.
 //!
-//! Not here: which group goes where (`writer.rs`). Invariants: sequence numbers become ready in
-//! ascending order; a segment is in one of the four places.
+//! Not here: the placement of groups (`writer.rs`). Invariants: segments become ready in ascending
+//! order of their sequence numbers; a segment is in one of the four states.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -31,25 +31,25 @@ use super::settings::{BLOCK_BYTES_MAX, LogFailure, LogSettings, NoRoom};
 use crate::disk::{Disk, DiskError};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 
-/// What the writer, [`Space`] and the preparer share.
+/// The state shared by the writer, [`Space`] and the preparer.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) disk: Arc<dyn Disk>,
     pub(super) settings: LogSettings,
-    /// Bytes for groups that are ready and not promised.
+    /// Bytes for groups that are ready and not reserved.
     available: AtomicU64,
-    /// Bytes that were asked for and not available; 0 once they were.
+    /// Bytes that were requested and not available; 0 once they are.
     wanted: AtomicU64,
     /// Bytes for groups in a segment of full length.
     pub(super) capacity: u64,
-    /// The same of the shortest.
+    /// The same for the shortest segment.
     capacity_first: u64,
-    /// The longest blocks of any segment: files can demand longer ones than were asked for.
+    /// The longest blocks of any segment: files can require longer ones than the setting.
     block_bytes: AtomicU64,
     pool: Mutex<Pool>,
-    /// Whether the pool holds a failure: for the writer, which asks at each write and sync.
+    /// Whether the pool has a failure: for the writer, which checks at each write and sync.
     has_failed: AtomicBool,
-    /// Held while a segment is made: one at a time, so that they become ready in order.
+    /// Held while a segment is created: one at a time, so that they become ready in order.
     making: Mutex<()>,
 }
 
@@ -57,13 +57,13 @@ pub(super) struct Shared {
 #[derive(Debug, Default)]
 pub(super) struct Pool {
     pub(super) ready: VecDeque<Segment>,
-    /// Files with nothing in them that is needed.
+    /// Files whose content is no longer needed.
     pub(super) spare: Vec<Segment>,
     pub(super) next_sequence: u64,
     pub(super) next_number: u64,
     /// Bytes of all segments.
     pub(super) log_bytes: u64,
-    /// Why the last segment was not made.
+    /// The reason that the last segment was not created.
     pub(super) no_room: Option<NoRoom>,
     pub(super) failure: Option<LogFailure>,
 }
@@ -87,17 +87,17 @@ impl Shared {
         }
     }
 
-    /// The most bytes on the disk that groups with `bytes` bytes of records, or fewer, take together.
+    /// The most bytes on disk of groups with at most `bytes` bytes of records together.
     fn cost(&self, bytes: u64) -> u64 {
         let header = HEADER_BYTES as u64;
         let block = self.block_bytes.load(Ordering::Relaxed);
         if bytes + header <= self.capacity {
-            // One group, and the end of a segment that has no room for it. A run, where the next
-            // segment is shorter than the group, takes less: its headers are shorter than its records.
+            // One group, and the end of a segment without room for it. A run (if the next
+            // segment is shorter than the group) takes less, because its headers are shorter than its records.
             return 2 * (bytes + header).next_multiple_of(block);
         }
-        // A run of groups fills every segment it crosses but the first and the last. If fewer bytes
-        // are written in the end, they may be the longest single group.
+        // A run of groups fills every segment that it crosses except the first and the last. If fewer bytes
+        // are written in the end, they may form the longest single group.
         let groups = 2 + bytes / (self.capacity_first - header);
         (bytes + groups * header).next_multiple_of(block).max(2 * self.capacity)
     }
@@ -109,7 +109,7 @@ impl Shared {
     }
 
     fn take(&self, bytes: u64) -> bool {
-        // Relaxed, here and below: the number is all that is passed on; a ready segment itself is
+        // Relaxed, here and below: only the number is passed on; a ready segment itself is
         // passed on under the pool's mutex.
         let taken =
             self.available.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |available| {
@@ -122,7 +122,7 @@ impl Shared {
         self.available.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Why no segment is made any more, if so.
+    /// The failure that ended the creation of segments, if any.
     #[inline]
     pub(super) fn failure(&self) -> Option<LogFailure> {
         // Partner: `prepare`.
@@ -134,8 +134,8 @@ impl Shared {
         call(&mut self.pool.lock())
     }
 
-    /// Takes room for `bytes` bytes of records, making segments if that is what it takes. No
-    /// method: loom's `Arc` cannot be `self`.
+    /// Takes room for `bytes` bytes of records, creating segments if necessary. Not a
+    /// method, because loom's `Arc` cannot be `self`.
     pub(super) fn reserve_now(this: &Arc<Self>, bytes: u64) -> Result<Reservation, LogFailure> {
         loop {
             match Self::reserve(this, bytes) {
@@ -152,7 +152,7 @@ impl Shared {
         Reservation { shared: Arc::clone(this), cost, bytes: 0 }
     }
 
-    /// A reservation, or what is not available.
+    /// A reservation, or the bytes that are not available.
     fn reserve(this: &Arc<Self>, bytes: u64) -> Result<Reservation, u64> {
         let cost = this.cost(bytes);
         match this.take(cost) {
@@ -161,25 +161,25 @@ impl Shared {
         }
     }
 
-    /// A caller waits until `bytes` bytes are available.
+    /// Records that a caller waits until `bytes` bytes are available.
     #[cold]
     fn want(&self, bytes: u64) {
         self.wanted.fetch_max(bytes, Ordering::Relaxed);
     }
 
-    /// How much more is wanted than is available, unless all is ready that the settings promise.
+    /// The bytes wanted beyond the available ones, unless all segments required by the settings are ready.
     fn missing(&self, pool: &Pool) -> u64 {
         let wanted = self.wanted.load(Ordering::Relaxed);
         let missing = wanted.saturating_sub(self.available.load(Ordering::Relaxed));
         if wanted > 0 && missing == 0 {
-            // Only the number that was read: another thread may ask for more in this moment.
+            // Only if the number is still the same: another thread may just have asked for more.
             let (is, then) = (Ordering::Relaxed, Ordering::Relaxed);
             _ = self.wanted.compare_exchange(wanted, 0, is, then);
         }
         if self.is_all_ready(pool) { 0 } else { missing }
     }
 
-    /// Bytes for groups that can be had in ready segments in any case.
+    /// Bytes for groups that ready segments always provide.
     fn ahead_bytes(&self) -> u64 {
         self.capacity.saturating_mul(self.settings.segments_ahead as u64)
     }
@@ -188,12 +188,12 @@ impl Shared {
         pool.ready.iter().map(|ready| ready.header.capacity()).sum::<u64>() >= self.ahead_bytes()
     }
 
-    /// The longest a segment is: files can demand longer blocks than divide the setting.
+    /// The longest length of a segment: files can require longer blocks than divide the setting.
     fn full_bytes(&self) -> u64 {
         self.settings.segment_bytes.next_multiple_of(self.block_bytes.load(Ordering::Relaxed))
     }
 
-    /// How long the next segment is, if `missing` bytes are needed in it.
+    /// The length of the next segment, if `missing` bytes are needed in it.
     fn next_bytes(&self, pool: &Pool, missing: u64) -> u64 {
         let unused = pool.ready.iter().chain(&pool.spare);
         let unused: u64 = unused.map(|segment| segment.header.segment_bytes).sum();
@@ -203,13 +203,13 @@ impl Shared {
         if missing <= grown - FIRST_GROUP_OFFSET { grown } else { full }
     }
 
-    /// Why there is no room.
+    /// The reason that there is no room.
     #[cold]
     fn no_room(&self) -> NoRoom {
         self.pool(|pool| pool.no_room.clone()).unwrap_or(NoRoom::NotReady)
     }
 
-    /// Removes the files of segments that are not used again. One that stays is spare again when the log
+    /// Removes the files of segments that are not reused. A file that remains is spare again when the log
     /// is opened.
     fn remove(&self, segments: &[Segment]) {
         for segment in segments {
@@ -217,7 +217,7 @@ impl Shared {
         }
     }
 
-    /// Makes one segment ready if one is wanted, or `needed` bytes are not available; says whether it
+    /// Prepares one segment if one is wanted, or if `needed` bytes are not available; returns whether it
     /// did.
     fn prepare(&self, needed: u64) -> Result<bool, LogFailure> {
         let _one_at_a_time = self.making.lock();
@@ -235,7 +235,7 @@ impl Shared {
         let others = pool.take_others(segment_bytes..=self.full_bytes());
         if pool.spare.is_empty() {
             let limit = self.settings.log_bytes_max;
-            // As long as there is room for, but no shorter than the first.
+            // As long as the room allows, but no shorter than the first.
             let room = limit.saturating_sub(pool.log_bytes) / BLOCK_BYTES_MAX * BLOCK_BYTES_MAX;
             segment_bytes = segment_bytes.min(room.max(self.settings.first_bytes()));
             if pool.log_bytes + segment_bytes > limit {
@@ -255,7 +255,7 @@ impl Shared {
             Some(mut spare) => match spare.renew(sequence) {
                 Ok(()) => Ok((spare, false)),
                 Err(error) => {
-                    // Its file and its bytes remain: another try may find room.
+                    // Its file and its bytes remain: a retry may find room.
                     self.pool(|pool| pool.spare.push(spare));
                     Err(error)
                 }
@@ -266,12 +266,12 @@ impl Shared {
                 made.map(|segment| (segment, true))
             }
         };
-        // Only now: a file that comes back after a crash then has an older place than the new one.
+        // Only now: a file that reappears after a crash then has a lower sequence number than the new one.
         self.remove(&others);
         self.made(made)
     }
 
-    /// A segment, new or not, is ready, or why it is not.
+    /// Records that a segment, new or reused, is ready, or why it is not.
     fn made(&self, made: Result<(Segment, bool), DiskError>) -> Result<bool, LogFailure> {
         let mut pool = self.pool.lock();
         match made {
@@ -300,7 +300,7 @@ impl Shared {
 }
 
 impl Pool {
-    /// Takes out the spare segments of other lengths than these.
+    /// Removes and returns the spare segments with lengths outside this range.
     fn take_others(&mut self, lengths: RangeInclusive<u64>) -> Vec<Segment> {
         let is_other = |spare: &mut Segment| !lengths.contains(&spare.header.segment_bytes);
         let others: Vec<Segment> = self.spare.extract_if(.., is_other).collect();
@@ -309,29 +309,29 @@ impl Pool {
     }
 }
 
-/// A promise that the writer has room for so many bytes of records; given back when dropped.
+/// A reservation of room in the log for `bytes` bytes of records; returned when dropped.
 #[derive(Debug)]
 #[must_use]
 pub struct Reservation {
     shared: Arc<Shared>,
-    /// Bytes on the disk.
+    /// Bytes on disk.
     cost: u64,
     bytes: u64,
 }
 
 impl Reservation {
-    /// How many bytes of records it is for.
+    /// The bytes of records that it covers.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Uses `bytes` of it up.
+    /// Uses up `bytes` of it.
     pub(super) fn spend(&mut self, bytes: u64) {
-        assert!(bytes <= self.cost, "a group took more room than was set aside for it");
+        assert!(bytes <= self.cost, "a group took more room than was reserved for it");
         self.cost -= bytes;
     }
 
-    /// Makes it enough for `bytes` bytes of records.
+    /// Extends it to `bytes` bytes of records.
     pub(super) fn raise(&mut self, bytes: u64) -> Result<(), LogFailure> {
         let missing = self.shared.cost(bytes).saturating_sub(self.cost);
         while missing > 0 && !self.shared.take(missing) {
@@ -348,12 +348,12 @@ impl Drop for Reservation {
     }
 }
 
-/// Where the thread that executes transactions asks for room.
+/// The interface through which the thread that executes transactions reserves room.
 #[derive(Clone, Debug)]
 pub struct Space(pub(super) Arc<Shared>);
 
 impl Space {
-    /// Sets room aside for one group with at most `bytes` bytes of records. Never waits.
+    /// Reserves room for one group with at most `bytes` bytes of records. Never waits.
     ///
     /// # Errors
     /// When there is no such room, or not yet: see [`NoRoom`].
@@ -364,10 +364,10 @@ impl Space {
         })
     }
 
-    /// Whether there is room for such a group in this moment, as [`Space::reserve`] finds it.
+    /// Whether there is currently room for such a group, by the rules of [`Space::reserve`].
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     pub fn look(&self, bytes: u64) -> Result<(), NoRoom> {
         if self.available_bytes() >= self.cost_bytes(bytes) {
             Ok(())
@@ -376,25 +376,25 @@ impl Space {
         }
     }
 
-    /// The most bytes on the disk that `bytes` bytes of records take, written together: with their
-    /// header, what fills the last block up, and the end of a segment that had no room for them.
+    /// The most bytes on disk for `bytes` bytes of records, written together: with their
+    /// header, the padding of the last block, and the end of a segment that had no room for them.
     pub fn cost_bytes(&self, bytes: u64) -> u64 {
         self.0.cost(bytes)
     }
 
-    /// Bytes on the disk that segments kept ready have for groups once a caller wants them: what can
-    /// be had in any case, wherever in its segment the newest group ends.
+    /// Bytes on disk that ready segments provide for groups once a caller wants them, regardless
+    /// of the place in its segment at which the newest group ends.
     pub fn ahead_bytes(&self) -> u64 {
         self.0.ahead_bytes()
     }
 
-    /// Whether so much is ready: there is nothing to wait for then.
+    /// Whether this much is ready: then there is nothing to wait for.
     pub fn is_all_ready(&self) -> bool {
         self.0.pool(|pool| self.0.is_all_ready(pool))
     }
 
-    /// The caller waits until so many bytes on the disk are available: segments are made until they
-    /// are, or [`Self::ahead_bytes`] are ready. A reservation that is refused says so itself.
+    /// Records that the caller waits until `bytes` bytes on disk are available: segments are created until they
+    /// are, or [`Self::ahead_bytes`] are ready. A refused reservation does this itself.
     pub fn want(&self, bytes: u64) {
         self.0.want(bytes);
     }
@@ -404,19 +404,18 @@ impl Space {
         self.0.pool(|pool| pool.log_bytes)
     }
 
-    /// Bytes on the disk that are neither used nor promised.
+    /// Bytes on disk that are neither used nor reserved.
     pub fn available_bytes(&self) -> u64 {
         self.0.available.load(Ordering::Relaxed)
     }
 }
 
-/// Makes segments ahead of their use; for a thread that has time.
+/// Prepares segments ahead of their use, for a background thread.
 #[derive(Clone, Debug)]
 pub struct Preparer(pub(super) Arc<Shared>);
 
 impl Preparer {
-    /// Whether fewer segments are ready than the settings ask for, or less room than a caller waits
-    /// for.
+    /// Whether fewer segments are ready than the settings require, or less room than a caller waits for.
     pub fn is_wanted(&self) -> bool {
         let ahead = self.0.settings.segments_ahead;
         self.0.pool(|pool| pool.ready.len() < ahead || self.0.missing(pool) > 0)
@@ -437,11 +436,11 @@ impl Preparer {
         self.0.prepare(self.0.available.load(Ordering::Relaxed) + 1)
     }
 
-    /// Makes one segment ready if one is wanted; says whether it did. Takes as long as the disk
-    /// takes to write a segment.
+    /// Prepares one segment if one is wanted; returns whether it did. Takes as long as the disk
+    /// needs to write a segment.
     ///
     /// # Errors
-    /// `Full`: asked again later, it tries again. Any other failure is final, for the writer too.
+    /// `Full`: a later call retries. Any other failure is final, for the writer too.
     pub fn prepare(&self) -> Result<bool, LogFailure> {
         self.0.prepare(0)
     }

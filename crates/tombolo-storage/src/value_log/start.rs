@@ -1,29 +1,30 @@
-//! Where a recovery begins: at the first group, or where an image leaves off.
+//! The start of a recovery: the first group, or the end of an image.
 //!
-//! An image is complete as of a group; what came later is in the log. Image and log are tied by that
-//! group's checksum, which covers all groups before it and the salt: a log of another database, or
+//! An image is complete as of a group; later changes are in the log. Image and log are tied together by that
+//! group's checksum, which depends on all groups before it and the salt: a log of another database, or
 //! one that was cut before the group and then continued differently, has another group there.
 //!
-//! Not here: the image (`memory/image/`), the way along the groups (`recover.rs`).
+//! Not here: the image (`memory/image/`), following the groups (`recover.rs`).
 
 use super::group::Group;
 use super::reader::SegmentReader;
 use super::segment::{FIRST_GROUP_OFFSET, SALT};
 use super::settings::{GroupNumber, LogFailure};
 
-/// How recovery is to be done.
+/// The options of recovery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecoverOptions {
-    /// Where replaying begins, and what an image needs of the log.
+    /// The start of replaying, and the requirements of an image.
     pub first: LogStart,
-    /// Whether damage is cut off like a torn tail, with all groups behind it.
+    /// Whether damage is cut off like a torn tail, with all groups after it.
     pub accept_loss: bool,
-    /// The first group that is still to be archived: groups from it on are not released, though no
+    /// The first group that is not archived yet: groups from it on are not released, even if no
     /// replay needs them.
     pub keep: Option<GroupNumber>,
 }
 
-/// How far a log is known, or an image holds it. The default is the beginning, before any group.
+/// A position of the log: the end of its known part, or of the part that an image includes. The default is the
+/// beginning, before any group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogPosition {
     /// The newest group; 0 for none.
@@ -34,16 +35,16 @@ pub struct LogPosition {
     pub transactions: u64,
 }
 
-/// The first group to be replayed, and what the log must hold. A number is the log from that group
-/// on, whatever it holds.
+/// The first group to be replayed, and requirements of the log. A plain group number stands for the log from that
+/// group on, without requirements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogStart {
-    /// The first group to be replayed; older ones may be gone. 1 is the whole log.
+    /// The first group to be replayed; older ones may be missing. 1 is the whole log.
     pub group: GroupNumber,
-    /// That group's checksum, if an image knows it: the log has to hold the group then, and it is
+    /// That group's checksum, if an image knows it: then the log must contain the group, which is
     /// replayed once more.
     pub checksum: Option<u32>,
-    /// The newest group whose changes an image holds; the log has to reach it. 0 for none.
+    /// The newest group whose changes an image includes; the log must reach it. 0 for none.
     pub known: GroupNumber,
     /// The log's salt, if an image knows it.
     pub salt: Option<u64>,
@@ -62,7 +63,7 @@ impl From<GroupNumber> for LogStart {
 }
 
 impl LogStart {
-    /// Where the log takes over from an image that is complete as of `position` and holds changes of
+    /// The start after an image that is complete as of `position` and includes changes of
     /// groups up to `known`.
     pub fn behind(position: LogPosition, known: GroupNumber) -> Self {
         match position.group {
@@ -71,7 +72,7 @@ impl LogStart {
         }
     }
 
-    /// The group that an image was made behind, if one knows its checksum.
+    /// The group as of which an image is complete, if its checksum is known.
     pub(super) fn position(&self) -> Option<LogPosition> {
         let group = self.group;
         self.checksum.map(|checksum| LogPosition { group, checksum, transactions: 0 })
@@ -87,7 +88,7 @@ impl LogStart {
         Err(LogFailure::Irreparable { file, offset: SALT as u64, group, what })
     }
 
-    /// Refuses another group, in `file`, in place of the one that an image was made behind.
+    /// Refuses another group, in `file`, in place of the one as of which an image is complete.
     pub(super) fn expect(&self, group: &Group, found: u32, file: &str) -> Result<(), LogFailure> {
         let Some(known) = self.checksum.filter(|&known| known != found) else { return Ok(()) };
         if group.number != self.group {
@@ -101,13 +102,13 @@ impl LogStart {
         Err(LogFailure::Irreparable { file, offset, group, what })
     }
 
-    /// The newest group that the log must hold.
+    /// The newest group that the log must contain.
     pub(super) fn needed(&self) -> GroupNumber {
         let first = self.group.saturating_sub(u64::from(self.checksum.is_none()));
         self.known.max(first)
     }
 
-    /// What needs it, for messages.
+    /// The requirement, for messages.
     pub(super) fn need(&self) -> String {
         match self.known >= self.group {
             true => format!("the image holds changes of group {}", self.known),
@@ -115,14 +116,14 @@ impl LogStart {
         }
     }
 
-    /// That the log begins with a later group, `oldest`, which `file` begins with.
+    /// The failure that the log begins only with the later group `oldest`, at the beginning of `file`.
     pub(super) fn is_gone(&self, oldest: GroupNumber, file: String) -> LogFailure {
         let group = self.group;
         let what = format!("the log begins at group {oldest}, the image needs group {group}");
         LogFailure::Irreparable { file, offset: FIRST_GROUP_OFFSET, group, what }
     }
 
-    /// That the group that `file` begins with, and with it the way to the first that is needed, is damaged.
+    /// The failure that the first group of `file`, and thus the chain to the first needed group, is damaged.
     pub(super) fn is_damaged(&self, group: GroupNumber, file: String) -> LogFailure {
         let what =
             format!("it is damaged, and the image needs the log from group {} on", self.group);

@@ -1,10 +1,10 @@
-//! A log read as recovery would read it, and nothing changed: for commands that inspect a
+//! Reads a log as recovery would, without changing anything: for commands that inspect a
 //! directory.
 //!
-//! Damage is part of what is found, like a torn tail: it is reported and nothing is cut. The
-//! directory must not be in use, because a log that is written meanwhile looks torn.
+//! Damage is part of the result, like a torn tail: it is reported and nothing is cut. The
+//! directory must not be in use, because a log that is being written looks torn.
 //!
-//! Not here: opening a log for writing (`recover.rs`), what records mean.
+//! Not here: opening a log for writing (`recover.rs`), the meaning of records.
 
 use super::directory::Directory;
 use super::lock::DirectoryLock;
@@ -16,10 +16,10 @@ use super::start::{LogStart, RecoverOptions};
 use super::walk::{End, Walk};
 use crate::disk::Disk;
 
-/// What a segment's file is to the log.
+/// The state of a segment's file in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
-    /// It holds groups of the log.
+    /// It contains groups of the log.
     Used {
         /// The oldest group in it.
         first: GroupNumber,
@@ -28,25 +28,24 @@ pub enum SegmentState {
     },
     /// Ready for groups, or left over: nothing in it belongs to the log.
     Spare,
-    /// It was never finished; the next recovery takes it away.
+    /// It was never finished; the next recovery removes it.
     Unfinished,
     /// It cannot be read.
     Damaged,
 }
 
-/// One segment's file.
+/// The survey of one segment's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SegmentSurvey {
     /// The file.
     pub file: String,
-    /// What it is.
+    /// Its state.
     pub state: SegmentState,
-    /// The version of the format that its header says; this and the numbers below are 0 where it cannot
-    /// be read.
+    /// The format version in its header; this and the numbers below are 0 if it cannot be read.
     pub format_version: u32,
-    /// Its place in the segments' order.
+    /// Its sequence number.
     pub sequence: u64,
-    /// How often it was used.
+    /// The number of its uses.
     pub uses: u32,
     /// Its length.
     pub segment_bytes: u64,
@@ -54,33 +53,33 @@ pub struct SegmentSurvey {
     pub block_bytes: u64,
 }
 
-/// What a log holds.
+/// The survey of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// Its segments in their order, then files that are none.
+    /// Its segments in order, then files that are not segments.
     pub segments: Vec<SegmentSurvey>,
-    /// Groups of the log that are there.
+    /// The number of groups present.
     pub groups: u64,
-    /// Transactions in all groups up to the newest, those that are gone too.
+    /// Transactions in all groups up to the newest, including groups already removed.
     pub transactions: u64,
-    /// Bytes of the groups that are there, with headers and what fills blocks up.
+    /// Bytes of the groups present, including headers and padding.
     pub bytes: u64,
     /// The newest group; 0 for none.
     pub last_group: GroupNumber,
-    /// That group's epoch: how many times the log was opened.
+    /// That group's epoch: the number of times the log was opened.
     pub epoch: u32,
-    /// What recovery would cut off, or refuse.
+    /// The part that recovery would cut off, or refuse.
     pub cut: Option<Cut>,
 }
 
 impl Survey {
-    /// The newest version of the format of any segment: what a program has to read.
+    /// The newest format version of any segment, which a program must be able to read.
     pub fn format_version(&self) -> u32 {
         self.segments.iter().map(|segment| segment.format_version).max().unwrap_or_default()
     }
 }
 
-/// Reads the log of `disk`, giving all its transactions to `replay`.
+/// Reads the log of `disk`, passing all its transactions to `replay`.
 ///
 /// # Errors
 /// `NoLog`, `InUse`, `OtherVersion`, `OtherKind`, `Replay`, `Disk`; `Damaged` only where not even the order of the
@@ -94,11 +93,10 @@ pub fn survey(
     survey_locked(&lock, disk, LogStart::default(), replay, progress)
 }
 
-/// The same from a group on, where an image leaves off, for a caller that has the lock already.
+/// The same from the end of an image on, for a caller that has the lock already.
 ///
 /// # Errors
-/// As [`survey`], but `InUse`; `Irreparable` when the log does not continue where the image leaves
-/// off.
+/// As [`survey`], except `InUse`; `Irreparable` when the log does not continue at the end of the image.
 pub fn survey_locked(
     _: &DirectoryLock,
     disk: &dyn Disk,
@@ -151,7 +149,7 @@ fn used_and_spare(end: &mut End) -> Result<Vec<SegmentSurvey>, LogFailure> {
     let spare = |reader| survey_of(reader, SegmentState::Spare);
     let mut segments =
         end.groups.segments.iter_mut().map(spare).collect::<Result<Vec<_>, LogFailure>>()?;
-    // The first that was read: older ones may be gone.
+    // The first one read: older ones may be gone.
     let mut first = end.groups.place.chain.number - end.progress.groups;
     for passed in &end.passed {
         segments[passed.segment].state = SegmentState::Used { first, last: passed.last };

@@ -1,9 +1,8 @@
-//! The way along a log's chain of groups: from its start to the place where it ends, replaying, and why
-//! it ends there.
+//! Walks along a log's chain of groups, replaying it, and determines why the chain ends.
 //!
-//! A place is damage if a later group knew what is missing to be durable, else the end or a torn tail
-//! (`recover.rs` explains why). Nothing is written here, so a log that is only looked at is read the
-//! same way. Not here: what becomes of the end (`recover.rs`).
+//! The end is damage if a later group records that the missing group was durable; otherwise it is the end of the log
+//! or a torn tail (`recover.rs` explains why). Nothing is written here, so inspection reads a log in the
+//! same way. Not here: cutting the log (`recover.rs`).
 
 use std::collections::VecDeque;
 
@@ -17,38 +16,38 @@ use super::settings::{GroupNumber, LogFailure, LogKind};
 use super::start::RecoverOptions;
 use crate::plant::{self, Plant};
 
-/// The way along the chain.
+/// A walk along the chain.
 pub(super) struct Walk<'a> {
     options: RecoverOptions,
     replay: &'a mut dyn Replay,
     report: &'a mut dyn FnMut(Progress),
     pub(super) end: End,
-    /// Records that continue in the next group, and where their first group lies.
+    /// Records that continue in the next group, and the place of their first group.
     pending: Option<Pending>,
-    /// Where the group should be that the chain ends before. A cut may be before that.
+    /// The expected place of the missing group. A cut may be before that.
     broken: Place,
-    /// Whether the groups before the first one that is needed were skipped.
+    /// Whether the groups before the first needed one were skipped.
     has_jumped: bool,
 }
 
-/// How far a walk is, or where it ended.
+/// The current position of a walk, or its end.
 pub(super) struct End {
-    /// The place is where writing continues, if any group or the first one belongs there.
+    /// The groups; their place is the one where writing continues.
     pub(super) groups: Groups,
     pub(super) progress: Progress,
     /// Transactions in all groups so far.
     pub(super) transactions: u64,
-    /// The latest time of any of them; those that are cut off again count, too.
+    /// The latest time of any of them, including those cut off again.
     pub(super) time_us: u64,
-    /// The segments the chain passed through, in that order.
+    /// The segments through which the chain passed, in order.
     pub(super) passed: Vec<Passed>,
     /// The newest epoch of any group in place.
     pub(super) newest_epoch: u32,
-    /// Of the groups so far, those that none so far says are durable, in their order.
+    /// The groups so far for which none so far vouches, in order.
     pub(super) doubtful: VecDeque<Doubtful>,
 }
 
-/// A group that was replayed and may be in the system's memory only: after a failed sync a system
+/// A replayed group that may be only in the system's memory: after a failed sync a system
 /// may mark pages clean that it could not write, so that another sync would succeed without writing
 /// them.
 #[derive(Clone, Copy)]
@@ -56,7 +55,7 @@ pub(super) struct Doubtful {
     number: GroupNumber,
     pub(super) segment: usize,
     pub(super) at: u64,
-    /// Bytes up to where the next group begins.
+    /// Bytes up to the beginning of the next group.
     pub(super) bytes: usize,
 }
 
@@ -66,13 +65,13 @@ pub(super) struct Passed {
     pub(super) segment: usize,
     /// The newest group in it.
     pub(super) last: GroupNumber,
-    /// Whether that one's records continue in the next segment.
+    /// Whether that group's records continue in the next segment.
     pub(super) runs_on: bool,
     /// Transactions up to it.
     pub(super) transactions: u64,
 }
 
-/// The first groups of a run, and the state to go back to if the rest is not there.
+/// The first groups of a run, and the state to return to if the rest is missing.
 struct Pending {
     records: Vec<u8>,
     place: Place,
@@ -80,23 +79,23 @@ struct Pending {
     passed: Vec<Passed>,
 }
 
-/// What lies in place behind the end of the chain.
+/// The groups in place after the end of the chain.
 #[derive(Default)]
 struct Behind {
-    /// The first group that says the missing one was durable, with its file.
+    /// The first group that records the missing one as durable, with its file.
     vouching: Option<(String, Group)>,
     /// Bytes of all groups there.
     bytes: u64,
-    /// The newest group that is there or is said to be durable.
+    /// The newest group that is present or recorded as durable.
     newest: GroupNumber,
     /// Transactions of the log up to the newest.
     transactions: u64,
-    /// In groups that can be read by themselves.
+    /// Row changes in groups that can be read separately.
     row_changes: u64,
 }
 
 impl Behind {
-    /// Adds a group that is there, behind the `missing` one.
+    /// Adds a group after the `missing` one.
     fn add(
         &mut self,
         group: &Group,
@@ -117,7 +116,7 @@ impl Behind {
         Ok(())
     }
 
-    /// What is lost if the log ends before group `missing`, with so many transactions.
+    /// The loss if the log ends before group `missing`, with `transactions` transactions.
     fn lost(&self, missing: GroupNumber, transactions: u64) -> Lost {
         Lost {
             groups: (self.newest + 1).saturating_sub(missing),
@@ -127,7 +126,7 @@ impl Behind {
     }
 }
 
-/// How many records of rows there are in `transactions`; fewer, if not all can be read.
+/// The number of row records in `transactions`; fewer, if not all can be read.
 fn row_changes(transactions: &[u8]) -> u64 {
     let records = Transactions::new(transactions).map_while(Result::ok).flatten();
     let of_rows = records.filter(|record| {
@@ -140,7 +139,7 @@ fn row_changes(transactions: &[u8]) -> u64 {
 }
 
 impl End {
-    /// Counts a group that was replayed, the chain's newest, whose place has so many bytes.
+    /// Counts a replayed group, the chain's newest, which takes `bytes` bytes.
     fn pass(&mut self, group: &Group, bytes: u64) {
         self.progress.groups += 1;
         self.progress.bytes += bytes;
@@ -159,7 +158,7 @@ impl End {
         }
     }
 
-    /// Where the remains of groups behind the end stop, if there are any that are known not to be
+    /// The end of the remains of groups after the end, if there are any that are known not to be
     /// of an earlier use.
     pub(super) fn leftovers_end(&mut self) -> Result<Option<u64>, LogFailure> {
         let Place { segment, at, .. } = self.groups.place;
@@ -201,7 +200,7 @@ impl<'a> Walk<'a> {
         while self.step()? || self.jump()? {}
         self.broken = self.find_broken()?;
         if let Some(pending) = self.pending.take() {
-            // A run is there as a whole or not at all.
+            // A run counts as a whole or not at all.
             self.end.groups.place = pending.place;
             self.end.transactions = pending.transactions;
             self.end.passed = pending.passed;
@@ -211,7 +210,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Begins with the newest segment from which replaying may begin.
+    /// Starts with the newest segment from which replaying may begin.
     fn find_start(&mut self) -> Result<(), LogFailure> {
         let (start, groups) = (self.options.first, &mut self.end.groups);
         start.expect_salt(&groups.segments)?;
@@ -226,8 +225,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Goes to the group an image was made behind, if no way leads there. (Where its records began in another
-    /// segment, the way there is needed.)
+    /// Goes directly to the group as of which an image is complete, if the chain does not lead there. (If its
+    /// records began in another segment, the chain is needed.)
     fn jump(&mut self) -> Result<bool, LogFailure> {
         let start = self.options.first;
         let Some(position) = start.position().filter(|_| !self.has_jumped) else {
@@ -246,7 +245,7 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Replays the chain's next group, if it is there.
+    /// Replays the chain's next group, if it is present.
     fn step(&mut self) -> Result<bool, LogFailure> {
         let (start, chain) = (self.options.first, self.end.groups.place.chain);
         let Some(Placed { group, checksum }) = self.end.groups.next(AtGap::Stop)? else {
@@ -288,8 +287,8 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Where the chain's next group should be: where a later segment begins with what is left of
-    /// it, else behind the last one.
+    /// The expected place of the chain's next group: the beginning of a later segment with remains of
+    /// it, otherwise after the last group.
     fn find_broken(&mut self) -> Result<Place, LogFailure> {
         let Groups { segments, place } = &mut self.end.groups;
         for (segment, reader) in segments.iter_mut().enumerate().skip(place.segment + 1) {
@@ -300,13 +299,13 @@ impl<'a> Walk<'a> {
         Ok(*place)
     }
 
-    /// Lets the replay come to its end.
+    /// Completes the replay.
     pub(super) fn complete(&mut self) -> Result<(), LogFailure> {
         let completed = self.replay.complete();
         completed.map_err(|refused| self.unfit(refused))
     }
 
-    /// An intact group that cannot be replayed, with its place: it was passed, or is at hand.
+    /// The failure of an intact group that cannot be replayed, with its place: an earlier one or the current one.
     #[cold]
     fn unfit(&mut self, (group, what): Refused) -> LogFailure {
         let groups = &mut self.end.groups;
@@ -324,8 +323,7 @@ impl<'a> Walk<'a> {
         LogFailure::Replay { file, offset, group, what }
     }
 
-    /// Says why the chain ends where it does: `None` if there is nothing behind it. `damage` is what
-    /// was accepted before.
+    /// Determines why the chain ends: `None` if there is nothing after it. `damage` was accepted before.
     pub(super) fn judge(&mut self, damage: Option<LogFailure>) -> Result<Option<Cut>, LogFailure> {
         let Place { segment, at: offset, chain } = self.end.groups.place;
         let missing = chain.number;
@@ -360,7 +358,7 @@ impl<'a> Walk<'a> {
             LogFailure::Damaged { file, offset: at, group: chain.number, what }
         });
         match &here {
-            // What would be lost with it is needed.
+            // The loss would include needed groups.
             Some(here) if is_late => return Err(here.clone().irreparable()),
             Some(here) if !self.options.accept_loss => return Err(here.clone()),
             _ => {}
@@ -374,7 +372,7 @@ impl<'a> Walk<'a> {
         Ok(Some(Cut { file, offset, group, torn_bytes, damage, lost, kept }))
     }
 
-    /// Looks for groups in place behind the end of the chain that are not older than it.
+    /// Looks for groups in place after the end of the chain that are not older than it.
     fn look_behind(&mut self) -> Result<Behind, LogFailure> {
         let End { groups, passed, newest_epoch, .. } = &mut self.end;
         let end = groups.place;

@@ -1,21 +1,21 @@
-//! `LogWriter`: writes groups one behind the other and makes them durable.
+//! `LogWriter`: appends groups and makes them durable.
 //!
 //! ```text
 //!             append_group                    sync
 //!   durable ──────────────► written, newest ────────► durable = newest
 //!      │                        │                         │
-//!      │                        └── a failed write or sync ──► failed: nothing ever again
-//!      └── seal: an empty group that says the newest one is durable
+//!      │                        └── a failed write or sync ──► failed: nothing is written any more
+//!      └── seal: an empty group that records the newest one as durable
 //! ```
 //!
-//! A group takes one write, or, if no segment has room for it, one per segment it is spread over; a
-//! sync takes one `fdatasync`, and one more for each segment left behind since the last one. Every
-//! group says which one was known to be durable when it was written: that is how recovery
-//! distinguishes a torn tail from damage, so the newest group is vouched for only by its successor.
-//! [`LogWriter::seal`] makes that one when nothing else is there to be written.
+//! A group takes one write or, if no segment has room for it, one per segment over which it is spread; a
+//! sync takes one `fdatasync`, and one more for each segment filled since the last sync. Every
+//! group records the newest group known to be durable when it was written. By this, recovery
+//! distinguishes a torn tail from damage, so only its successor vouches for the newest group.
+//! [`LogWriter::seal`] writes this successor when there is nothing else to write.
 //!
-//! Not here: when to write and sync, threads, time. Invariants: numbers ascend by one; a block that
-//! holds a group is written once; `durable` never exceeds what a successful sync covered.
+//! Not here: the times of writes and syncs, threads. Invariants: numbers ascend by one; a block with
+//! a group is written once; `durable` never exceeds the groups covered by a successful sync.
 
 mod positions;
 
@@ -32,13 +32,13 @@ use crate::disk::{Disk, DiskError, DiskFile, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 
-/// Memory for a group, taken at opening: the most the pipeline puts into a group, and its header.
+/// Memory for a group, allocated at opening: for the largest group of the pipeline, and its header.
 const BUFFER_BYTES: u64 = 17 << 20;
 
-/// How far a clock is behind, and for how long, before it is believed.
+/// The time by which, and for which, a clock must be behind before it is followed.
 const BELIEVED_US: u64 = 3_600_000_000;
 
-/// A segment that was written to the end.
+/// A full segment.
 #[derive(Debug)]
 pub(super) struct Closed {
     pub(super) segment: Segment,
@@ -52,18 +52,18 @@ pub(super) struct Closed {
     pub(super) is_synced: bool,
 }
 
-/// Where the chain of groups ends.
+/// The end of the chain of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tail {
     /// The newest group.
     pub(super) newest: GroupNumber,
     pub(super) checksum: u32,
     pub(super) transactions: u64,
-    /// The time groups are given, in microseconds since 1970; 0 for none.
+    /// The time for new groups, in microseconds since 1970; 0 for none.
     pub(super) time_us: u64,
     /// The epoch of the groups that will be written.
     pub(super) epoch: u32,
-    /// Where in the current segment the next group begins.
+    /// The offset of the next group in the current segment.
     pub(super) at: u64,
 }
 
@@ -71,28 +71,28 @@ pub(super) struct Tail {
 #[derive(Debug)]
 pub struct LogWriter {
     shared: Arc<Shared>,
-    /// Holds the lock on the directory.
+    /// The lock on the directory.
     _lock: DirectoryLock,
     current: Segment,
     closed: Vec<Closed>,
-    /// The group from which on replay may begin, and the one from which on nothing is archived yet.
+    /// The first group from which replay may begin, and the first group not archived yet.
     releasable: GroupNumber,
     kept_from: GroupNumber,
     tail: Tail,
     durable: GroupNumber,
-    /// Whether the newest group is durable and a later one says so, or is empty itself.
+    /// Whether the newest group is durable and a later one records that, or is empty itself.
     is_sealed: bool,
     buffer: AlignedBuffer,
     /// Of a log whose records have positions.
     side: Option<Side>,
     failure: Option<LogFailure>,
     usage: LogUsage,
-    /// The first time that was not believed because it was long before the last one.
+    /// The first time that was not followed because it was long before the last one.
     behind_since_us: Option<u64>,
 }
 
 impl LogWriter {
-    /// Makes a log in a directory that has none.
+    /// Creates a log in a directory without one.
     ///
     /// # Errors
     /// `Exists`, `InUse`, `Full`, `Settings`, or `Disk`.
@@ -175,7 +175,7 @@ impl LogWriter {
         Ok(writer)
     }
 
-    /// Writes zeros from the end of the newest group up to `to` in its segment.
+    /// Zeros the newest group's segment from the end of the group up to `to`.
     pub(super) fn wipe(&mut self, to: u64) -> Result<(), LogFailure> {
         if to <= self.tail.at {
             return Ok(());
@@ -184,12 +184,12 @@ impl LogWriter {
         wiped.map_err(|error| fail(&mut self.failure, error))
     }
 
-    /// Where room for groups is reserved.
+    /// The interface for reserving room for groups.
     pub fn space(&self) -> Space {
         Space(Arc::clone(&self.shared))
     }
 
-    /// What makes segments ready.
+    /// The preparer of segments.
     pub fn preparer(&self) -> Preparer {
         Preparer(Arc::clone(&self.shared))
     }
@@ -204,46 +204,46 @@ impl LogWriter {
         self.durable
     }
 
-    /// Where the newest group written ends, durable or not: what an image that holds it is tied to.
+    /// The end of the newest group written, durable or not, to which an image that includes it is tied.
     pub fn position(&self) -> LogPosition {
         let Tail { newest, checksum, transactions, .. } = self.tail;
         LogPosition { group: newest, checksum, transactions }
     }
 
-    /// Reads groups back while this writes.
+    /// A reader of groups, usable while this writes.
     pub fn reader(&self) -> LogReader {
         LogReader::new(Arc::clone(&self.shared.disk), self.shared.settings)
     }
 
-    /// The log's salt: the settings' if it was made with them, else its own.
+    /// The log's salt: that of the settings if the log was created with them, otherwise its own.
     pub fn salt(&self) -> u64 {
         self.current.header.salt
     }
 
-    /// How many times the log was opened, this one included.
+    /// The number of times the log was opened, including this one.
     pub fn epoch(&self) -> u32 {
         self.tail.epoch
     }
 
-    /// Transactions logged since the log was made.
+    /// Transactions logged since the log was created.
     pub fn transactions(&self) -> u64 {
         self.tail.transactions
     }
 
-    /// Why nothing is written any more.
+    /// The failure after which nothing is written any more, if any.
     pub fn failure(&self) -> Option<&LogFailure> {
         self.failure.as_ref()
     }
 
-    /// What was done so far.
+    /// Counters of its work so far.
     pub fn usage(&self) -> LogUsage {
         self.usage
     }
 
-    /// Says what time it is, in microseconds since 1970: groups are given it until the next call. A
-    /// clock that was set back is not followed for a while: a machine that starts with a wrong one
-    /// corrects it soon. One that stays behind for more than an hour is believed: the earlier time
-    /// was wrong then, and might never be reached again.
+    /// Sets the time for new groups until the next call, in microseconds since 1970. A
+    /// clock that was set back is not followed for a while, because a machine that starts with a wrong clock
+    /// corrects it soon. A clock that stays behind for more than an hour is followed: then the earlier time
+    /// was wrong, and might never be reached again.
     pub fn set_time(&mut self, now_us: u64) {
         if now_us >= self.tail.time_us {
             (self.tail.time_us, self.behind_since_us) = (now_us, None);
@@ -256,13 +256,13 @@ impl LogWriter {
         }
     }
 
-    /// The time of the newest group; 0 where it is not known.
+    /// The time of the newest group; 0 if unknown.
     pub fn time_us(&self) -> u64 {
         self.tail.time_us
     }
 
-    /// Writes `records`, one part behind the other, as one group: after a restart all of it is found,
-    /// or nothing. `transactions` is how many they hold. Nothing is durable before [`Self::sync`].
+    /// Writes the concatenated parts of `records`, which contain `transactions` transactions, as one group: after
+    /// a restart all or none of it is found. Nothing is durable before [`Self::sync`].
     ///
     /// Returns the group's number; when records had to be spread over several groups, the last one's.
     ///
@@ -314,13 +314,13 @@ impl LogWriter {
         Ok(newest)
     }
 
-    /// Whether everything that is durable is also vouched for, so that damage to it will be noticed.
+    /// Whether a later group vouches for everything durable, so that damage to it will be detected.
     pub fn is_sealed(&self) -> bool {
         self.is_sealed
     }
 
-    /// Writes an empty group, and makes it durable, if the newest group is not vouched for yet: to be
-    /// called when nothing else is there to be written. Without room it does nothing.
+    /// Writes an empty group, and makes it durable, if no group vouches for the newest one yet: to be
+    /// called when there is nothing else to write. Without room it does nothing.
     ///
     /// # Errors
     /// As [`Self::sync`].
@@ -340,32 +340,32 @@ impl LogWriter {
         }
     }
 
-    /// Gives segments back whose groups are all older than `group`, because no replay will begin with one
-    /// of them, and none of which is kept ([`Self::keep_from`]). They are used again. Returns how many.
+    /// Releases segments for reuse whose groups are all older than `group`, because no replay will begin with
+    /// them, and none of which is kept ([`Self::keep_from`]). Returns the number of segments.
     pub fn release_before(&mut self, group: GroupNumber) -> usize {
         self.releasable = self.releasable.max(group);
         self.release()
     }
 
-    /// Groups from `group` on are kept even if replay does not need them: they are to be archived. Those
-    /// before are given back if no replay begins with one of them. Returns how many segments were.
+    /// Keeps groups from `group` on for archiving, even if replay does not need them. Earlier ones
+    /// are released if no replay begins with them. Returns the number of released segments.
     pub fn keep_from(&mut self, group: GroupNumber) -> usize {
         self.kept_from = group;
         self.release()
     }
 
-    /// The last group of the segments that were left behind, all of it durable; 0 if there are none.
+    /// The last durable group of full segments; 0 if there are none.
     pub fn left_behind(&self) -> GroupNumber {
         self.closed.last().map_or(0, |closed| closed.last.min(self.durable))
     }
 
-    /// Takes the files away of segments that are not used again, for a log that is closed and kept: opening
-    /// it means reading through all files. Returns how many.
+    /// Removes the files of unused segments from a log that is being closed, because opening it
+    /// reads all files. Returns their number.
     ///
     /// # Errors
-    /// `Disk`: some are still there, which does no harm.
+    /// `Disk`: some files remain, which does no harm.
     pub fn trim(&mut self) -> Result<usize, LogFailure> {
-        // Sequence numbers behind the current segment's stay taken: the next process counts from them.
+        // Segments with higher sequence numbers than the current one are kept: the next process counts from them.
         let is_old = {
             let current = self.current.header.sequence;
             move |segment: &mut Segment| segment.header.sequence < current
@@ -393,7 +393,7 @@ impl LogWriter {
         let group = group + u64::from(plant::is(Plant::SegmentReleasedEarly));
         let is_needed = |closed: &Closed| closed.last >= group || !closed.is_synced;
         let older = self.closed.iter().take_while(|closed| !is_needed(closed)).count();
-        // Records that reach into a kept segment are kept from their beginning.
+        // Records that continue in a kept segment are kept from their beginning.
         let count = self.closed[..older].iter().rposition(|closed| !closed.runs_on);
         let count = count.map_or(0, |last| last + 1);
         let released = self.closed.drain(..count).map(|closed| closed.segment);
@@ -412,7 +412,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes `records` behind the newest group, in as many groups as segments have room for.
+    /// Writes `records` after the newest group, in as many groups as the segments require.
     fn write_groups(
         &mut self,
         records: &[&[u8]],
@@ -422,7 +422,7 @@ impl LogWriter {
         let mut rest: usize = records.iter().map(|part| part.len()).sum();
         let mut source = Parts { parts: records, at: 0 };
         let mut continues = false;
-        // Records that fit this segment or the next one lie in one; only longer ones are spread.
+        // Records that fit into this segment or the next one form one group; only longer ones are spread.
         let needed = (HEADER_BYTES + rest) as u64;
         let left = self.current.header.segment_bytes - self.tail.at;
         if left < needed && self.side.is_none() && self.fits_next(needed) {
@@ -445,7 +445,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes one group with the next `length` bytes of `source`; returns how many bytes it took.
+    /// Writes one group with the next `length` bytes of `source`; returns its size in bytes.
     fn write_group(
         &mut self,
         source: &mut Parts<'_>,
@@ -501,14 +501,14 @@ impl LogWriter {
         }
     }
 
-    /// Whether a group of so many bytes goes into the next segment that is ready, and the end of the
-    /// current one was promised in addition: the current one may be of any length.
+    /// Whether a group of `bytes` bytes fits into the next ready segment, so that the end of the
+    /// current one may be skipped; a reservation covers that, whatever the length of the current one.
     fn fits_next(&self, bytes: u64) -> bool {
         let next = self.shared.pool(|pool| pool.ready.front().map(|next| next.header.capacity()));
         bytes <= self.shared.capacity && next.is_some_and(|capacity| bytes <= capacity)
     }
 
-    /// Continues in the next segment that is ready. Room was reserved, so there is one.
+    /// Continues in the next ready segment. Room was reserved, so there is one.
     fn next_segment(&mut self, runs_on: bool) {
         let next = self.shared.pool(|pool| pool.ready.pop_front());
         let next = next.expect("room was reserved in a segment that is not ready");
@@ -521,7 +521,7 @@ impl LogWriter {
     }
 }
 
-/// Remembers that the disk failed, for ever.
+/// Records permanently that the disk failed.
 fn fail(failure: &mut Option<LogFailure>, error: DiskError) -> LogFailure {
     failure.insert(LogFailure::Disk(error)).clone()
 }
@@ -537,7 +537,7 @@ fn sync_file(file: &dyn DiskFile, usage: &mut LogUsage) -> Result<(), DiskError>
     }
 }
 
-/// What a group is among others; see the flags in `group.rs`.
+/// The flags of a group; see `group.rs`.
 struct Role {
     more: bool,
     continues: bool,
@@ -547,16 +547,16 @@ struct Role {
 /// Several byte strings read as one.
 struct Parts<'a> {
     parts: &'a [&'a [u8]],
-    /// Where in the first one reading continues.
+    /// The offset in the first part at which reading continues.
     at: usize,
 }
 
 impl Parts<'_> {
-    /// Fills `out`, which is no longer than what is left.
+    /// Fills `out`, which is no longer than the remaining bytes.
     fn read(&mut self, mut out: &mut [u8]) {
         while !out.is_empty() {
             let [part, rest @ ..] = self.parts else {
-                unreachable!("more bytes are asked for than there are")
+                unreachable!("more bytes are requested than there are")
             };
             let part = &part[self.at..];
             let length = part.len().min(out.len());

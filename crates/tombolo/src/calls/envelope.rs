@@ -1,9 +1,9 @@
-//! What travels through the pipeline: an envelope with a call's input, later with its outcome.
+//! Envelopes: the boxes that travel through the pipeline with a call's input, and later with its outcome.
 //!
-//! [`Body`] is what is run: a procedure, or a closure that was registered. An envelope is used again
-//! for the next call of the same body; one of a lone closure is made for it. Not here: how they are run
-//! (`runner.rs`) and waited for (`reply_slots.rs`). Invariant: an idle envelope holds neither input nor outcome, nor
-//! its registration, which would keep itself alive.
+//! A [`Body`] is the code of a call: a registered procedure or closure. Its envelopes are reused
+//! for later calls of the same body; a closure that runs once gets an envelope of its own. Not here: running
+//! calls (`runner.rs`) and waiting for them (`reply_slots.rs`). Invariant: an idle envelope holds neither input
+//! nor outcome, nor its registration, which would keep itself alive.
 
 use std::any::{Any, type_name};
 use std::marker::PhantomData;
@@ -23,15 +23,15 @@ use crate::tx::{self, Tables, Tx};
 
 /// How a call ended.
 pub(crate) enum Ran<A> {
-    /// It ran.
+    /// It ran to its end.
     Ended(Result<A, Stop>),
-    /// It did not, or not to its end.
+    /// It did not run, or not to its end.
     Otherwise(Otherwise),
 }
 
-/// How a call ended that has no outcome of its own.
+/// The end of a call that has no outcome of its own.
 pub(crate) enum Otherwise {
-    /// A call with its request id ran before, and this became of it.
+    /// A call with its request id ran before, with this outcome.
     Repeated(Outcome),
     /// It was ended before it began, or the store refused to remember its request id.
     Stopped(Stop),
@@ -75,16 +75,16 @@ impl How {
 
 /// A call on its way in.
 pub(crate) struct Request {
-    /// There until it is answered.
+    /// Present until the call is answered.
     pub(crate) envelope: Option<Box<dyn Envelope>>,
-    /// The latest time it may begin, and a closure may continue, on the database's clock.
+    /// The latest time at which it may begin, or a closure may continue, on the database's clock.
     pub(crate) deadline_ns: u64,
     /// The most it may write to the log, in bytes.
     pub(crate) log_bytes_max: u64,
 }
 
 impl Request {
-    /// What it holds outside itself.
+    /// The bytes that it owns outside itself.
     pub(crate) fn bytes(&self) -> usize {
         self.envelope.as_ref().map_or(0, |envelope| envelope.bytes())
     }
@@ -92,31 +92,31 @@ impl Request {
 
 /// A call of any type.
 pub(crate) trait Envelope: Send {
-    /// Runs it as one transaction; says how that ended.
+    /// Runs it as one transaction; returns how that ended.
     fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How;
-    /// Asks for what it will wait for.
+    /// Prefetches the rows that it will read.
     fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints);
-    /// It ends like this, and in no other way.
+    /// Ends the call this way instead of running it.
     fn end_otherwise(&mut self, how: Otherwise);
-    /// What people know it by.
+    /// Its name in reports.
     fn name(&self) -> &'static str;
-    /// What it takes in memory on its way in, and what its input is known to hold elsewhere.
+    /// Its size while it is queued, including memory that its input is known to own.
     fn bytes(&self) -> usize {
         size_of_val(self)
     }
-    /// Its input, an `Option` of its type, as long as it has not run.
+    /// Its input, an `Option` of its type, present until it has run.
     fn input(&mut self) -> &mut dyn Any;
     /// Its outcome, an `Option<Ran<_>>`.
     fn ran(&mut self) -> &mut dyn Any;
-    /// Empties it, for the next call if there may be one.
+    /// Empties it and, if it can be reused, returns it to its pool.
     fn recycle(self: Box<Self>);
 }
 
-/// What a registered call runs.
+/// The code of a registered call.
 pub(crate) trait Body: Send + Sync + 'static {
-    /// What a caller passes.
+    /// The type of its input.
     type Input: Send + 'static;
-    /// What a caller gets back.
+    /// The type of its answer.
     type Answer: Send + 'static;
 
     /// Runs it as one transaction.
@@ -127,7 +127,7 @@ pub(crate) trait Body: Send + Sync + 'static {
         input: &Self::Input,
     ) -> Result<Self::Answer, Stop>;
 
-    /// Asks for what the transaction will wait for.
+    /// Prefetches the rows that the transaction will read.
     fn locate(&self, store: &Product, input: &Self::Input, ahead: Ahead, hints: &mut Hints) {
         let _ = (store, input, ahead, hints);
     }
@@ -136,9 +136,9 @@ pub(crate) trait Body: Send + Sync + 'static {
 /// A procedure, bound to the database's tables.
 pub(crate) struct ProcedureBody<P> {
     procedure: P,
-    /// What its handles carry.
+    /// The database's number in its handles.
     database: u32,
-    /// The same procedure, bound once more since something was dropped.
+    /// The same procedure, bound again after a table or index was dropped.
     again: Mutex<Option<(u32, P)>>,
 }
 
@@ -153,7 +153,7 @@ where
         Ok(Self { procedure, database, again: Mutex::new(None) })
     }
 
-    /// Runs it with the current handles: a table or index it was bound to may have been dropped.
+    /// Runs it with the current handles, because a table or index it was bound to may have been dropped.
     #[cold]
     #[inline(never)]
     fn run_again(
@@ -228,7 +228,7 @@ where
     }
 }
 
-/// Idle envelopes that are kept, at most: more simultaneous calls than that are rare.
+/// The most idle envelopes that are kept: more simultaneous calls are rare.
 const IDLE_MAX: usize = 1 << 16;
 
 /// A body and the envelopes for calling it.
@@ -243,13 +243,13 @@ impl<B: Body> Registration<B> {
         Self { body, name, idle: Mutex::new(Vec::new()) }
     }
 
-    /// What people know it by.
+    /// Its name in reports.
     pub(crate) const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// Runs it as one transaction of a caller that carries it, whose outcome goes to `ended`; returns how many
-    /// bytes that logged.
+    /// Runs it as one transaction of a caller that carries it, and puts its outcome into `ended`; returns the
+    /// number of bytes logged.
     #[inline]
     pub(crate) fn carry(
         &self,
@@ -262,7 +262,7 @@ impl<B: Body> Registration<B> {
         runner.carry(log_bytes_max, |store, tables| body.run(store, tables, input), ended)
     }
 
-    /// An envelope with `input`, which holds so many bytes elsewhere.
+    /// An envelope with `input`, which owns `held` bytes elsewhere.
     pub(crate) fn envelope(self: Arc<Self>, input: B::Input, held: usize) -> Box<dyn Envelope> {
         let idle = self.idle.lock().pop();
         let mut envelope = idle.unwrap_or_default();
@@ -274,10 +274,10 @@ impl<B: Body> Registration<B> {
 
 /// The envelope of a registered body.
 struct Registrant<B: Body> {
-    /// There while it is under way.
+    /// Present while a call is under way.
     registration: Option<Arc<Registration<B>>>,
     input: Option<B::Input>,
-    /// What that holds elsewhere, in bytes.
+    /// Bytes that the field above owns elsewhere.
     held: usize,
     ran: Option<Ran<B::Answer>>,
 }
@@ -327,7 +327,7 @@ impl<B: Body> Envelope for Registrant<B> {
     }
 
     fn recycle(mut self: Box<Self>) {
-        // What the caller left in it is dropped here, on the caller's thread.
+        // Remaining content is dropped here, on the caller's thread.
         (self.input, self.ran) = (None, None);
         let Some(registration) = self.registration.take() else { return };
         let mut idle = registration.idle.lock();
@@ -337,7 +337,7 @@ impl<B: Body> Envelope for Registrant<B> {
     }
 }
 
-/// The envelope of what was not run as a call, and has its outcome from the start.
+/// The envelope of work that was not run as a call, which has its outcome from the start.
 pub(crate) struct Finished<A>(Option<Ran<A>>);
 
 impl<A: Send + 'static> Finished<A> {
@@ -375,7 +375,7 @@ impl<A: Send + 'static> Envelope for Finished<A> {
 /// The envelope of a closure that runs once.
 pub(crate) struct Lone<F, A> {
     closure: Option<F>,
-    /// What that holds elsewhere, in bytes.
+    /// Bytes that the field above owns elsewhere.
     held: usize,
     ran: Option<Ran<A>>,
 }
@@ -385,13 +385,13 @@ where
     F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
     A: Send + 'static,
 {
-    /// An envelope with `closure`, which holds so many bytes elsewhere.
+    /// An envelope with `closure`, which owns `held` bytes elsewhere.
     pub(crate) fn envelope(closure: F, held: usize) -> Box<dyn Envelope> {
         Box::new(Self { closure: Some(closure), held, ran: None })
     }
 
-    /// Runs a closure as one transaction of a caller that carries it, whose outcome goes to `ended`; returns
-    /// how many bytes that logged.
+    /// Runs a closure as one transaction of a caller that carries it, and puts its outcome into `ended`;
+    /// returns the number of bytes logged.
     #[inline]
     pub(crate) fn carry(
         closure: F,

@@ -1,17 +1,16 @@
-//! What an input holds outside itself, for the queue's bound in bytes.
+//! The memory that an input owns outside itself, counted for the queue's bound in bytes.
 //!
-//! Numbers, strings and bytes are counted, and vectors, options and pairs of those. Of any other type that owns
-//! something nothing is known, unless the program says it
-//! ([`Registered::input_bytes`](super::Registered::input_bytes)). Which of them a type is, is decided when it
-//! is compiled.
+//! Numbers, strings and byte vectors are counted, and vectors, options and pairs of these. Any other type
+//! that owns memory counts as nothing unless the program states its size
+//! ([`Registered::input_bytes`](super::Registered::input_bytes)). The choice is made at compile time.
 //!
-//! Not here: what the queue does with it; answers, which are the callers' to take.
+//! Not here: the queue's bound itself; answers, which are the callers' responsibility.
 
 use std::any::Any;
 
-/// A value whose bytes elsewhere can be counted.
+/// A value whose memory elsewhere can be counted.
 trait Held {
-    /// How many there are.
+    /// The number of bytes.
     fn held(&self) -> usize;
 }
 
@@ -83,7 +82,7 @@ macro_rules! first_with {
     };
 }
 
-/// What an input holds outside itself, as far as its type shows.
+/// The bytes that an input owns outside itself, as far as its type shows.
 pub(super) fn held_bytes<I: 'static>(input: &I) -> usize {
     let input: &dyn Any = input;
     first_with!(input; String, Vec<u8>, Box<str>, Box<[u8]>);

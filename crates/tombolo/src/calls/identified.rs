@@ -1,7 +1,7 @@
-//! Calls that carry a request id, on their way: the id travels in an envelope around the call's own.
+//! Calls with a request id: the id travels in an envelope around the call's own.
 //!
-//! Not here: how an id runs at most once, and what is remembered of it (engine `requests.rs`). Invariant:
-//! a call without an id comes through none of this.
+//! Not here: the guarantee that an id runs at most once, and the record of its outcome (engine
+//! `requests.rs`). Invariant: a call without an id runs none of this code.
 
 use std::any::Any;
 
@@ -18,19 +18,19 @@ use crate::tx::Tables;
 pub use tombolo_engine::requests::Outcome;
 pub(crate) use tombolo_engine::requests::{Kept, REQUEST_LOG_BYTES_MAX, Requests, request_table};
 
-/// What the names of the database's own tables and indexes begin with.
+/// The prefix of the names of the database's own tables and indexes.
 pub(crate) const OWN_PREFIX: &str = "tombolo_";
 
-/// The envelope around that of a call with a request id.
+/// The envelope around the envelope of a call with a request id.
 pub(crate) struct Identified {
     id: u128,
-    /// What the call itself may log, in addition to its id.
+    /// Bytes that the call itself may log, in addition to its id.
     log_bytes_max: u64,
     inner: Box<dyn Envelope>,
 }
 
 impl Identified {
-    /// The envelope around that of a call which may itself log so much.
+    /// Wraps the envelope of a call that may itself log `log_bytes_max` bytes.
     pub(crate) fn envelope(
         id: u128,
         inner: Box<dyn Envelope>,
@@ -46,14 +46,14 @@ impl Envelope for Identified {
         let requests = tables.requests().clone(); // handles, no memory
         let now_us = tables.unix_us();
         let run = |store: &mut Product| {
-            // The id is logged already, and none of the call's business.
+            // The id is logged already and does not count towards the call's limit.
             let log_bytes = log_bytes_max.saturating_sub(TRANSACTION_BYTES);
             store.set_rest_log_bytes_max(Some(log_bytes as usize));
             inner.run(store, tables)
         };
         let ran = requests.run_once(store, (*id, now_us), run, |how| match how {
             How::Committed => Outcome::Committed,
-            // It may be tried again.
+            // The request may be retried.
             How::Expired | How::Cancelled | How::NoRoom => Outcome::Unknown,
             _ => Outcome::Aborted,
         });

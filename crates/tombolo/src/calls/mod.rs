@@ -1,29 +1,29 @@
-//! Calls of many types on their way through a pipeline that knows one.
+//! Calls of many types, sent through a pipeline that has one type of request.
 //!
 //! ```text
 //!   Registered::call(input)                       Database::transaction(closure)
 //!        │ an envelope from the procedure's pool        │ an envelope of its own
 //!        └───────────────► Request { Box<dyn Envelope> } ◄──┘
-//!                                    │ pipeline: the runner runs what is inside
+//!                                    │ pipeline: the runner runs the envelope's content
 //!                            Reply<Box<dyn Envelope>>  ─► [reply slots]: one slot per call under way
 //!                                                             │ wakes the caller
 //!        the answer is taken out; the envelope goes back ◄────┘
 //! ```
 //!
-//! One box travels: the input lies in it on the way in, the outcome on the way out. No other thread can reach
+//! A single box carries the input in and the outcome out. No other thread can access
 //! it meanwhile, so the execution stage neither locks nor allocates nor frees for a call of a registered
 //! procedure. Envelopes come from a pool per procedure and return to it.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
-//! | `envelope.rs` | what travels: bodies, envelopes, pools |
-//! | `held.rs` | what an input holds outside itself |
-//! | `runner.rs` | what the execution stage runs |
+//! | `envelope.rs` | bodies, envelopes and their pools |
+//! | `held.rs` | the size of the memory that an input owns |
+//! | `runner.rs` | the store with the code that the execution stage runs on it |
 //! | `identified.rs` | calls with a request id: remembered, never run twice |
-//! | `reply_slots.rs` | where replies wait |
-//! | `waiting.rs` | threads that sleep until a reply is there |
-//! | `pending.rs` | the caller's end of a call under way: waiting, polling, cancelling |
-//! | `registered.rs` | procedures and closures under the caller's hand |
+//! | `reply_slots.rs` | the slots in which replies arrive |
+//! | `waiting.rs` | threads that sleep until a reply arrives |
+//! | `pending.rs` | a call under way, as its caller sees it: waiting, polling, cancelling |
+//! | `registered.rs` | registered procedures and closures, ready to be called |
 //! | `once.rs` | the same, for one call with a request id |
 //! | `options.rs` | durability, deadline, log room of a call |
 

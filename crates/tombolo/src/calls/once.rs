@@ -1,6 +1,6 @@
-//! A call with a request id: one call, by its type.
+//! A call with a request id; its type allows only one call.
 //!
-//! Not here: how an id runs at most once, and what is remembered of it (engine `requests.rs`).
+//! Not here: the guarantee that an id runs at most once, and the record of its outcome (engine `requests.rs`).
 
 use super::options::Promise;
 use super::pending::Pending;
@@ -9,9 +9,9 @@ use crate::error::Error;
 use crate::stop::Stop;
 use crate::tx::Tx;
 
-/// What may be called once, with a request id: a [`Registered`] procedure or closure, or
-/// [`Transactions`]. Made by their `once`, or by [`Database::once`](crate::Database::once), which says
-/// what the id is for; the call takes it, so another one needs an id of its own.
+/// A [`Registered`] procedure or closure, or [`Transactions`], to be called once with a request id. Created
+/// by their `once`, or by [`Database::once`](crate::Database::once), which explains the id. A call consumes
+/// it, so another call needs an id of its own.
 #[derive(Debug)]
 #[must_use = "nothing is called yet"]
 pub struct Once<C>(pub(super) C);
@@ -24,7 +24,7 @@ where
     /// As [`Registered::call`].
     ///
     /// # Errors
-    /// As there, and [`Error::Repeated`].
+    /// The same, and [`Error::Repeated`].
     pub fn call(self, input: I) -> Result<W::Answer<A>, W::Error> {
         self.0.call(input)
     }
@@ -32,7 +32,7 @@ where
     /// As [`Registered::submit`].
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     pub fn submit(self, input: I) -> Result<Pending<A, W>, Error> {
         self.0.submit(input)
     }
@@ -40,7 +40,7 @@ where
     /// As [`Registered::try_submit`].
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     pub fn try_submit(self, input: I) -> Result<Pending<A, W>, NotSubmitted<I>> {
         self.0.try_submit(input)
     }
@@ -50,7 +50,7 @@ impl<W: Promise> Once<Transactions<'_, W>> {
     /// As [`Transactions::transaction`].
     ///
     /// # Errors
-    /// As there, and [`Error::Repeated`].
+    /// The same, and [`Error::Repeated`].
     pub fn transaction<A, F>(self, closure: F) -> Result<W::Answer<A>, W::Error>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
@@ -62,7 +62,7 @@ impl<W: Promise> Once<Transactions<'_, W>> {
     /// As [`Transactions::submit`].
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     pub fn submit<A, F>(self, closure: F) -> Result<Pending<A, W>, Error>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
@@ -74,7 +74,7 @@ impl<W: Promise> Once<Transactions<'_, W>> {
     /// As [`Transactions::try_submit`].
     ///
     /// # Errors
-    /// As there.
+    /// The same.
     pub fn try_submit<A, F>(self, closure: F) -> Result<Pending<A, W>, NotSubmitted<F>>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,

@@ -1,7 +1,7 @@
-//! What a call asks for in addition to its input: when its answer leaves, until when, how much it may log.
+//! The options of a call: its durability, its deadline, its log limit.
 //!
-//! An answer that waited for less says so in its type: options are `CallOptions<Settled>` or
-//! `CallOptions<Early>`, and what a call answers follows from that. Not here: settings of the whole
+//! An early answer has a type of its own: options are `CallOptions<Settled>` or
+//! `CallOptions<Early>`, which determines the type of the call's answer. Not here: settings of the whole
 //! database (`builder.rs`).
 
 use std::fmt;
@@ -10,22 +10,21 @@ use std::time::Duration;
 
 use crate::error::Error;
 
-/// When answers that wait for durability leave, in a database with a log.
+/// The moment at which answers that wait for durability leave, in a database with a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// When the group of transactions it is in is on disk: many callers share a flush.
+    /// When the transaction's group is on disk: many callers share a flush.
     #[default]
     Group,
-    /// Like `Group`, and the group is flushed now, whatever the settings say of its size and time.
+    /// Like `Group`, but the group is flushed immediately, regardless of the settings of its size and time.
     Sync,
 }
 
-/// Answers that come when they stand for something durable (in a database in memory, for something
-/// committed).
+/// Answers that leave when everything they report is durable (in a database in memory: committed).
 #[derive(Clone, Copy, Debug)]
 pub enum Settled {}
 
-/// Answers that may come before what they report is durable, as [`PreCommitted`] or [`EarlyError`].
+/// Answers that may leave before everything they report is durable, as [`PreCommitted`] or [`EarlyError`].
 #[derive(Clone, Copy, Debug)]
 pub enum Early {}
 
@@ -35,19 +34,19 @@ mod sealed {
     impl Sealed for super::Early {}
 }
 
-/// What an answer has waited for: [`Settled`] or [`Early`].
+/// The promise of an answer: [`Settled`] or [`Early`].
 pub trait Promise: sealed::Sealed + Copy + Send + 'static {
-    /// How an answer `A` comes.
+    /// The type in which an answer `A` is returned.
     type Answer<A>;
-    /// How an error comes that a transaction, or an earlier one with its request id, ended with.
+    /// The type in which the error of a transaction, or of an earlier one with its request id, is returned.
     type Error: From<Error> + Into<Error>;
     /// Whether answers leave at pre-commit.
     #[doc(hidden)]
     const IS_EARLY: bool;
-    /// Makes it.
+    /// Wraps an answer.
     #[doc(hidden)]
     fn answer<A>(answer: A, is_durable: bool) -> Self::Answer<A>;
-    /// Makes the other.
+    /// Wraps an error.
     #[doc(hidden)]
     fn error(error: Error, is_durable: bool) -> Self::Error;
 }
@@ -102,9 +101,9 @@ impl<A> PreCommitted<A> {
     }
 }
 
-/// Why a call that did not wait has no answer, and whether a crash may still undo what that reports: that a key
-/// was there already, that a request id had committed, what the transaction saw when it aborted. `?` converts
-/// it to an [`Error`] in functions that return one.
+/// The error of a call that did not wait for durability, and whether a crash may still undo the state that the
+/// error reports: that a key existed already, that a request id had committed, what the transaction saw when it
+/// aborted. `?` converts it to an [`Error`] in functions that return one.
 ///
 /// ```
 /// use tombolo::{CallOptions, Database, Error, Stop};
@@ -133,14 +132,14 @@ impl EarlyError {
         &self.error
     }
 
-    /// Whether everything it reports is durable: what the failed transaction saw was, or nothing ran that a
-    /// crash could undo.
+    /// Whether everything it reports is durable: everything that the failed transaction saw was, or nothing ran
+    /// that a crash could undo.
     pub const fn is_durable(&self) -> bool {
         self.is_durable
     }
 }
 
-/// Of a call that did not run, or whose end is not known: there is nothing to be lost.
+/// For a call that did not run, or whose end is unknown: there is nothing to lose.
 impl From<Error> for EarlyError {
     fn from(error: Error) -> Self {
         Self { error, is_durable: true }
@@ -161,7 +160,7 @@ impl fmt::Display for EarlyError {
 
 impl std::error::Error for EarlyError {}
 
-/// What a call asks for in addition to its input.
+/// The options of a call: durability, deadline, log limit.
 ///
 /// ```
 /// use std::time::Duration;
@@ -223,34 +222,35 @@ impl CallOptions {
 }
 
 impl<W> CallOptions<W> {
-    /// The call is answered within this time: it does not begin later, and a closure that runs then is ended at
-    /// one of its next calls of [`Tx`](crate::Tx), or rows that a scan visits, and undone
-    /// ([`Error::Expired`](crate::Error::Expired) in both cases). A thread that waits for the answer waits no
-    /// longer ([`Error::TimedOut`](crate::Error::TimedOut)). A future, which cannot wake itself, ends
+    /// Sets a deadline. The call does not begin later, and a closure still running then is ended at
+    /// one of its next calls of [`Tx`](crate::Tx), or at a row that a scan visits, and undone
+    /// ([`Error::Expired`](crate::Error::Expired) in both cases). A thread that waits for the answer stops
+    /// waiting ([`Error::TimedOut`](crate::Error::TimedOut)). A future, which cannot wake itself, ends
+    /// when the database answers. Nothing ends a closure that computes without calling `Tx`, nor a
     /// [procedure](crate::procedure).
     pub const fn within(mut self, time: Duration) -> Self {
         self.deadline = Some(time);
         self
     }
 
-    /// The most bytes the transaction may write to the log: about the size of the rows it makes and
-    /// of the columns it changes, and 16 bytes for each. Room for as much is reserved before it
-    /// runs; the write that exceeds it is refused
-    /// ([`Error::LogTooLong`](crate::Error::LogTooLong)), and so are all later ones: the transaction is
-    /// undone. A database in memory counts what it would log, and refuses the same.
+    /// The most bytes that the transaction may write to the log: about the size of the rows it creates and
+    /// of the columns it changes, and 16 bytes for each. This much room is reserved before it
+    /// runs. A write that exceeds it is refused
+    /// ([`Error::LogTooLong`](crate::Error::LogTooLong)), and so are all later ones, and the transaction is
+    /// undone. A database in memory counts the bytes that it would log, and enforces the same limit.
     pub const fn log_bytes_max(mut self, bytes: u64) -> Self {
         self.log_bytes_max = Some(bytes);
         self
     }
 
-    /// The call has this request id.
+    /// Sets the request id.
     pub(super) const fn request_id(mut self, id: u128) -> Self {
         self.request_id = Some(id);
         self
     }
 
-    /// The transaction only reads. Such calls still run while the log has no room for others. A write is
-    /// refused all the same, and the transaction undone.
+    /// Declares that the transaction only reads. Such calls still run while the log has no room for others. A
+    /// write is refused, and the transaction undone.
     pub const fn read_only(self) -> Self {
         self.log_bytes_max(0)
     }

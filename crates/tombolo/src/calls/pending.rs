@@ -1,6 +1,6 @@
-//! The caller's end of a call under way: wait for it, poll it as a future, cancel it, or let it go.
+//! `Pending`: a call under way, to be waited for, polled as a future, cancelled or dropped.
 //!
-//! Not here: how replies arrive (`reply_slots.rs`), what they mean (`core.rs`).
+//! Not here: the arrival of replies (`reply_slots.rs`), their interpretation (`core.rs`).
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +14,7 @@ use super::reply_slots::{Ticket, drop_reply};
 use crate::core::Core;
 
 /// A call under way. Wait for its answer, on a thread ([`Pending::wait`]) or as a future in any
-/// runtime. Dropping it gives the answer up, not the call; [`Pending::cancel`] ends the call.
+/// runtime. Dropping it discards the answer but does not end the call; [`Pending::cancel`] does.
 ///
 /// ```
 /// use tombolo::{CallOptions, Database};
@@ -27,10 +27,10 @@ use crate::core::Core;
 /// assert_eq!(answers, [0, 1, 4]);
 /// # Ok::<(), tombolo::Error>(())
 /// ```
-#[must_use = "dropping it gives the answer up"]
+#[must_use = "dropping it discards the answer"]
 pub struct Pending<A, W = Settled> {
     core: Arc<Core>,
-    /// There until the answer was taken.
+    /// Present until the answer was taken.
     ticket: Option<Ticket>,
     answer: PhantomData<fn() -> (A, W)>,
 }
@@ -40,23 +40,23 @@ impl<A: Send + 'static, W: Promise> Pending<A, W> {
         Self { core, ticket: Some(ticket), answer: PhantomData }
     }
 
-    /// Sleeps until the answer is there, or the call's deadline has passed.
+    /// Blocks until the answer arrives or the call's deadline passes.
     ///
     /// # Errors
-    /// Why there is no answer.
+    /// The reason that there is no answer.
     ///
     /// # Panics
-    /// When it was polled as a future until it was ready.
+    /// When it was polled as a future before and was ready.
     pub fn wait(mut self) -> Result<W::Answer<A>, W::Error> {
         let ticket = self.ticket.take().expect("a call is answered once");
         self.core.wait::<A, W>(ticket)
     }
 
-    /// Ends the call, if it has not ended. A call that has not begun never runs; a closure that runs is ended
-    /// at one of its next calls of [`Tx`](crate::Tx), or rows that a scan visits, and undone. Its answer still
-    /// comes: [`Error::Cancelled`](crate::Error::Cancelled), or the call's outcome if it ended before. A
-    /// committed call is not undone. Nothing ends a closure that computes without calling `Tx`, nor a
-    /// [procedure](crate::procedure) that runs.
+    /// Ends the call, if it has not ended. A call that has not begun never runs; a running closure is ended
+    /// at one of its next calls of [`Tx`](crate::Tx), or at a row that a scan visits, and undone. There is still an
+    /// answer: [`Error::Cancelled`](crate::Error::Cancelled), or the call's outcome if it ended before. A
+    /// committed call is not undone. Nothing ends a closure that computes without calling `Tx`, nor a running
+    /// [procedure](crate::procedure).
     ///
     /// ```
     /// use tombolo::{CallOptions, Database, Error, Stop, TableDef};

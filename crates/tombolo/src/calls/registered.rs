@@ -1,6 +1,6 @@
-//! Procedures and closures under the caller's hand: calling, submitting, with or without waiting.
+//! `Registered` and `Transactions`: calling and submitting procedures and closures, with or without waiting.
 //!
-//! Not here: what travels (`envelope.rs`), the way in (`core.rs`).
+//! Not here: envelopes (`envelope.rs`), the path into the pipeline (`core.rs`).
 
 use std::fmt;
 use std::mem::needs_drop;
@@ -19,9 +19,9 @@ use crate::stop::Stop;
 use crate::tx::Tx;
 use tombolo_engine::pipeline::{Terms, guarded};
 
-/// What is called with `I` and answers `A`: carried by its caller, or in an envelope.
+/// Code with input `I` and answer `A`: carried by its caller, or sent in an envelope.
 trait Callable<I, A>: Send + Sync {
-    /// Runs it as one transaction, whose outcome goes to `ended`; returns how many bytes that logged.
+    /// Runs it as one transaction and puts its outcome into `ended`; returns the number of bytes logged.
     fn carry(
         &self,
         runner: &mut Runner,
@@ -53,11 +53,11 @@ impl<B: Body> Callable<B::Input, B::Answer> for Registration<B> {
     }
 }
 
-/// A procedure or closure of one database, ready to be called by any thread. Cloning it is cheap;
-/// it may outlive its [`Database`](crate::Database), which then is closed.
+/// A procedure or closure of one database, callable by any thread. Cloning it is cheap. It may
+/// outlive its [`Database`](crate::Database); calls then find the database closed.
 ///
-/// Calling it allocates nothing once there were as many calls under way as there will ever be: envelopes are
-/// used again. Calls that one thread submits run in their order.
+/// Envelopes are reused, so calls allocate only when more of them are under way than ever before. Calls
+/// submitted by one thread run in the order of submission.
 ///
 /// ```
 /// # use tombolo::{Database, Error, Stop};
@@ -76,18 +76,18 @@ pub struct Registered<I, A, W = Settled> {
     callable: Arc<dyn Callable<I, A>>,
     core: Arc<Core>,
     options: CallOptions<W>,
-    /// Those by which a caller carries a call, where it does.
+    /// The same options, in the form for calls that their caller carries.
     terms: Option<Terms>,
-    /// What an input holds elsewhere.
+    /// Measures the memory that an input owns elsewhere.
     input_bytes: fn(&I) -> usize,
 }
 
-/// Why a call was not taken in without waiting; its input, or closure, comes back.
+/// The reason that a call could not be queued without waiting, with its input or closure.
 #[derive(Clone)]
 pub struct NotSubmitted<I> {
-    /// What was to be called with.
+    /// The input, or the closure.
     pub input: I,
-    /// Why it was not: [`Error::QueueFull`] if trying again later may help.
+    /// The reason: [`Error::QueueFull`] if a later retry may succeed.
     pub error: Error,
 }
 
@@ -111,7 +111,7 @@ impl<I> From<NotSubmitted<I>> for Error {
     }
 }
 
-/// A body under the caller's hand, with default options.
+/// Registers a body, with default options.
 pub(crate) fn register<B: Body>(
     core: &Arc<Core>,
     name: &'static str,
@@ -146,13 +146,13 @@ where
         Once(self.with(self.options.request_id(id)))
     }
 
-    /// The same procedure with `measure`, which returns how many bytes an input holds outside itself: the
-    /// inputs that wait to run are bounded by that and their own size (the setting `queue_bytes_max`).
+    /// The same procedure with `measure`, which returns how many bytes an input owns outside itself: the setting
+    /// `queue_bytes_max` bounds the waiting inputs by this and their own size.
     ///
-    /// Strings, bytes, vectors of numbers or of those, and pairs of a number and one of them are counted by
+    /// Strings, byte vectors, vectors of numbers or of these, and pairs of a number and one of them are counted by
     /// default. For any other type that owns memory, such as a struct with a string in it, nothing is counted:
-    /// a program that submits many large inputs gives their size here. Answers are not counted, wherever they
-    /// wait: the caller has to take them.
+    /// a program that submits many large inputs should give their size here. Answers are not counted, wherever
+    /// they wait, because the caller has to take them.
     ///
     /// ```
     /// # use tombolo::Database;
@@ -171,15 +171,15 @@ where
     /// An envelope with `input`.
     #[inline]
     fn envelope(&self, input: I) -> Box<dyn Envelope> {
-        // What needs no drop owns nothing.
+        // A type that needs no drop owns nothing.
         let held = if needs_drop::<I>() { (self.input_bytes)(&input) } else { 0 };
         self.callable.clone().envelope(input, held)
     }
 
-    /// Calls it and sleeps until the answer is there.
+    /// Calls it and blocks until the answer arrives.
     ///
     /// # Errors
-    /// Why there is no answer; see [`Error`].
+    /// The reason that there is no answer; see [`Error`].
     pub fn call(&self, input: I) -> Result<W::Answer<A>, W::Error> {
         let carried = self.core.carry::<A, W>(self.terms, |runner, log_bytes_max, ended| {
             self.callable.carry(runner, log_bytes_max, &input, ended)
@@ -193,10 +193,10 @@ where
         self.core.call_queued(self.envelope(input), &self.options)
     }
 
-    /// Calls it without waiting for the answer; where the queue is full, waits for room in it.
+    /// Calls it without waiting for the answer; if the queue is full, waits for room in it.
     ///
     /// # Errors
-    /// Why the call was not taken in.
+    /// The reason that the call was not queued.
     pub fn submit(&self, input: I) -> Result<Pending<A, W>, Error> {
         let envelope = self.envelope(input);
         let ticket = self.core.submit(envelope, &self.options, Patience::Waits);
@@ -206,7 +206,7 @@ where
     /// Calls it without waiting for anything.
     ///
     /// # Errors
-    /// The input and the reason: [`Error::QueueFull`] where there is no room now.
+    /// The input and the reason: [`Error::QueueFull`] if there is no room now.
     pub fn try_submit(&self, input: I) -> Result<Pending<A, W>, NotSubmitted<I>> {
         let envelope = self.envelope(input);
         match self.core.submit(envelope, &self.options, Patience::None) {
@@ -232,13 +232,13 @@ impl<I, A, W: fmt::Debug> fmt::Debug for Registered<I, A, W> {
     }
 }
 
-/// Keeps only why an envelope was not taken in; it is used again.
+/// Recycles an envelope that was not queued; returns the reason.
 fn refused((envelope, error): (Box<dyn Envelope>, Error)) -> Error {
     envelope.recycle();
     error
 }
 
-/// Takes its input out of an envelope that was not taken in.
+/// Takes the input out of an envelope that was not queued.
 fn given_back<I: 'static>(mut envelope: Box<dyn Envelope>, error: Error) -> NotSubmitted<I> {
     let input = envelope.input().downcast_mut::<Option<I>>().and_then(Option::take);
     let Some(input) = input else { unreachable!("a call that has not run has its input") };
@@ -259,8 +259,8 @@ impl<'d, W: Promise> Transactions<'d, W> {
         Self { core, options, input_bytes: 0 }
     }
 
-    /// States how many bytes each closure holds outside itself; they count towards the bound of what waits to
-    /// run (the setting `queue_bytes_max`). By default only a closure's own size is counted.
+    /// States how many bytes each closure owns outside itself; they count towards the bound of waiting calls
+    /// (the setting `queue_bytes_max`). By default only a closure's own size is counted.
     pub const fn input_bytes(mut self, bytes: usize) -> Self {
         self.input_bytes = bytes;
         self
@@ -272,11 +272,11 @@ impl<'d, W: Promise> Transactions<'d, W> {
         Once(Self { core, options: options.request_id(id), input_bytes })
     }
 
-    /// Runs a closure as one transaction and sleeps until its answer is there; see
+    /// Runs a closure as one transaction and blocks until its answer arrives; see
     /// [`Database::transaction`](crate::Database::transaction).
     ///
     /// # Errors
-    /// Why there is no answer; see [`Error`].
+    /// The reason that there is no answer; see [`Error`].
     pub fn transaction<A, F>(&self, closure: F) -> Result<W::Answer<A>, W::Error>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
@@ -297,18 +297,18 @@ impl<'d, W: Promise> Transactions<'d, W> {
         }
     }
 
-    /// What became of the call with this request id; see [`Database::outcome`](crate::Database::outcome).
+    /// The outcome of the call with this request id; see [`Database::outcome`](crate::Database::outcome).
     ///
     /// # Errors
-    /// Why there is no answer; see [`Error`].
+    /// The reason that there is no answer; see [`Error`].
     pub fn outcome(&self, request_id: u128) -> Result<W::Answer<Outcome>, W::Error> {
         self.reading().transaction(move |tx| tx.outcome(request_id))
     }
 
-    /// The same without waiting for the answer, to be awaited.
+    /// The same without waiting for the answer, which can be awaited.
     ///
     /// # Errors
-    /// Why the question was not taken in.
+    /// The reason that the query was not queued.
     pub fn submit_outcome(&self, request_id: u128) -> Result<Pending<Outcome, W>, Error> {
         self.reading().submit(move |tx| tx.outcome(request_id))
     }
@@ -318,11 +318,11 @@ impl<'d, W: Promise> Transactions<'d, W> {
         Self { core: self.core, options: self.options.read_only(), input_bytes: 0 }
     }
 
-    /// A closure as [`Transactions::transaction`] runs it, without waiting for the answer; where the queue
+    /// Submits a closure like [`Transactions::transaction`], without waiting for the answer; if the queue
     /// is full, waits for room in it.
     ///
     /// # Errors
-    /// Why the closure was not taken in.
+    /// The reason that the closure was not queued.
     pub fn submit<A, F>(&self, closure: F) -> Result<Pending<A, W>, Error>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
@@ -339,7 +339,7 @@ impl<'d, W: Promise> Transactions<'d, W> {
     /// The same without waiting for anything.
     ///
     /// # Errors
-    /// The closure and the reason: [`Error::QueueFull`] where there is no room now.
+    /// The closure and the reason: [`Error::QueueFull`] if there is no room now.
     pub fn try_submit<A, F>(&self, closure: F) -> Result<Pending<A, W>, NotSubmitted<F>>
     where
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,

@@ -1,4 +1,4 @@
-//! Where replies wait for their callers, and how those are woken.
+//! Reply slots: replies wait here for their callers, which are woken.
 //!
 //! ```text
 //!              open()            deliver()           poll()
@@ -8,18 +8,17 @@
 //! ```
 //!
 //! A call under way has a slot; the slot's number is the call's tag. *waiting*: no reply yet, perhaps
-//! a waker of the thread or task that polled. *done*: the reply lies there. *abandoned*: the answer was
-//! given up. Each slot has a lock of its own, so that a caller that looks for its reply waits for no
-//! other; whether there is one is a word next to the lock. Free slots are found without a lock
-//! (engine `slots.rs`). A delivery brings all replies of a turn and wakes afterwards. A thread that
-//! waits is woken like a task: its waker unparks it.
+//! a waker of the thread or task that polled. *done*: the slot contains the reply. *abandoned*: the caller no
+//! longer wants the answer. Each slot has a lock of its own, so that callers that look for their replies do not
+//! wait for each other; a flag next to the lock shows whether a reply is present. Free slots are found without
+//! a lock (engine `slots.rs`). A delivery stores all replies of a turn and then wakes their callers. A waiting
+//! thread is woken like a task: its waker unparks it.
 //!
-//! A call may be cancelled while it is waiting, which `cancels.rs` keeps until its reply is there.
+//! A call may be cancelled while it is waiting; `cancels.rs` keeps the request until the reply arrives.
 //!
-//! Not here: what a reply holds, how a thread sleeps (`waiting.rs`). Invariants: a slot is not given out again
-//! before its reply came;
-//! nothing of a user's that may take long (waking, dropping) runs under a lock, nor can it panic
-//! into the stage that delivers.
+//! Not here: the content of a reply, sleeping threads (`waiting.rs`). Invariants: a slot is not reused
+//! before its reply arrived; no user code that may take long (waking, dropping) runs under a lock, and none
+//! can panic into the delivering stage.
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Poll, Waker};
@@ -31,10 +30,10 @@ use super::envelope::Envelope;
 use super::waiting::OnDatabaseThread;
 use crate::cancels::Cancels;
 
-/// What the pipeline answers.
+/// A reply of the pipeline.
 pub(crate) type Answered = Reply<Box<dyn Envelope>>;
 
-/// What lies in a slot. A free one waits, without a waker.
+/// The content of a slot. A free slot is `Waiting` without a waker.
 enum Content {
     Waiting(Option<Waker>),
     Done(Answered),
@@ -47,10 +46,10 @@ impl Default for Content {
     }
 }
 
-/// Where a call's reply arrives.
+/// The slot in which a call's reply arrives.
 #[derive(Default)]
 struct Slot {
-    /// Whether the reply is there; written under the lock.
+    /// Whether the reply is present; written under the lock.
     is_done: AtomicBool,
     content: Mutex<Content>,
 }
@@ -63,29 +62,29 @@ impl Slot {
     }
 }
 
-/// Which call: a slot, and until when its answer is waited for.
+/// Identifies a call: its slot, and the deadline for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticket {
-    /// The position of its slots among the database's.
+    /// The index of its set of slots in the database.
     pub(crate) set: usize,
     pub(crate) tag: u32,
     pub(crate) deadline_ns: u64,
 }
 
-/// Where a share of the callers' replies wait.
+/// A set of reply slots, for a share of the callers.
 #[derive(Default)]
 pub(crate) struct ReplySlots {
-    /// Its position among the database's.
+    /// Its index among the sets of the database.
     set: usize,
     slots: Slots<Slot>,
-    /// Why no more replies come, if so.
+    /// The reason that no more replies will arrive, if so.
     broken: OnceLock<Arc<str>>,
     cancels: Arc<Cancels>,
-    /// What a delivery leaves to be done outside the locks; only deliveries use it.
+    /// Work that a delivery postpones until the locks are released; used only by deliveries.
     after: Mutex<After>,
 }
 
-/// Vectors that are used again.
+/// Reused vectors.
 #[derive(Default)]
 struct After {
     woken: Vec<Waker>,
@@ -93,7 +92,7 @@ struct After {
 }
 
 impl ReplySlots {
-    /// So many sets, for the callers of one database to share.
+    /// `count` sets, shared by the callers of one database.
     pub(crate) fn sets(count: usize, cancels: &Arc<Cancels>) -> Vec<Arc<Self>> {
         let set = |set| Arc::new(Self { set, cancels: cancels.clone(), ..Self::default() });
         (0..count).map(set).collect()
@@ -110,13 +109,13 @@ impl ReplySlots {
         self.slots.take()
     }
 
-    /// Gives back the slot of a call that was not taken in.
+    /// Frees the slot of a call that was not queued.
     pub(crate) fn close(&self, tag: u32) {
         self.slots.give(tag);
     }
 
-    /// The reply, once it is there; the slot is given back with it. Until then `waker` is woken when
-    /// it comes. The error says why none comes any more.
+    /// Takes the reply, if it arrived, and frees the slot; otherwise registers `waker`. The error is the reason
+    /// that no reply will arrive any more.
     pub(crate) fn poll(&self, tag: u32, waker: &Waker) -> Poll<Result<Answered, Arc<str>>> {
         let slot = self.slots.get(tag);
         let mut content = slot.content.lock();
@@ -129,7 +128,7 @@ impl ReplySlots {
                 self.slots.give(tag);
                 return Poll::Ready(Ok(reply));
             }
-            // Set before the slots are looked through for wakers: this look is later, or is seen there.
+            // `broken` sets this before it searches the slots for wakers: either it is seen here, or the waker there.
             _ if let Some(reason) = self.broken.get() => return Poll::Ready(Err(reason.clone())),
             Content::Waiting(known) if !known.as_ref().is_some_and(|w| w.will_wake(waker)) => {
                 let old = known.replace(waker.clone());
@@ -141,15 +140,15 @@ impl ReplySlots {
         Poll::Pending
     }
 
-    /// Whether the reply is there, or none will come.
+    /// Whether the reply arrived, or none will.
     #[inline]
     pub(crate) fn is_done(&self, tag: u32) -> bool {
-        // What comes of it is read under the lock.
+        // The content itself is read under the lock.
         self.slots.get(tag).is_done.load(Ordering::Acquire) || self.broken.get().is_some()
     }
 
-    /// The answer is given up: the reply is dropped when it comes. One that is there is given back.
-    #[must_use = "a reply that is there is an answer"]
+    /// Abandons the answer: the reply will be dropped on arrival. Returns a reply that has arrived already.
+    #[must_use = "a reply that has arrived is an answer"]
     pub(crate) fn abandon(&self, tag: u32) -> Option<Answered> {
         let slot = self.slots.get(tag);
         let mut content = slot.content.lock();
@@ -161,11 +160,11 @@ impl ReplySlots {
             return Some(reply);
         }
         drop(content);
-        drop(was); // its waker is a user's
+        drop(was); // runs the user's code: a waker
         None
     }
 
-    /// Asks that a call end, unless its reply is there.
+    /// Requests the end of a call, unless its reply has arrived.
     pub(crate) fn cancel(&self, tag: u32) {
         let slot = self.slots.get(tag);
         let content = slot.content.lock();
@@ -175,13 +174,13 @@ impl ReplySlots {
         drop(content);
     }
 
-    /// Puts a reply into its slot, or notes what else becomes of it.
+    /// Puts a reply into its slot, or notes it to be dropped.
     #[inline]
     fn arrived(&self, number: u64, reply: Answered, after: &mut After) {
         let tag = number as u32; // the lower half, see `number`
         let slot = self.slots.get(tag);
         let mut content = slot.content.lock();
-        // Under the lock, so that a cancel of this call came before or comes when it is done.
+        // Under the lock, so that a cancellation of this call comes either before this or after it is done.
         self.cancels.remove(number);
         match std::mem::take(&mut *content) {
             Content::Abandoned => {
@@ -200,7 +199,7 @@ impl ReplySlots {
     }
 }
 
-/// Drops a reply; its envelope is used again.
+/// Drops a reply and recycles its envelope.
 pub(super) fn drop_reply(reply: Answered) {
     if let Ok(Ok(envelope)) = reply.outcome() {
         envelope.recycle();

@@ -1,7 +1,7 @@
-//! What the execution stage runs: the store, and call after call on it.
+//! `Runner`: the library's executor, which runs calls on the store in the execution stage.
 //!
-//! One dynamic call per transaction, into the envelope. Not here: queues and threads (the engine's
-//! pipeline), what a call does.
+//! There is one dynamic call per transaction, into the envelope. Not here: queues and threads (the engine's
+//! pipeline), the code of a call.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ use crate::product::{Product, TRANSACTION_BYTES};
 use crate::stop::Stop;
 use crate::tx::Tables;
 
-/// What the thread counts that runs transactions; there is one at a time.
+/// Counters of the thread that runs transactions; there is one such thread at a time.
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) committed: AtomicU64,
     pub(crate) aborted: AtomicU64,
-    /// Of calls with a request id; the pipeline counts the others.
+    /// Panicked calls with a request id; the pipeline counts the others.
     pub(crate) panicked: AtomicU64,
     pub(crate) repeated: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) cancelled: AtomicU64,
-    /// Of the store, which counts there what it holds.
+    /// The store's memory budget, which counts its allocations.
     memory: Arc<Budget>,
 }
 
 impl Counters {
-    /// Of a database whose store takes its memory from `memory`.
+    /// For a database whose store allocates from `memory`.
     pub(crate) fn new(memory: Arc<Budget>) -> Self {
         let zero = AtomicU64::default;
         let (committed, aborted, panicked, repeated) = (zero(), zero(), zero(), zero());
@@ -40,7 +40,7 @@ impl Counters {
         Self { committed, aborted, panicked, repeated, expired, cancelled, memory }
     }
 
-    /// What the store holds now.
+    /// Bytes that the store has allocated now.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory.held_bytes()
     }
@@ -52,7 +52,7 @@ fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// The store, and what runs calls on it.
+/// The store with the code that runs calls on it.
 pub(crate) struct Runner {
     store: Product,
     tables: Tables,
@@ -89,18 +89,18 @@ impl Runner {
         });
     }
 
-    /// The tables, as calls know them.
+    /// The tables, as calls see them.
     pub(crate) const fn tables(&self) -> &Tables {
         &self.tables
     }
 
-    /// The store, for what changes its schema.
+    /// The store, for changes of its schema.
     pub(crate) fn store(&mut self) -> &mut Product {
         &mut self.store
     }
 
-    /// Runs the transaction of a caller that carries it, which may log so many bytes and whose outcome goes to
-    /// `ended`; returns how many it has logged.
+    /// Runs the transaction of a caller that carries it, which may log `log_bytes_max` bytes, and puts its outcome
+    /// into `ended`; returns how many bytes it has logged.
     #[inline]
     pub(crate) fn carry<A>(
         &mut self,
@@ -118,7 +118,7 @@ impl Runner {
     }
 }
 
-/// Holds the next transaction to what was reserved for it, so that a batch that ran finds its room.
+/// Limits the next transaction to the room reserved for it, so that the log of every batch fits.
 #[inline]
 fn hold_to(store: &mut Product, log_bytes_max: u64) {
     let log_bytes = log_bytes_max.saturating_sub(TRANSACTION_BYTES);
@@ -139,14 +139,14 @@ impl Executor for Runner {
             let Some(envelope) = request.envelope.take() else {
                 unreachable!("what ran is still there")
             };
-            // However it ended is in the envelope, which so returns to its pool.
+            // The outcome is in the envelope, which therefore returns to its pool.
             batch.answer(Ok(envelope), self.store.log_bytes());
         }
         self.tables.upcoming.ran();
     }
 
     fn locate(&mut self, calls: &mut [Call<Request>]) {
-        // In two rounds, so that what one asks for has come when the next reads it.
+        // In two rounds: the second reads what the first has prefetched.
         let upcoming = self.tables.upcoming.begin(calls.len());
         for ahead in [Ahead::Keys, Ahead::Rows] {
             for (call, hints) in calls.iter().zip(&mut *upcoming) {

@@ -1,6 +1,6 @@
-//! Threads that sleep until a reply is there, and the threads that must not.
+//! Threads that sleep until a reply arrives, and threads that must not.
 //!
-//! Not here: where replies lie (`reply_slots.rs`).
+//! Not here: the storage of replies (`reply_slots.rs`).
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -37,18 +37,18 @@ impl Sleeper {
 
 thread_local! {
     static SLEEPER: Sleeper = Sleeper::new();
-    /// Whether this thread does a database's work in this moment.
+    /// Whether this thread currently does a database's work.
     static IS_DATABASE_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// While it lives, its thread runs a database's transaction or hands out its replies: it must not wait
+/// Guard of a thread that runs a database's transaction or delivers its replies: such a thread must not wait
 /// for a database.
 pub(crate) struct OnDatabaseThread {
     was: bool,
 }
 
 impl OnDatabaseThread {
-    /// From here on, until it is dropped.
+    /// Marks this thread until the guard is dropped.
     #[inline]
     pub(crate) fn enter() -> Self {
         Self { was: IS_DATABASE_THREAD.replace(true) }
@@ -62,19 +62,19 @@ impl Drop for OnDatabaseThread {
     }
 }
 
-/// Whether this thread does a database's work in this moment.
+/// Whether this thread currently does a database's work.
 #[inline]
 pub(crate) fn on_database_thread() -> bool {
     IS_DATABASE_THREAD.get()
 }
 
-/// Calls `wait` with this thread's place to sleep; a thread that ends and has none any more gets another.
+/// Calls `wait` with this thread's sleeper; a thread that is ending and has lost its own gets another.
 fn with_sleeper<T>(wait: impl Fn(&Sleeper) -> T) -> T {
     SLEEPER.try_with(&wait).unwrap_or_else(|_| wait(&Sleeper::new()))
 }
 
-/// Polls until there is something, sleeping in between; `left` says how long it may, and gives up
-/// with `None`.
+/// Polls until a result is ready, sleeping in between; `left` returns how long it may sleep, or `None` to
+/// stop waiting.
 pub(crate) fn block_on<T>(
     poll: impl Fn(&Waker) -> Poll<T>,
     left: impl Fn() -> Option<Duration>,
@@ -84,7 +84,7 @@ pub(crate) fn block_on<T>(
             if let Poll::Ready(ready) = poll(&sleeper.waker) {
                 return Some(ready);
             }
-            // A word left over from an earlier call only makes one more turn.
+            // A wake-up left over from an earlier call only causes one more turn.
             match left()? {
                 Duration::MAX => sleeper.parker.0.park(),
                 time => sleeper.parker.0.park_for(time).unwrap_or_default(),

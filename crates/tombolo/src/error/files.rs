@@ -1,7 +1,7 @@
-//! What is wrong with files, in the library's words: of a database, a backup, an archive.
+//! Converts errors about the files of a database, a backup or an archive.
 //!
-//! The message is what the one that found it says; which variant it is follows from what is at the
-//! bottom of it. Not here: what can go wrong with a call (`error.rs`).
+//! The message is that of the error's source; the variant depends on the root cause. Not here: errors of
+//! calls (`error.rs`).
 
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::backup::BackupFailure;
@@ -12,7 +12,7 @@ use tombolo_storage::value_log::archive::ArchiveFailure;
 
 use super::Error;
 
-/// What is at the bottom of a failure.
+/// The root cause of a failure.
 enum Cause<'f> {
     Disk(&'f DiskError),
     InUse(&'f str),
@@ -23,7 +23,7 @@ enum Cause<'f> {
 }
 
 impl Cause<'_> {
-    /// The error, which says `what`.
+    /// The error with the message `what`.
     fn error(self, what: String) -> Error {
         match self {
             Cause::Disk(error) if error.is_full() => Error::DiskFull(what),
@@ -70,18 +70,18 @@ fn of_archive(failure: &ArchiveFailure) -> Cause<'_> {
 }
 
 impl Error {
-    /// What kept a database from being made or opened.
+    /// The error of a database that could not be created or opened.
     pub(crate) fn opening(failure: &OpenFailure) -> Self {
         match failure {
             OpenFailure::Log(failure) => Self::log(failure),
-            // Before there was a checkpoint: only the disk is to be named.
+            // There was no checkpoint yet: the message names only the disk.
             OpenFailure::Image(ImageFailure::Full(error)) => Self::from(error.clone()),
             OpenFailure::Image(failure) => of_image(failure).error(failure.to_string()),
             OpenFailure::Threads(refused) => Self::from(refused.clone()),
         }
     }
 
-    /// What kept a log from being made, opened or written before there were calls.
+    /// The error of a log that could not be created, opened or written before the first call.
     pub(crate) fn log(failure: &LogFailure) -> Self {
         match failure {
             LogFailure::Full(_) => Self::LogFull,
@@ -112,7 +112,7 @@ impl From<BackupFailure> for Error {
 
 impl From<ArchiveFailure> for Error {
     fn from(failure: ArchiveFailure) -> Self {
-        // An archive in use says so itself: it is no database.
+        // `Error::InUse` is about a database; the archive's own message names the archive.
         match &failure {
             ArchiveFailure::InUse { .. } => Self::Directory(failure.to_string()),
             _ => of_archive(&failure).error(failure.to_string()),

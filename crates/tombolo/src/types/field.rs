@@ -22,7 +22,7 @@ pub trait DefaultColumn {
 
 /// A field's type, which holds what a column of type `T` does.
 #[diagnostic::on_unimplemented(
-    message = "a field of type `{Self}` does not hold what a column of type `{T}` does",
+    message = "a field of type `{Self}` cannot represent a column of type `{T}`",
     label = "choose another type, or another `#[column(sql = …)]`"
 )]
 pub trait Field<T: ColumnType>: Sized {

@@ -111,7 +111,7 @@ fn what_was_restored_goes_its_own_way() {
     // To an earlier group: it may not write to this archive.
     place.restore().to_group(group).into(place.path("earlier")).unwrap();
     let refused = place.open("earlier").unwrap_err().to_string();
-    assert!(refused.contains("does not go on behind them"), "{refused}");
+    assert!(refused.contains("does not continue after them"), "{refused}");
     assert_eq!(value_in(&place.path("earlier")), 50);
     // Restored to the end, it continues; the database it was restored from does not.
     place.restore().into(place.path("latest")).unwrap();
@@ -123,7 +123,7 @@ fn what_was_restored_goes_its_own_way() {
     assert_eq!(value_in(&place.path("again")), 101);
     // What is in the archive is no new database's.
     let refused = place.open("new").unwrap_err().to_string();
-    assert!(refused.contains("does not go on") && !place.path("new").exists(), "{refused}");
+    assert!(refused.contains("does not continue") && !place.path("new").exists(), "{refused}");
 }
 
 #[test]
@@ -222,19 +222,19 @@ fn what_cannot_be_is_refused_with_what_there_is() {
         refused
     };
     let what = reported(place.restore().to_group(made.group - 1));
-    assert!(what.contains(&format!("the first group it can be restored to is {}", made.group)));
+    assert!(what.contains(&format!("the first possible group is {}", made.group)));
     let what = reported(place.restore().to_group(last + 100));
     assert!(what.contains("the last ") && what.contains(" UTC)"), "{what}");
     let hour = Duration::from_secs(3_600);
     for time in [SystemTime::UNIX_EPOCH + hour, SystemTime::UNIX_EPOCH + 4_000_000 * hour] {
         let what = reported(place.restore().to_time(time));
-        assert!(what.contains("cannot be restored to ") && what.contains("the first"), "{what}");
+        assert!(what.contains("cannot restore to ") && what.contains("the first"), "{what}");
     }
     let what = reported(Restore::from(place.path("backup")).to_group(last));
     assert!(what.contains("give the log's archive"), "{what}");
     fs::write(place.archive().join("notes"), "mine").unwrap();
     let what = place.open("own").unwrap_err().to_string();
-    assert!(what.contains("holds notes and is no archive"), "{what}");
+    assert!(what.contains("contains notes and is not an archive"), "{what}");
     let what = builder().log_archive(place.path("own")).open(place.path("own")).unwrap_err();
     assert!(what.to_string().contains("a directory of the database itself"), "{what}");
     let db = open(&place.path("own")).unwrap();

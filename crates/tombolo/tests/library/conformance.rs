@@ -258,7 +258,7 @@ static DEFINITIONS: &[Case] = &[
     (
         "a column that is there as another",
         |db| db.add_dynamic_column("item", ColumnDef::of::<types::Text>("rank")).unwrap_err(),
-        |e| matches!(e, Error::Schema(what) if what.contains("is there already")),
+        |e| matches!(e, Error::Schema(what) if what.contains("already exists")),
     ),
     (
         "a table to drop that is not there",

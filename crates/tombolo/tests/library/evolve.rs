@@ -557,7 +557,7 @@ fn an_addition_that_is_refused_is_not_there() {
         // What is there otherwise says so.
         let reported = |refused: Error| refused.to_string();
         let refused = reported(db.add_column::<otherwise::Noted>("note").unwrap_err());
-        assert!(refused.contains("is there already, as text (added)"), "{refused}");
+        assert!(refused.contains("already exists, as text (added)"), "{refused}");
         let mut other = IndexDef::of::<ByLimit>();
         other.unique = false;
         let refused = reported(db.create_dynamic_index("counter", other).unwrap_err());

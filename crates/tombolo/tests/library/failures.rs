@@ -227,7 +227,7 @@ fn writes_no_more_than_it_may(db: &tombolo::Database) {
     let add = adding(db);
     let reader = add.with(CallOptions::new().read_only());
     let written = reader.call(1).unwrap_err();
-    assert!(written.to_string().contains("read only"), "{written}");
+    assert!(written.to_string().contains("read-only"), "{written}");
     let counters = Counters::of(db);
     let fill = move |bytes: usize| {
         let counters = counters.clone();

@@ -1,6 +1,6 @@
-//! Where callers put long work in, next to calls.
+//! `LongIntake`: submitting long work.
 //!
-//! Not here: how it runs (`stages/long.rs`).
+//! Not here: running it (`stages/long.rs`).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::pipeline::stages::{Executor, LONG_WORKS_MAX, LongCall, LongHandle, Lo
 use crate::pipeline::state::Shared;
 use crate::pipeline::transport::{Durability, Load, NotPut, Queue, Refusal};
 
-/// Where long work is put in; see [`crate::pipeline::Pipeline::long`].
+/// The entrance for long work; see [`crate::pipeline::Pipeline::long`].
 #[derive(Debug)]
 pub struct LongIntake<E: Executor> {
     pub(crate) queue: Arc<Queue<LongCall<E>>>,
@@ -24,14 +24,14 @@ impl<E: Executor> Clone for LongIntake<E> {
     }
 }
 
-/// What [`LongIntake::submit`] gives back of work it did not take.
+/// The error of [`LongIntake::submit`], with the work.
 pub type NotTaken<E> = NotSubmitted<Box<dyn LongWork<E>>>;
 
 impl<E: Executor> LongIntake<E> {
-    /// Puts long work in; its answer goes to the submitter's sink under `tag`.
+    /// Submits long work; its answer goes to the submitter's sink under `tag`.
     ///
     /// # Errors
-    /// The work, when too many wait already ([`LONG_WORKS_MAX`]) or nothing is taken any more.
+    /// The work, when too many wait already ([`LONG_WORKS_MAX`]) or no more is accepted.
     pub fn submit(
         &self,
         submitter: &Submitter<E::Request, E::Answer>,
@@ -46,7 +46,7 @@ impl<E: Executor> LongIntake<E> {
         if self.shared.poison().is_some() {
             return Err(NotSubmitted::Refused(work, refusal()));
         }
-        // All that wait or run are counted: each is worth a snapshot.
+        // Waiting and running ones are counted, because each costs a snapshot.
         let under_way = &self.shared.counters.long_under_way;
         if under_way.fetch_add(1, Ordering::Relaxed) >= LONG_WORKS_MAX {
             under_way.fetch_sub(1, Ordering::Relaxed);
@@ -66,7 +66,7 @@ impl<E: Executor> LongIntake<E> {
         }
     }
 
-    /// Puts long work in for a caller that fetches its replies; it counts as one under way.
+    /// Submits long work for a caller that fetches its replies; it counts as one call under way.
     ///
     /// # Errors
     /// As [`LongIntake::submit`].

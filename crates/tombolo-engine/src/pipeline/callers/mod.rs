@@ -1,11 +1,11 @@
-//! The two ends a caller holds.
+//! A caller's ends of the pipeline: submitting calls and fetching replies.
 //!
-//! [`Submitter`] puts calls in; [`Mailbox`] is the sink for callers that fetch their replies, one at a time or
-//! thousands; [`Caller`] is both, with a bound on what is under way. A caller that wants to be called back gives a
+//! [`Submitter`] submits calls; [`Mailbox`] is the sink for callers that fetch their replies, one at a time or
+//! thousands; [`Caller`] is both, with a bound on the calls under way. For callbacks, a caller passes a
 //! closure as its sink.
 //!
-//! Not here: the register of callers (`transport/sinks.rs`), what happens in between. Invariants: a call that was
-//! taken in gets one reply, unless a stage broke down; then every sink is notified.
+//! Not here: the register of callers (`transport/sinks.rs`), the stages. Invariants: an accepted call
+//! gets one reply, unless a stage broke down; then every sink is notified.
 
 pub(crate) mod carrying;
 pub(crate) mod long_intake;
@@ -18,29 +18,29 @@ use crate::pipeline::transport::{
     Call, CallerId, Durability, Mailbox, NotPut, Queue, Refusal, Reply, Tagged, call_load,
 };
 
-/// Why a call was not taken in; the request comes back.
+/// The reason that a call was not accepted, with its request.
 #[derive(Debug)]
 pub enum NotSubmitted<R> {
-    /// The pipeline has no room now, or this caller has as much under way as it may: take replies,
+    /// The pipeline has no room now, or this caller has reached its bound of calls under way: take replies,
     /// then try again.
     Full(R),
-    /// The pipeline takes nothing more, for this reason.
+    /// The pipeline accepts no more calls, for this reason.
     Refused(R, Refusal),
 }
 
-/// The end at which calls go in. Dropping it gives up the replies that have not come.
+/// The end for submitting calls. Dropping it abandons outstanding replies.
 #[derive(Debug)]
 pub struct Submitter<R, A> {
     pub(crate) id: CallerId,
     pub(crate) intake: Arc<Queue<Call<R>>>,
     pub(crate) shared: Arc<Shared<A>>,
     pub(crate) request_bytes: fn(&R) -> usize,
-    /// Where callers carry.
+    /// Present if callers carry.
     pub(crate) carrying: Option<Arc<Carrying<A>>>,
 }
 
 impl<R, A> Submitter<R, A> {
-    /// A call that can be put in with others; see [`Submitter::try_submit_many`].
+    /// A call to be submitted together with others; see [`Submitter::try_submit_many`].
     #[inline]
     pub fn call(&self, request: R, tag: u64, durability: Durability) -> Call<R> {
         Call { request, tag, caller: self.id, durability }
@@ -53,10 +53,10 @@ impl<R, A> Submitter<R, A> {
         }
     }
 
-    /// Puts a call in.
+    /// Submits a call.
     ///
     /// # Errors
-    /// The request, when there is no room or nothing is taken any more.
+    /// The request, when there is no room or no more calls are accepted.
     pub fn try_submit(
         &self,
         request: R,
@@ -92,10 +92,10 @@ impl<R, A> Submitter<R, A> {
         })
     }
 
-    /// Puts a call in; sleeps while there is no room.
+    /// Submits a call; sleeps while there is no room.
     ///
     /// # Errors
-    /// The request and the reason, when nothing is taken any more.
+    /// The request and the reason, when no more calls are accepted.
     pub fn submit(&self, request: R, tag: u64, durability: Durability) -> Result<(), (R, Refusal)> {
         self.submit_silently(request, tag, durability)?;
         self.intake.wake();
@@ -120,13 +120,13 @@ impl<R, A> Submitter<R, A> {
         put.map_err(|call| (call.request, self.refusal()))
     }
 
-    /// Wakes the thread behind the intake, for calls that were put in silently.
+    /// Wakes the thread that processes calls, for calls that were submitted silently.
     pub fn wake(&self) {
         self.intake.wake();
     }
 
-    /// Does the stages' work until `is_done`, or until there is nothing this thread can do but sleep;
-    /// says whether it is done. Where callers do not carry, the stages' threads do the work.
+    /// Does the stages' work until `is_done`, or until this thread can only sleep;
+    /// returns whether it is done. If callers do not carry, the stages' threads do the work.
     pub fn carry_until(&self, is_done: impl Fn() -> bool) -> bool {
         match &self.carrying {
             Some(carrying) => carrying.carry_until(&is_done),
@@ -137,11 +137,11 @@ impl<R, A> Submitter<R, A> {
         }
     }
 
-    /// Puts in as many of `calls` as there is room for, from the front, with one lock; they leave
-    /// `calls`. How many.
+    /// Submits as many of `calls` as there is room for, from the front, with one lock, and removes them from
+    /// `calls`. Returns their number.
     ///
     /// # Errors
-    /// The reason, when nothing is taken any more.
+    /// The reason, when no more calls are accepted.
     ///
     /// # Panics
     /// When a call was made by another caller.
@@ -169,22 +169,22 @@ impl<R, A> Drop for Submitter<R, A> {
     }
 }
 
-/// Calls under way up to which a caller carries them itself. With more, two threads do more: one executes while
-/// the other writes.
+/// Up to this many calls under way, a caller carries them itself. With more, two threads are faster: one executes
+/// while the other writes.
 const CARRIED_MAX: usize = 64;
 
-/// A caller that fetches its replies: one call at a time, or many under way. A caller with a small bound
-/// carries its calls itself, if callers carry: they begin when it waits for replies or takes them.
+/// A caller that fetches its replies: one call at a time, or many under way. If callers carry, a caller with a
+/// small bound carries its calls itself: they begin when it waits for replies or takes them.
 #[derive(Debug)]
 pub struct Caller<R, A> {
     pub(crate) submitter: Submitter<R, A>,
     mailbox: Arc<Mailbox<A>>,
     pub(crate) in_flight: usize,
     in_flight_max: usize,
-    /// Replies that came while `call` waited for its own.
+    /// Replies that arrived while `call` waited for its own.
     early: Vec<Tagged<A>>,
     arrived: Vec<Tagged<A>>,
-    /// Whether calls were put in for which no thread was woken.
+    /// Whether calls were submitted for which no thread was woken.
     is_silent: bool,
 }
 
@@ -206,7 +206,7 @@ impl<R, A> Caller<R, A> {
         self.submitter.carrying.is_some() && self.in_flight_max <= CARRIED_MAX
     }
 
-    /// Calls were put in silently: they begin when this caller waits, or now.
+    /// Starts calls that were submitted silently: when this caller waits, or now.
     fn after_put(&mut self) {
         self.is_silent = self.carries();
         if !self.is_silent {
@@ -214,14 +214,14 @@ impl<R, A> Caller<R, A> {
         }
     }
 
-    /// This caller does something else before it waits.
-    fn speak(&mut self) {
+    /// Wakes the stages, because this caller does something else before it waits.
+    fn wake_stages(&mut self) {
         if std::mem::take(&mut self.is_silent) {
             self.submitter.wake();
         }
     }
 
-    /// Works until there is a reply, or nothing but sleep is left.
+    /// Works until there is a reply, or until this thread can only sleep.
     fn carry(&mut self) {
         if self.carries() {
             self.is_silent = false;
@@ -230,7 +230,7 @@ impl<R, A> Caller<R, A> {
         }
     }
 
-    /// How many calls have no reply that was fetched.
+    /// The number of calls whose reply was not fetched yet.
     pub fn in_flight(&self) -> usize {
         self.in_flight
     }
@@ -240,10 +240,10 @@ impl<R, A> Caller<R, A> {
         self.submitter.call(request, tag, durability)
     }
 
-    /// Puts a call in.
+    /// Submits a call.
     ///
     /// # Errors
-    /// The request, when there is no room, too much under way, or nothing is taken any more.
+    /// The request, when there is no room, too much is under way, or no more calls are accepted.
     pub fn try_submit(
         &mut self,
         request: R,
@@ -259,11 +259,11 @@ impl<R, A> Caller<R, A> {
         Ok(())
     }
 
-    /// Puts a call in; sleeps while the pipeline has no room.
+    /// Submits a call; sleeps while the pipeline has no room.
     ///
     /// # Errors
-    /// `Full` when this caller has as much under way as it may — only fetching replies helps —,
-    /// `Refused` when nothing is taken any more.
+    /// `Full` when this caller has reached its bound of calls under way (only fetching replies helps),
+    /// `Refused` when no more calls are accepted.
     pub fn submit(
         &mut self,
         request: R,
@@ -280,10 +280,10 @@ impl<R, A> Caller<R, A> {
         Ok(())
     }
 
-    /// Puts in as many of `calls` as there is room for; see [`Submitter::try_submit_many`].
+    /// Submits as many of `calls` as there is room for; see [`Submitter::try_submit_many`].
     ///
     /// # Errors
-    /// The reason, when nothing is taken any more.
+    /// The reason, when no more calls are accepted.
     pub fn try_submit_many(&mut self, calls: &mut Vec<Call<R>>) -> Result<usize, Refusal> {
         let may = self.in_flight_max - self.in_flight;
         let rest = if calls.len() > may { calls.split_off(may) } else { Vec::new() };
@@ -294,9 +294,9 @@ impl<R, A> Caller<R, A> {
         put
     }
 
-    /// Fetches the replies that are there, behind what `into` already holds.
+    /// Appends all replies that have arrived to `into`.
     pub fn take(&mut self, into: &mut Vec<Tagged<A>>) {
-        self.speak();
+        self.wake_stages();
         self.take_arrived(into);
     }
 
@@ -310,12 +310,12 @@ impl<R, A> Caller<R, A> {
     /// Fetches replies; sleeps until there is at least one, if any call is under way.
     ///
     /// # Errors
-    /// The refusal all calls under way end with, when a stage broke down.
+    /// The refusal of all calls under way, when a stage broke down.
     pub fn wait(&mut self, into: &mut Vec<Tagged<A>>) -> Result<(), Refusal> {
         let before = into.len();
         self.take_arrived(into);
         if into.len() > before {
-            self.speak();
+            self.wake_stages();
         } else if self.in_flight > 0 {
             self.carry();
             let waited = self.mailbox.wait(into);
@@ -328,7 +328,7 @@ impl<R, A> Caller<R, A> {
         Ok(())
     }
 
-    /// Calls and sleeps until the reply is there. Other calls may be under way; their replies are
+    /// Calls and sleeps until the reply arrives. Other calls may be under way; their replies are
     /// kept for [`Caller::take`].
     pub fn call(&mut self, request: R, durability: Durability) -> Reply<A> {
         if let Err((_, refusal)) = self.submitter.submit_silently(request, LONE, durability) {
@@ -356,6 +356,6 @@ impl<R, A> Caller<R, A> {
 
 impl<R, A> Drop for Caller<R, A> {
     fn drop(&mut self) {
-        self.speak(); // what was put in runs, though no caller asks for the reply
+        self.wake_stages(); // submitted calls still run, although their replies are dropped
     }
 }

@@ -1,8 +1,8 @@
-//! How long `auto` waits for callers that were just answered, if it waits at all.
+//! The time for which `auto` waits for callers that were just answered, if it waits at all.
 //!
-//! Callers that ask again as soon as they are answered fall into two halves where every flush begins
-//! immediately: one half executes while the other's flush runs, and every call waits for two flushes. Where the
-//! callers that were answered come back sooner than a flush takes, one flush for all is better.
+//! If every flush begins immediately, callers that call again as soon as they are answered split into two halves:
+//! one half executes while the other's flush runs, and every call waits for two flushes. If the
+//! answered callers return in less time than a flush takes, one flush for all is better.
 //!
 //! ```text
 //!   a calls were answered by the last flush, b calls have executed meanwhile, a flush takes F
@@ -10,28 +10,28 @@
 //!   together   a ··├─ F: a + b ─┤ a + b ··├─ F: a + b ─┤   a + b answers in F + w
 //! ```
 //!
-//! Waiting for a time w costs each of the b calls w, and saves each of the a calls F − w. So it is
-//! worth it up to w = F a / (a + b), and only if that is enough. How long callers took to come back lately says
-//! so; it is measured whether a flush waited for them or not. What a flush takes for its bytes, K of F, is not
-//! shared: a larger group takes longer, so w = F a / (a + b) - K. Which callers come back does not matter, only
-//! how many calls have run since. A caller that leaves for good costs one or two waits of at most F: not coming
-//! back counts as having taken long, and slow callers are not waited for. A lone caller never waits: when its
-//! call arrives, all that were answered are back.
+//! Waiting for a time w costs each of the b calls w, and saves each of the a calls F − w. So it
+//! pays up to w = F a / (a + b), and only if callers return within w. Their recent turnaround predicts
+//! that; it is measured whether or not a flush waited for them. The part K of F that is due to the flush's bytes
+//! is not shared: a larger group takes longer, so w = F a / (a + b) - K. It does not matter which callers return,
+//! only how many calls have run since. A caller that leaves for good costs one or two waits of at most F: a missing
+//! caller counts as a slow one, and slow callers are not waited for. A lone caller never waits: when its
+//! call arrives, all answered callers have returned.
 //!
-//! Not here: when a group is flushed otherwise (`logging.rs`). Times are of the pipeline's clock.
+//! Not here: other reasons for a flush (`logging.rs`). Times are those of the pipeline's clock.
 
 use crate::pipeline::policy::flush_time::{FlushTime, mean};
 
-/// The part of the answered calls that need not come back: one in so many, rounded down.
+/// One answered call in this many, rounded down, need not return.
 const STRAGGLERS: u64 = 64;
 
-/// One flush in so many does not wait: only sizes that differ show what bytes cost.
+/// One flush in this many does not wait, because only different sizes reveal the cost of a byte.
 const TRIES: u64 = 64;
 
-/// How fast what is learned is forgotten: each flush weighs one in so many.
+/// The weight of a new flush in the averages: one in this many.
 const MEMORY: u64 = 4;
 
-/// A flush that has ended.
+/// A completed flush.
 #[derive(Clone, Copy, Debug, Default)]
 struct Release {
     at_ns: u64,
@@ -39,7 +39,7 @@ struct Release {
     answered: u64,
     /// Calls that have run since.
     came: u64,
-    /// How long it took until enough of them had.
+    /// The time until enough of them had run.
     return_ns: Option<u64>,
 }
 
@@ -56,22 +56,22 @@ impl Release {
     }
 }
 
-/// What is known of callers that come back.
+/// Measurements of the callers' turnaround.
 #[derive(Debug, Default)]
 pub(crate) struct CallerTurnaround {
     last: Release,
-    /// The one before, until it is known how many came back before the last one ended.
+    /// The flush before, until it is known how many callers returned before the last one ended.
     before: Option<Release>,
     /// Calls that ran before the last one ended and were not part of it.
     pending: u64,
-    /// How long the answered take to come back.
+    /// The turnaround of answered callers.
     return_ns: Option<u64>,
     flush_time: FlushTime,
     flushes: u64,
 }
 
 impl CallerTurnaround {
-    /// A flush of `bytes` bytes that took `flush_ns` has ended and answered so many calls.
+    /// Records that a flush of `bytes` bytes, which took `flush_ns`, has ended and answered `answered` calls.
     pub(crate) fn released(&mut self, now_ns: u64, answered: u64, bytes: u64, flush_ns: u64) {
         self.learn();
         let release = Release { at_ns: now_ns, answered, ..Release::default() };
@@ -81,7 +81,7 @@ impl CallerTurnaround {
         self.flushes += 1;
     }
 
-    /// Calls that wait for the next flush have run; the last of them ended then.
+    /// Records that `calls` calls which wait for the next flush have run, the last until `ended_ns`.
     pub(crate) fn ran(&mut self, calls: u64, ended_ns: u64) {
         if ended_ns > self.last.at_ns {
             return self.last.came(calls, ended_ns);
@@ -92,8 +92,8 @@ impl CallerTurnaround {
         }
     }
 
-    /// Until when the next flush waits for callers to come back; `None` if it does not. Asked when all calls
-    /// that have run were reported.
+    /// The time until which the next flush waits for callers to return; `None` if it does not wait. To be called
+    /// when all calls that have run were recorded.
     pub(crate) fn wait_until(&mut self) -> Option<u64> {
         self.learn();
         let Release { at_ns, answered, came, .. } = self.last;
@@ -109,7 +109,7 @@ impl CallerTurnaround {
     fn learn(&mut self) {
         let Some(before) = self.before.take().filter(|before| before.answered > 0) else { return };
         let gone_ns = self.last.at_ns.saturating_sub(before.at_ns);
-        // A caller that was not seen for long may have left for good: that is forgotten soon.
+        // A caller that has not returned for long may have left for good, so this has a short memory.
         let return_ns = before.return_ns.unwrap_or(gone_ns).min(2 * self.flush_time.ns());
         let known = self.return_ns.map_or(return_ns, |known| mean(known, return_ns, MEMORY));
         self.return_ns = Some(known);

@@ -1,20 +1,20 @@
-//! How long a flush takes, and how much of that is due to how much was written.
+//! Estimates the duration of a flush, and the part of it that depends on the number of bytes.
 //!
-//! A flush takes a time of its own, which a larger group shares, and some for each byte, which it does not.
-//! Small and large flushes are averaged apart, each flush with the average it is nearer to; the line through
-//! the two averages gives the cost of a byte. An average that no flush comes near to any more stays: an old
-//! estimate of the device is better than none. Where the two differ too little to be significant, bytes are
-//! taken to cost nothing.
+//! A flush takes a fixed time, which all calls of a group share, and a time per byte, which they do not.
+//! Small and large flushes are averaged separately, each flush with the nearer average; the line through
+//! the two averages gives the cost of a byte. An average that no recent flush is near to is kept, because an old
+//! estimate of the device is better than none. If the two averages do not differ significantly, bytes are
+//! assumed to cost nothing.
 //!
-//! Not here: what is made of it (`caller_turnaround.rs`).
+//! Not here: the use of these estimates (`caller_turnaround.rs`).
 
-/// How fast what is learned is forgotten: each flush weighs one in so many.
+/// The weight of a new flush in the averages: one in this many.
 const MEMORY: u64 = 8;
 
-/// Averages that lie closer say nothing of a byte: the noise of flushes is greater.
+/// Closer averages reveal nothing about the cost of a byte, because the noise of flushes is greater.
 const DIFFERENCE_MIN_BYTES: u64 = 16 << 10;
 
-/// A flush that takes more than so many times the average counts as that: a hiccup.
+/// A flush that takes more than this many times the average is a hiccup and counts as this many times.
 const HICCUP: u64 = 4;
 
 /// An average of flushes.
@@ -36,24 +36,24 @@ impl Average {
     }
 }
 
-/// A running mean, in which what is new weighs one in `memory`.
+/// A running mean in which the new value weighs one in `memory`.
 pub(crate) const fn mean(known: u64, new: u64, memory: u64) -> u64 {
     (known * (memory - 1) + new) / memory
 }
 
-/// What is known of flushes.
+/// Measurements of flushes.
 #[derive(Debug, Default)]
 pub(crate) struct FlushTime {
     small: Average,
-    /// Empty until a size was seen that differs from the small ones.
+    /// Empty until a size occurs that differs from the small ones.
     large: Average,
-    /// How long the last two took, and the bytes of the last.
+    /// The durations of the last two flushes, and the bytes of the last.
     last_ns: [u64; 2],
     last_bytes: u64,
 }
 
 impl FlushTime {
-    /// A flush of so many bytes took so long.
+    /// Records a flush of `bytes` bytes that took `ns`.
     pub(crate) fn took(&mut self, bytes: u64, ns: u64) {
         let Self { small, large, .. } = self;
         let is_one = large.ns == 0;
@@ -70,12 +70,12 @@ impl FlushTime {
         self.last_bytes = bytes;
     }
 
-    /// How long one takes: the last, or the one before if that was shorter.
+    /// The duration of a flush: the shorter of the last two.
     pub(crate) fn ns(&self) -> u64 {
         self.last_ns[0].min(self.last_ns[1])
     }
 
-    /// How much of that is due to the bytes of the last one.
+    /// The part of it that is due to the bytes of the last flush.
     pub(crate) fn bytes_ns(&self) -> u64 {
         let Self { small, large, .. } = self;
         let bytes = large.bytes.saturating_sub(small.bytes);

@@ -1,4 +1,4 @@
-//! What decides: the settings' numbers, which thread has which stage, how long a flush waits, what takes too long.
+//! Decisions: the numbers from the settings, the threads of stages, the delay of a flush, the report of overruns.
 
 pub(crate) mod caller_turnaround;
 pub(crate) mod flush_time;

@@ -1,11 +1,11 @@
-//! A pipeline's numbers, read from the settings.
+//! The options of a pipeline, derived from the settings.
 //!
-//! Not here: what the settings are called and their limits (`settings/registry.rs`).
+//! Not here: the names and limits of the settings (`settings/registry.rs`).
 
 use crate::pipeline::transport::Load;
 use crate::settings::{self, Settings};
 
-/// How stages are spread over threads. Stages on one thread are stepped in turn.
+/// The distribution of stages over threads. Stages on the same thread are stepped in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spread {
     /// All on one thread.
@@ -14,8 +14,8 @@ pub enum Spread {
     Coalesced,
     /// Input and execution on one, logging and output on another.
     Two,
-    /// Like `Two`, and callers that wait step the stages themselves (`callers/carrying/`); replies are handed
-    /// out without an output stage.
+    /// Like `Two`, but waiting callers step the stages themselves (`callers/carrying/`), and replies are
+    /// delivered without an output stage.
     Carried,
     /// Execution on one, logging on another; input and output are stepped by the callers' own
     /// thread (see [`crate::pipeline::Pipeline::own_stages`]).
@@ -24,39 +24,39 @@ pub enum Spread {
     Each,
 }
 
-/// A pipeline's numbers.
+/// The options of a pipeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Which stage runs on which thread.
+    /// The distribution of stages over threads.
     pub spread: Spread,
-    /// Input stages, where requests are prepared by any.
+    /// The number of input stages, if requests need preparing.
     pub input_stages: usize,
-    /// Output stages.
+    /// The number of output stages.
     pub output_stages: usize,
-    /// What each queue holds.
+    /// The bound of each queue.
     pub queue_max: Load,
-    /// Transactions of a batch: what is handed to the logging stage together.
+    /// The most transactions of a batch, which is passed to the logging stage as a whole.
     pub batch_transactions_max: usize,
-    /// Transactions whose rows are located together before they run: as many as pay, if none are said.
+    /// Transactions whose rows are prefetched together before they run; `None`: tuned while running.
     pub locate_ahead: Option<usize>,
-    /// The longest a slice of long work may hold the execution thread, in nanoseconds; procedures
+    /// The longest time that a slice of long work may occupy the execution thread, in nanoseconds; procedures
     /// that take longer are reported.
     pub slice_ns_max: u64,
-    /// When groups are flushed.
+    /// The rules for flushing groups.
     pub group: GroupPolicy,
-    /// When checkpoints are written, where there are any.
+    /// The rules for checkpoints, if there are any.
     pub checkpoint: CheckpointPolicy,
-    /// How long an idle thread looks for work before it sleeps, in nanoseconds.
+    /// The time that an idle thread spins before it sleeps, in nanoseconds.
     pub spin_ns: u64,
 }
 
-/// When a group is flushed.
+/// The rules for flushing a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupPolicy {
     /// Transactions at which a group is flushed.
     pub transactions: u64,
-    /// Time after its first transaction at which it is; `None`: as soon as the device is free and
-    /// those that were just answered have come back.
+    /// Time after its first transaction at which it is flushed; `None`: as soon as the device is free and
+    /// the callers that were just answered have returned.
     pub time_ns: Option<u64>,
     /// The longest time between an `async` answer and the end of the flush that makes it durable,
     /// on a device that takes less than half of it.
@@ -65,29 +65,29 @@ pub struct GroupPolicy {
     pub seal_ns_max: u64,
 }
 
-/// When checkpoints are written, and what they may take.
+/// The rules for checkpoints: when they are written, and the resources they may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckpointPolicy {
-    /// Bytes of the log's files after which the next one begins.
+    /// Bytes of log after which the next checkpoint begins.
     pub log_bytes: u64,
-    /// How much of the device's time blocks may take while groups are flushed, in percent.
+    /// The share of the device's time for blocks while groups are flushed, in percent.
     pub device_percent: u64,
-    /// Bytes of buffers that wait for a part; beyond, it reads the log.
+    /// Bytes of buffers that may wait for a part; beyond, the part reads the log.
     pub queue_bytes_max: u64,
-    /// Whether closing writes one, if anything was logged since the last.
+    /// Whether closing writes a checkpoint, if anything was logged since the last one.
     pub at_close: bool,
 }
 
 impl Options {
-    /// The settings' values, for a machine that runs `cores` threads simultaneously.
+    /// The options for a machine that runs `cores` threads simultaneously.
     ///
     /// # Panics
-    /// Never: a setting is held within its limits.
+    /// Never: settings are kept within their limits.
     pub fn new(settings: &Settings, cores: usize) -> Self {
         Self::with_input_stages(settings, cores, 1)
     }
 
-    /// The same with so many input stages.
+    /// The same with this number of input stages.
     pub fn with_input_stages(settings: &Settings, cores: usize, input_stages: usize) -> Self {
         let count = |setting| settings.count(setting) as usize;
         let ms = |setting| settings.count(setting) * 1_000_000;
@@ -106,7 +106,7 @@ impl Options {
             Spread::Two | Spread::Carried | Spread::Callers => 2,
             Spread::Each => 2 + input_stages + output_stages,
         };
-        // A thread that looks for work keeps a core from the threads that would make some.
+        // A spinning thread occupies a core that the threads which produce work may need.
         let spin_us = settings.number(&settings::SPIN_US_MAX);
         let spin_us = spin_us.unwrap_or(if threads < cores { SPIN_US } else { 0 });
         Self {
@@ -141,8 +141,8 @@ impl Options {
     }
 }
 
-/// After how many bytes of records a checkpoint begins: soon enough that the log does not reach its limit while
-/// it is written.
+/// Bytes of records after which a checkpoint begins: early enough that the log does not reach its limit while
+/// the checkpoint is written.
 fn checkpoint_log_bytes(settings: &Settings) -> u64 {
     let of_limit = settings.number(&settings::LOG_BYTES_MAX).map(|bytes| bytes / 4);
     let asked = settings.number(&settings::CHECKPOINT_LOG_BYTES);
@@ -150,10 +150,10 @@ fn checkpoint_log_bytes(settings: &Settings) -> u64 {
         .unwrap_or_else(|| of_limit.map_or(CHECKPOINT_LOG_BYTES, |of| of.min(CHECKPOINT_LOG_BYTES)))
 }
 
-/// What a recovery replays in a few seconds.
+/// Bytes that recovery replays in a few seconds.
 const CHECKPOINT_LOG_BYTES: u64 = 1 << 30;
 
-/// How long an idle thread that has a core to itself looks for work.
+/// The time that an idle thread with a core of its own spins.
 const SPIN_US: u64 = 50;
 
 #[cfg(not(loom))]

@@ -1,13 +1,13 @@
-//! Procedures that hold the execution thread for too long: noticed per batch, then named.
+//! Procedures that occupy the execution thread for too long: detected per batch, then named.
 //!
-//! No clock is read per transaction. A batch of one transaction that takes longer than `slice_us_max` is
-//! an overrun, and reported immediately under the name the executor gives the request
-//! ([`Executor::name_of`](super::Executor::name_of)). One of several is an overrun where it took longer
-//! than its transactions' mean explains by more than `slice_us_max`; the transactions after it are then
-//! timed one by one for a while, and those that take too long are reported. Times are the wall's: a
-//! thread that the machine suspended looks the same, so a single report proves nothing.
+//! The clock is not read per transaction. A batch of one transaction that takes longer than `slice_us_max` is
+//! an overrun, and is reported immediately under the executor's name for the request
+//! ([`Executor::name_of`](super::Executor::name_of)). A batch of several transactions is an overrun if it takes
+//! more than `slice_us_max` longer than their mean predicts; the following transactions are then
+//! timed individually for a while, and those that take too long are reported. Times are wall-clock times: a
+//! suspended thread looks the same, so a single report proves nothing.
 //!
-//! Not here: doing something about it.
+//! Not here: any reaction to overruns.
 
 use std::sync::Arc;
 
@@ -15,21 +15,21 @@ use tombolo_storage::sync::{Mutex, Ordering};
 
 use crate::pipeline::state::{Shared, add, get};
 
-/// What a kind of request has overrun.
+/// The overruns of one kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun {
-    /// Its name, as the executor gives it.
+    /// Its name, from the executor.
     pub name: &'static str,
-    /// How often it was seen to.
+    /// The number of observed overruns.
     pub count: u64,
     /// The longest, in nanoseconds.
     pub ns_max: u64,
 }
 
-/// Transactions timed one by one after an overrun.
+/// Transactions timed individually after an overrun.
 const WATCHED: usize = 256;
 
-/// Names that are remembered.
+/// The most names that are remembered.
 const NAMES_MAX: usize = 64;
 
 /// The weight of the newest batch in the mean: a 16th.
@@ -42,7 +42,7 @@ pub(crate) type Overruns = Arc<Mutex<Vec<Overrun>>>;
 #[derive(Debug)]
 pub(crate) struct Watch {
     ns_max: u64,
-    /// Mean time of a transaction, once one batch was seen.
+    /// Mean time of a transaction, after the first batch.
     mean_ns: Option<u64>,
     /// Transactions still to be timed.
     left: usize,
@@ -54,14 +54,14 @@ impl Watch {
         Self { ns_max, mean_ns: None, left: 0, overruns }
     }
 
-    /// Whether transactions are timed one by one now.
+    /// Whether transactions are currently timed individually.
     #[inline]
     pub(crate) fn is_close(&self) -> bool {
         self.left > 0
     }
 
-    /// A batch took so long; `lone` is the name of its only transaction, unless those were timed one by
-    /// one.
+    /// Records the time of a batch; `lone` is the name of its only transaction, unless transactions were timed
+    /// individually.
     pub(crate) fn batch<A>(
         &mut self,
         transactions: u64,
@@ -73,7 +73,7 @@ impl Watch {
             return;
         }
         let each_ns = ns / transactions;
-        // A transaction that overruns says nothing of the others.
+        // An overrun tells nothing about the mean of other transactions.
         let mean_ns = *self.mean_ns.get_or_insert(each_ns.min(self.ns_max));
         let explained_ns = match transactions {
             1 => 0,
@@ -90,7 +90,7 @@ impl Watch {
         }
     }
 
-    /// A batch took too long.
+    /// Records a batch that took too long.
     #[cold]
     fn overran<A>(&mut self, ns: u64, lone: Option<&'static str>, shared: &Shared<A>) {
         add(&shared.counters.overruns, 1);
@@ -101,7 +101,7 @@ impl Watch {
         }
     }
 
-    /// A transaction that was timed took so long.
+    /// Records the time of a transaction that was timed individually.
     pub(crate) fn transaction(&mut self, name: &'static str, ns: u64) {
         self.left -= 1;
         if ns > self.ns_max {
@@ -109,7 +109,7 @@ impl Watch {
         }
     }
 
-    /// A transaction of this name took too long.
+    /// Reports a transaction of this name that took too long.
     #[cold]
     fn report(&self, name: &'static str, ns: u64) {
         let mut overruns = self.overruns.lock();

@@ -1,4 +1,4 @@
-//! Which stage is on which thread, and the threads' signals.
+//! `ThreadLayout`: assigns stages to threads, with the threads' signals.
 //!
 //! Not here: starting threads (`assembly/`), stepping (`threads.rs`).
 
@@ -8,14 +8,14 @@ use crate::pipeline::policy::options::Spread;
 use crate::pipeline::stage::StageKind;
 use crate::pipeline::transport::Signal;
 
-/// The place of execution's thread.
+/// The index of the execution stage's thread.
 pub(crate) const BEFORE_LOG: usize = 0;
-/// The place of the logging stage's thread, where it has one.
+/// The index of the logging stage's thread, if it has its own.
 pub(crate) const LOG: usize = 1;
-/// The place of the callers' own thread, where there is one.
+/// The index of the callers' own thread, if there is one.
 pub(crate) const CALLERS_OWN: usize = 2;
 
-/// Which stage is on which thread.
+/// The assignment of stages to threads.
 pub(crate) struct ThreadLayout {
     spread: Spread,
     pub(crate) inputs: usize,
@@ -34,7 +34,7 @@ impl ThreadLayout {
         parts: usize,
         archives: usize,
     ) -> Self {
-        // More for the room, archive and checkpoint stages, which wait for the disk.
+        // The room, archive and checkpoint stages get further threads, because they wait for the disk.
         let threads = 1
             + archives
             + 2 * parts

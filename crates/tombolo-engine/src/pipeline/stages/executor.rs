@@ -1,63 +1,63 @@
-//! What the execution stage asks of a database: run a batch of requests, one after the other.
+//! `Executor`: the execution stage's interface to a database, which runs batches of requests.
 //!
 //! Each user of the pipeline implements [`Executor`] around a store: the benchmark, the embedded
-//! library, the simulator. One call per batch, so an executor may be erased (`Box<dyn Executor>`)
-//! at no cost per transaction.
+//! library, the simulator. There is one call per batch, so an executor may be type-erased
+//! (`Box<dyn Executor>`) at no cost per transaction.
 //!
 //! Not here: queues, threads, the log's file, work that takes longer than a transaction may
 //! (`long.rs`). Contract: each request is one transaction, run with
-//! [`crate::transaction::execute`], so that a panic inside it is undone, and answered right after it
+//! [`crate::transaction::execute`], so that a panic inside it is undone, and is answered when it has
 //! ended, before the next begins.
 
 use crate::pipeline::log::Records;
 use crate::pipeline::transport::{Answered, Call, Durability, Failure, Outcome, Reply};
 use crate::transaction::Stop;
 
-/// What a request may write to the log where its executor does not know better, in bytes.
+/// The default log limit of a request, in bytes.
 pub const LOG_BYTES_PER_CALL: u64 = 64 << 10;
 
 /// A database that runs requests.
 pub trait Executor: Send + 'static {
-    /// What is asked: a procedure and its input.
+    /// A request: a procedure and its input.
     type Request: Send + 'static;
-    /// What is answered.
+    /// An answer.
     type Answer: Send + 'static;
-    /// What is logged; `()` without a log.
+    /// Log records; `()` without a log.
     type Records: Records;
 
-    /// Runs the requests that are left in `batch`, in their order, and answers each as soon as its
-    /// transaction has ended. When it panics, the request at hand is answered with the panic, and
-    /// it is called again for the rest.
+    /// Runs the remaining requests of `batch`, in their order, and answers each as soon as its
+    /// transaction has ended. If it panics, the current request is answered with the panic, and
+    /// this method is called again for the rest.
     fn execute(&mut self, batch: &mut Batch<'_, Self::Request, Self::Answer>);
 
-    /// Finds where the rows lie that `calls` will touch, and fetches them (TPK-44). Called before
-    /// `execute` with the calls that come next; nothing it finds may be relied on unchecked,
-    /// because the calls before them still run.
+    /// Finds the rows that `calls` will access, and prefetches them (TPK-44). Called before
+    /// `execute` with the next calls; its results are only hints,
+    /// because the calls before them still have to run.
     fn locate(&mut self, calls: &mut [Call<Self::Request>]) {
         let _ = calls;
     }
 
-    /// The most bytes `request` may add to the log: 0 for a request that only reads. A group of the log
-    /// and a full disk are judged by it before the request runs.
+    /// The most bytes that `request` may add to the log: 0 for a request that only reads. Room in the group and
+    /// on the disk is checked against it before the request runs.
     fn log_bytes_max(&self, request: &Self::Request) -> u64 {
         let _ = request;
         LOG_BYTES_PER_CALL
     }
 
-    /// The most bytes that any request may add to the log, if that is known: where there is room for a whole
-    /// batch of them, requests are not asked one by one.
+    /// The most bytes that any request may add to the log, if known: if there is room for a whole
+    /// batch of them, requests need not be checked one by one.
     fn log_bytes_of_any_max(&self) -> Option<u64> {
         None
     }
 
-    /// The name under which a request that held the execution thread for too long is reported: the procedure's
-    /// name. Not called otherwise.
+    /// The name under which a request that occupied the execution thread for too long is reported: the
+    /// procedure's name. Only called for such requests.
     fn name_of(&self, request: &Self::Request) -> &'static str {
         let _ = request;
         "a request"
     }
 
-    /// Hands out what the store has logged since the last time, by swapping its buffer with `into`,
+    /// Returns the store's new log records, by swapping its buffer with `into`,
     /// which is empty. Not called in a pipeline without a log.
     fn take_log(&mut self, into: &mut Self::Records) {
         let _ = into;
@@ -102,28 +102,27 @@ where
 /// The replies of the transactions whose records go to the log together.
 #[derive(Debug)]
 pub(crate) struct Replies<A> {
-    /// Whether there is a log. Without one everything leaves immediately and is volatile.
+    /// Whether there is a log. Without one all replies leave immediately and are volatile.
     logged: bool,
-    /// What is at or before this position of the log was durable when the batch began; without a log
-    /// everything is, as far as waiting goes.
+    /// The log was durable up to this position when the batch began; without a log no reply has to wait.
     durable: u64,
-    /// The log's position before the first of them.
+    /// The log's position before the first transaction.
     pub(crate) position: u64,
-    /// Bytes behind it, as last reported.
+    /// Bytes after it, as last reported.
     pub(crate) log_bytes: u64,
     pub(crate) executed: u64,
-    /// How many of those have no answer.
+    /// The number of transactions without an answer.
     pub(crate) failed: u64,
     pub(crate) wants_sync: bool,
-    /// Whether one of them leaves before what it reports is durable.
+    /// Whether a reply leaves before everything it reports is durable.
     pub(crate) is_promised: bool,
-    /// What leaves immediately, and what waits until the log is durable behind it.
+    /// Replies that leave immediately, and replies that wait until the log is durable.
     pub(crate) early: Vec<Answered<A>>,
     pub(crate) waiting: Vec<Answered<A>>,
 }
 
 impl<A> Replies<A> {
-    /// Of a batch that begins at `position` of a log that is durable up to `durable`.
+    /// For a batch that begins at `position` of a log that is durable up to `durable`.
     pub(crate) fn logged(durable: u64, position: u64, early: Vec<Answered<A>>) -> Self {
         Self {
             logged: true,
@@ -139,7 +138,7 @@ impl<A> Replies<A> {
         }
     }
 
-    /// Of a batch where nothing is logged.
+    /// For a batch in a pipeline without a log.
     pub(crate) fn volatile(early: Vec<Answered<A>>) -> Self {
         Self { logged: false, ..Self::logged(u64::MAX, 0, early) }
     }
@@ -167,11 +166,11 @@ impl<A> Replies<A> {
     }
 }
 
-/// The requests that run next, and where their answers go.
+/// The requests that run next, with a place for their answers.
 #[derive(Debug)]
 pub struct Batch<'b, R, A> {
     calls: &'b mut [Call<R>],
-    /// How many of them are answered.
+    /// The number of answered requests.
     answered: usize,
     replies: &'b mut Replies<A>,
 }
@@ -193,22 +192,22 @@ impl<'b, R, A> Batch<'b, R, A> {
         self.calls.get_mut(self.answered).map(|call| (call.tag, &mut call.request))
     }
 
-    /// How many requests are left.
+    /// The number of remaining requests.
     pub fn left(&self) -> usize {
         self.calls.len() - self.answered
     }
 
-    /// Answers the request at hand: its transaction ended like this, and the store's log buffer now
-    /// holds `log_bytes` that were not taken. That number decides how long the answer waits: a
-    /// transaction that wrote is behind it, and so is one that read what was written.
+    /// Answers the current request with the outcome of its transaction. The store's log buffer now
+    /// contains `log_bytes`, which determines how long the answer waits: until everything in the buffer is
+    /// durable, because the transaction may have written it or read it.
     ///
     /// # Panics
-    /// When all are answered.
+    /// When all requests are answered.
     #[inline(always)]
     pub fn answer(&mut self, outcome: Result<A, Stop>, log_bytes: usize) {
         self.replies.log_bytes = log_bytes as u64;
         match outcome {
-            // By itself, so that an answer is put together where it stays.
+            // A separate arm, so that an answer is constructed in its final place.
             Ok(answer) => self.replies.add(&self.calls[self.answered], Ok(answer)),
             Err(stop) => self.failed(Failure::Stopped(stop)),
         }
@@ -222,7 +221,7 @@ impl<'b, R, A> Batch<'b, R, A> {
         self.replies.add(&self.calls[self.answered], Err(failure));
     }
 
-    /// Runs `run` on each request that is left; it returns what [`Batch::answer`] takes.
+    /// Runs `run` on each remaining request; it returns the arguments of [`Batch::answer`].
     #[inline]
     pub fn each(&mut self, mut run: impl FnMut(&mut R) -> (Result<A, Stop>, usize)) {
         while let Some(request) = self.request() {
@@ -231,7 +230,7 @@ impl<'b, R, A> Batch<'b, R, A> {
         }
     }
 
-    /// Answers the request at hand with what its panic said. Its transaction was undone, so that
+    /// Answers the current request with the message of its panic. Its transaction was undone, so
     /// the store's log ends where it did before.
     pub(crate) fn panicked(&mut self, message: Box<str>) {
         self.failed(Failure::Panicked(message));

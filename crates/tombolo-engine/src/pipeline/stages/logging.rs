@@ -10,16 +10,16 @@
 //! ```
 //!
 //! *gathering*: batches executed, in order, not durable, not answered. *released*: the group is
-//! durable, its position published, its answers posted. *poisoned*: a write or a sync failed; what
-//! is on disk is unknown, so nothing is acknowledged ever after, and nothing is tried again.
+//! durable, its position published, its answers posted. *poisoned*: a write or a sync failed; the content
+//! of the disk is unknown, so nothing is acknowledged from then on, and nothing is retried.
 //!
-//! A group is flushed by `transactions_per_group` or `time_per_group`, whichever comes first; with
-//! `auto` as soon as the device is free and those it has just answered have come back, if they do
-//! so in less time than a flush takes (`policy/caller_turnaround.rs`). Where no caller waits for a group (all its calls
-//! are `async`) it is flushed in half of `async_loss_ms_max`, which leaves the other half for the
-//! flush itself.
+//! A group is flushed by `transactions_per_group` or `time_per_group`, whichever comes first. With
+//! `auto` it is flushed as soon as the device is free and the callers that were just answered have called again,
+//! provided that they do so in less time than a flush takes (`policy/caller_turnaround.rs`). If no caller waits
+//! for a group (all its calls are `async`) it is flushed after half of `async_loss_ms_max`, which leaves the
+//! other half for the flush itself.
 //!
-//! Not here: what a group looks like on disk (storage), which answers wait (`executor.rs`).
+//! Not here: the format of a group on disk (storage), the choice of answers that wait (`executor.rs`).
 //! Invariants: one sync per flush; no answer is posted before the sync that covers its position has
 //! returned; batches are appended in the order they ran.
 
@@ -40,17 +40,17 @@ use crate::pipeline::stages::output::Outbox;
 use crate::pipeline::state::{Flush, Shared, add, add_alone};
 use crate::pipeline::transport::{Answered, Pool, Queue, Refusal, Reply, Signal};
 
-/// How long a group that found no room waits before it looks again, if no room is made.
+/// The time after which a group that found no room looks again, even if no room was made.
 const ROOM_RETRY_NS: u64 = 1_000_000;
 
-/// What is executed and not durable.
+/// Batches that were executed and are not durable.
 #[derive(Debug)]
 struct Group<A, B> {
     records: Vec<B>,
-    /// How many of them are written, by a flush that ran out of room.
+    /// The number of batches already written by a flush that ran out of room.
     written: usize,
     answers: Vec<Vec<Answered<A>>>,
-    /// How many calls wait for it.
+    /// The number of calls that wait for it.
     waiting: u64,
     transactions: u64,
     bytes: u64,
@@ -58,7 +58,7 @@ struct Group<A, B> {
     charges: u64,
     first_ns: u64,
     wants_sync: bool,
-    /// Whether some were answered already, of which a crash may lose only so much.
+    /// Whether some calls were answered early, which bounds the time until the flush.
     is_promised: bool,
 }
 
@@ -79,11 +79,11 @@ impl<A, B: Records> Group<A, B> {
         }
     }
 
-    /// Empties it; its vectors stay.
+    /// Empties it and keeps its vectors.
     fn reset(&mut self) {
         let records = std::mem::take(&mut self.records);
         let answers = std::mem::take(&mut self.answers);
-        assert!(records.is_empty() && answers.is_empty(), "everything was handed on");
+        assert!(records.is_empty() && answers.is_empty(), "everything was passed on");
         *self = Self { records, answers, ..Self::new() };
     }
 
@@ -130,7 +130,7 @@ impl<A, B: Records> Group<A, B> {
         })
     }
 
-    /// When it is flushed at the latest, if nothing else comes; with `auto` not before `until_ns`.
+    /// The latest time of its flush, if nothing else arrives; with `auto` not before `until_ns`.
     fn deadline_ns(&self, policy: &GroupPolicy, until_ns: Option<u64>) -> u64 {
         let loss_ns = match self.is_promised || self.waiting == 0 {
             true => self.first_ns.saturating_add(policy.async_loss_ns_max / 2),
@@ -153,32 +153,32 @@ impl<A, B: Records> Group<A, B> {
 /// Called for every flush, before any answer that waited for it leaves.
 pub type FlushObserver = Box<dyn FnMut(Flush) + Send>;
 
-/// What the logging stage is made of.
+/// The parts of the logging stage.
 pub(crate) struct Parts<A, B> {
     pub(crate) queue: Arc<Queue<LogBatch<A, B>>>,
     pub(crate) log: Box<dyn GroupLog>,
-    /// Where the log goes in the end.
+    /// Receives the log at the end.
     pub(crate) retired: Arc<Mutex<Option<Box<dyn GroupLog>>>>,
     pub(crate) outbox: Outbox<A>,
     pub(crate) buffers: Arc<Pool<B>>,
     pub(crate) shared: Arc<Shared<A>>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) policy: GroupPolicy,
-    /// Transactions at which a group is flushed whatever the policy says: as many as a queue holds.
+    /// Transactions at which a group is flushed regardless of the policy: as many as fit into a queue.
     pub(crate) transactions_max: u64,
     pub(crate) observer: Option<FlushObserver>,
     /// Woken when room is wanted.
     pub(crate) room_stage: Option<Arc<Signal>>,
-    /// Where the records of durable groups go, if checkpoints are written.
+    /// Receives the records of durable groups, if checkpoints are written.
     pub(crate) to_checkpoint: Option<CheckpointSender<B>>,
-    /// Where the stage reports what is to be archived, if the log is.
+    /// Receives the positions of durable groups, if the log is archived.
     pub(crate) to_archive: Option<Arc<ArchiveState>>,
 }
 
 /// The logging stage.
 pub(crate) struct Logging<A, B> {
     parts: Parts<A, B>,
-    /// What was drained; empty between steps.
+    /// The batches taken from the queue; empty between steps.
     arrived: Vec<LogBatch<A, B>>,
     group: Group<A, B>,
     group_bytes_max: u64,
@@ -188,25 +188,25 @@ pub(crate) struct Logging<A, B> {
     has_ended: bool,
     last_flush_ns: u64,
     turnaround: CallerTurnaround,
-    /// Of a group that found no room.
+    /// Set while a group has no room.
     stall: Option<Stall>,
-    /// The last group that was said to be archived.
+    /// The last group that is known to be archived.
     archived: GroupNumber,
 }
 
-/// A group waits for room.
+/// The state of a group that waits for room.
 #[derive(Clone, Copy, Debug)]
 struct Stall {
-    /// When it looks for some again, whatever is said of it.
+    /// The time at which it looks again in any case.
     until_ns: u64,
-    /// The room there was, which is too little: with more it looks immediately.
+    /// The room that was too little: with more it looks immediately.
     room_bytes: u64,
 }
 
 impl<A, B: Records> Logging<A, B> {
     pub(crate) fn new(parts: Parts<A, B>) -> Self {
         let group_bytes_max = parts.log.group_bytes_max();
-        assert!(group_bytes_max > 0, "a group holds something");
+        assert!(group_bytes_max > 0, "a group has room for records");
         Self {
             parts,
             arrived: Vec::new(),
@@ -222,17 +222,17 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
-    /// Takes what has arrived into the group; says whether more may come.
+    /// Moves arrived batches into the group; returns whether more may come.
     fn gather(&mut self) -> bool {
-        // Behind a group without room the rest waits in its queue, which is bounded.
+        // While a group has no room, later batches wait in the queue, which is bounded.
         if self.stall.is_some() {
             return self.parts.queue.is_open();
         }
         let is_well = self.parts.shared.poison().is_none();
         let is_open = self.parts.queue.drain(&mut self.arrived);
         for batch in self.arrived.drain(..) {
-            // It logged nothing, and all that was logged before it is durable: nothing to wait for.
-            // A caller that waits for the position finds that itself, or was woken with it.
+            // It logged nothing, and everything logged before it is durable: nothing to wait for.
+            // A caller that waits for the position notices that itself, or has been woken.
             if is_well && batch.records.bytes().is_empty() && self.group.bytes == 0 {
                 self.charged += batch.charge;
                 self.parts.outbox.post(batch.answers);
@@ -244,7 +244,7 @@ impl<A, B: Records> Logging<A, B> {
         is_open
     }
 
-    /// Writes and syncs the group. `Ok(false)`: there is no room; what was written is remembered.
+    /// Writes and syncs the group. `Ok(false)`: there is no room; batches already written are remembered.
     fn write(&mut self) -> Result<bool, String> {
         self.parts.log.set_time(self.parts.clock.unix_us());
         let Group { records, written, .. } = &mut self.group;
@@ -257,7 +257,7 @@ impl<A, B: Records> Logging<A, B> {
                 bytes += records.bytes().len() as u64;
                 bytes <= self.group_bytes_max
             });
-            // One batch alone is never too large: the execution stage has seen to that.
+            // A single batch is never too large: the execution stage ensures that.
             let end = *written + fitting.count().max(1);
             let group = &records[*written..end];
             let transactions = group.iter().map(Records::transactions).sum();
@@ -287,8 +287,8 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
-    /// Makes the group durable and lets its answers go, or poisons, or finds that there is no room. It
-    /// began when the step did.
+    /// Makes the group durable and releases its answers, or poisons the log, or finds no room. The flush
+    /// began with the step.
     fn flush(&mut self, start_ns: u64, is_open: bool) {
         let late = if plant::is(Plant::ReleasedEarly) { self.group.split_last() } else { None };
         let written = self.write();
@@ -312,32 +312,32 @@ impl<A, B: Records> Logging<A, B> {
     }
 
     /// Posts the answers that wait for the group.
-    fn let_answers_go(&mut self) {
+    fn post_answers(&mut self) {
         let answers = self.group.answers.drain(..);
         answers.for_each(|answers| self.parts.outbox.post(answers));
     }
 
-    /// The group is durable: its answers leave.
+    /// Releases the answers of the group, which is durable.
     fn release(&mut self, now_ns: u64, flush_ns: u64) {
         self.turnaround.released(now_ns, self.group.waiting, self.group.bytes, flush_ns);
-        // First: a checkpoint or a backup that is asked for after an answer holds what was answered.
+        // First: a checkpoint or a backup requested after an answer must contain the answered transaction.
         if let Some(position) = self.parts.log.position() {
             self.parts.shared.set_durable_group(position.group);
         }
-        // Before any answer leaves: a caller that has one finds it counted.
+        // Before any answer leaves, so that a caller with an answer finds it counted.
         let (group, counters) = (&self.group, &self.parts.shared.counters);
         let flush = Flush { transactions: group.transactions, bytes: group.bytes, ns: flush_ns };
         counters.flushed(flush);
         if let Some(observer) = &mut self.parts.observer {
             observer(flush);
         }
-        self.give_records_away();
+        self.pass_records_on();
         if let Some(to_archive) = &self.parts.to_archive {
             to_archive.left_behind(self.parts.log.left_behind());
         }
-        // The same: a caller that reads what was just answered gets it as durable.
+        // For the same reason: a caller that reads what was just acknowledged gets it as durable.
         self.parts.shared.set_durable(self.group.position);
-        self.let_answers_go();
+        self.post_answers();
         let (group, shared) = (&mut self.group, &self.parts.shared);
         shared.waiters.wake_up_to(group.position);
         self.charged += group.charges;
@@ -346,8 +346,8 @@ impl<A, B: Records> Logging<A, B> {
         self.last_flush_ns = now_ns;
     }
 
-    /// The group's records are durable: they are installed into DB′, or not needed.
-    fn give_records_away(&mut self) {
+    /// Passes the group's durable records to the checkpoint stage, or discards them.
+    fn pass_records_on(&mut self) {
         let Self { parts: Parts { log, to_checkpoint, buffers, .. }, group, .. } = self;
         match to_checkpoint {
             Some(to_checkpoint) => to_checkpoint.hand_on(log.position(), &mut group.records),
@@ -355,7 +355,7 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
-    /// Gives back what of the log a checkpoint has made needless, and is archived where that is asked for.
+    /// Releases segments that a checkpoint has made redundant and that are archived, if there is an archive.
     fn release_log(&mut self) {
         let Parts { log, to_checkpoint, to_archive, .. } = &mut self.parts;
         if let Some(archived) = to_archive.as_ref().map(|archive| archive.archived())
@@ -369,12 +369,12 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
-    /// Ends all acknowledgements: every answer that waits says why, now and later.
+    /// Ends all acknowledgements: every waiting answer, and every later one, gets the reason.
     #[cold]
     fn fail(&mut self, reason: &str) {
         let reason = self.parts.shared.set_poison(reason);
         if plant::is(Plant::ReleasedAfterFailure) {
-            self.let_answers_go();
+            self.post_answers();
         }
         for mut answers in self.group.answers.drain(..) {
             for answered in &mut answers {
@@ -394,19 +394,19 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
-    /// Writes the empty group behind the last one.
+    /// Writes the empty group after the last one.
     fn seal(&mut self) {
         self.is_sealed = true;
         self.parts.log.set_time(self.parts.clock.unix_us());
         match self.parts.log.seal() {
             Ok(()) => add(&self.parts.shared.counters.seals, 1),
-            // The last group stays unsealed, as it was; the next flush finds room or says so.
+            // The last group stays unsealed; the next flush finds room or reports that there is none.
             Err(GroupLogError::Full) => {}
             Err(GroupLogError::Failed(reason)) => self.fail(&reason),
         }
     }
 
-    /// Nothing more comes and nothing is left.
+    /// Ends the stage: no more batches will come and none are left.
     fn end(&mut self) -> Step {
         if !self.has_ended {
             self.has_ended = true;
@@ -428,14 +428,14 @@ impl<A, B: Records> Logging<A, B> {
         Step::Ended
     }
 
-    /// Until when the group waits for room, if there is no more of it than it found.
+    /// The end of the group's wait for room, if there is still no more room than it found.
     fn waits_for_room_until(&mut self, now_ns: u64) -> Option<u64> {
         let Stall { until_ns, room_bytes } = self.stall?;
         let waits = now_ns < until_ns && self.parts.log.room().bytes <= room_bytes;
         waits.then_some(until_ns)
     }
 
-    /// When there is something to do even if nothing arrives.
+    /// The time of the next work even if nothing arrives.
     pub(crate) fn timer_ns(&mut self) -> Option<u64> {
         let until_ns = if self.group.is_empty() { None } else { self.turnaround.wait_until() };
         match self.idle(until_ns) {
@@ -444,7 +444,7 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
-    /// What there is to wait for while no flush is due.
+    /// The step's result while no flush is due.
     fn idle(&self, until_ns: Option<u64>) -> Step {
         let seal_ns = (!self.is_sealed)
             .then(|| self.last_flush_ns.saturating_add(self.parts.policy.seal_ns_max));
@@ -453,11 +453,11 @@ impl<A, B: Records> Logging<A, B> {
         Step::IdleUntil(flush_ns.or(seal_ns))
     }
 
-    /// Publishes to the execution stage how much room there is.
+    /// Publishes the available room to the execution stage.
     fn publish_room(&mut self) {
         let wanted = self.parts.shared.room.wanted();
         let room = unreserved(&mut *self.parts.log, wanted);
-        // What waits for a full log to take it gives nothing back.
+        // A group that waits because the log is full releases no charges.
         let accounted = if self.stall.is_some() { u64::MAX } else { self.charged };
         if self.parts.shared.room.publish(room, self.charged, accounted) {
             self.parts.queue.wake_producers();
@@ -491,7 +491,7 @@ impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
         }
         let is_large = self.group.bytes >= self.group_bytes_max
             || self.group.transactions >= self.parts.transactions_max;
-        // Nothing more comes while the execution stage waits for what a flush gives back.
+        // No more batches come while the execution stage waits for the room that a flush frees.
         let is_full = is_large || self.parts.shared.room.wanted().is_some();
         let was_due = self.stall.is_some();
         let until_ns = self.turnaround.wait_until();

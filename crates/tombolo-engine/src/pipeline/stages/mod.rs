@@ -1,4 +1,4 @@
-//! The stages, one file or folder each; `batch.rs` is what execution hands to logging.
+//! The stages, one file or folder each; `batch.rs` is the item that execution passes to logging.
 
 pub(crate) mod archive;
 pub(crate) mod batch;

@@ -1,8 +1,8 @@
-//! The room stage: makes room in the log ahead of its use, where a log needs time for that.
+//! The room stage: prepares room in the log ahead of its use, if a log needs time for that.
 //!
-//! It is the one stage that may wait for the disk for long, so it has a thread of its own, and the
-//! path of a transaction never waits for it while it keeps ahead. Not here: how room is made
-//! (the log's [`RoomMaker`]), which calls are refused for want of it (`execution/`).
+//! It is the only stage that may wait for the disk for long, so it has a thread of its own, and the
+//! path of a transaction never waits for it while it keeps ahead. Not here: the preparation itself
+//! (the log's [`RoomMaker`]), refusing calls for lack of room (`execution/`).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::pipeline::transport::Queue;
 /// The room stage.
 pub(crate) struct MakingRoom<A, B> {
     pub(crate) maker: Box<dyn RoomMaker>,
-    /// The log queue: its end is the end of this stage, too.
+    /// The log queue: this stage ends when the queue does.
     pub(crate) queue: Arc<Queue<LogBatch<A, B>>>,
     pub(crate) shared: Arc<Shared<A>>,
 }
@@ -35,14 +35,14 @@ impl<A: Send + 'static, B: Records> Stage for MakingRoom<A, B> {
         let made = self.maker.make();
         if made == Ok(false) {
             if self.shared.room.wanted().is_some() {
-                self.queue.wake(); // there is none: the logging stage lets the writes be refused
+                self.queue.wake(); // there is no room: the logging stage has writes refused
             }
             return Step::IdleUntil(None);
         }
         if let Err(reason) = made {
             self.shared.set_poison(&reason);
         }
-        self.queue.wake(); // the logging stage publishes it
+        self.queue.wake(); // the logging stage publishes the room
         Step::Progress
     }
 }

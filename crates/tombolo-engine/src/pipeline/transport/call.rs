@@ -1,9 +1,9 @@
-//! What goes into the pipeline and what comes out: calls and replies.
+//! Calls and replies: the input and the output of the pipeline.
 //!
-//! A call chooses *when* its answer leaves ([`Durability`]). What the answer then stands for is in the reply's
-//! type ([`Reply`]), so that no caller takes an answer that may still be lost for one that is on disk.
+//! A call chooses *when* its answer leaves ([`Durability`]). The reply's type ([`Reply`]) then shows whether the
+//! answer is durable, so that no caller mistakes an answer that may still be lost for one that is on disk.
 //!
-//! Not here: what a transaction does (`executor.rs`), the callers (`callers/`).
+//! Not here: running transactions (`executor.rs`), the callers (`callers/`).
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,19 +12,19 @@ use std::sync::Arc;
 use crate::pipeline::transport::queue::Load;
 use crate::transaction::Stop;
 
-/// When a call's answer leaves, in a pipeline with a log.
+/// The moment at which a call's answer leaves, in a pipeline with a log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
     /// Immediately, at pre-commit; a crash within `async_loss_ms_max` may lose it.
     Async,
-    /// When the group it is in is durable.
+    /// When its group is durable.
     #[default]
     Group,
-    /// Like `Group`, and the group is closed and flushed now.
+    /// Like `Group`, but the group is closed and flushed immediately.
     Sync,
 }
 
-/// Why a transaction that ran has no answer.
+/// The reason that a transaction that ran has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The procedure aborted, or the store refused; it had no effect.
@@ -44,35 +44,34 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// What became of a transaction that ran.
+/// The outcome of a transaction that ran.
 pub type Outcome<A> = Result<A, Failure>;
 
-/// Why a call got no outcome.
+/// The reason that a call has no outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// Not run: the log has no room for what it may write. Reads still run; try again when there is
-    /// room.
+    /// Not run: the log has no room for its records. Reads still run; retry when there is room.
     LogFull,
-    /// Not run: it may write more to the log than a group holds.
+    /// Not run: its log limit exceeds the size of a group.
     TooLarge {
-        /// What it may write, in bytes.
+        /// Its log limit, in bytes.
         log_bytes: u64,
-        /// What a group holds, in bytes.
+        /// The most bytes of a group.
         log_bytes_max: u64,
     },
-    /// Not run: the input stage found that the request is not a valid one.
+    /// Not run: the input stage found the request invalid.
     Invalid(Box<str>),
     /// Not run: the pipeline is closed.
     Closed,
-    /// Not run: an earlier failure ended all work, for this reason.
+    /// Not run: an earlier failure stopped the pipeline, for this reason.
     Poisoned(Arc<str>),
-    /// It ran, but a failure kept its outcome from becoming durable, or from being delivered: after a
-    /// restart it may be there or not.
+    /// It ran, but because of a failure its outcome did not become durable or was not delivered: after a
+    /// restart its effects may be there or not.
     Unknown(Arc<str>),
 }
 
 impl Refusal {
-    /// Whether the same call may succeed when it is tried again later.
+    /// Whether the same call may succeed when it is retried later.
     pub const fn retry(&self) -> bool {
         matches!(self, Self::LogFull)
     }
@@ -109,7 +108,7 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// What a caller gets back.
+/// The reply to a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Reply<A> {
@@ -125,7 +124,7 @@ pub enum Reply<A> {
 }
 
 impl<A> Reply<A> {
-    /// The outcome, whatever it waited for.
+    /// The outcome, regardless of its durability.
     ///
     /// # Errors
     /// The refusal, when there is no outcome.
@@ -139,17 +138,17 @@ impl<A> Reply<A> {
     }
 }
 
-/// The caller: a place in the register of callers, and which of its owners.
+/// The id of a caller: its slot in the register of callers, and the slot's generation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallerId {
     pub(crate) slot: u32,
     pub(crate) generation: u32,
 }
 
-/// One request on its way.
+/// A request under way.
 #[derive(Debug)]
 pub struct Call<R> {
-    /// What is asked; the stages before execution may change it in place.
+    /// The request itself; the stages before execution may change it in place.
     pub request: R,
     pub(crate) tag: u64,
     pub(crate) caller: CallerId,
@@ -168,8 +167,8 @@ impl<R> Call<R> {
     }
 }
 
-/// One reply on its way. In a batch that waits for the log, [`Reply::Durable`] says what it will
-/// be once the logging stage lets it go.
+/// A reply under way. In a batch that waits for the log, [`Reply::Durable`] is what it will
+/// be once the logging stage releases it.
 #[derive(Debug)]
 pub(crate) struct Answered<A> {
     pub(crate) caller: CallerId,
@@ -177,19 +176,18 @@ pub(crate) struct Answered<A> {
     pub(crate) reply: Reply<A>,
 }
 
-/// The room a call takes in a queue: itself, and what its request holds elsewhere.
+/// The room that a call takes in a queue: its own size, and the memory that its request owns elsewhere.
 pub(crate) fn call_load<R>(request_bytes: fn(&R) -> usize, request: &R) -> Load {
     let bytes = size_of::<Call<R>>() + request_bytes(request);
     Load { transactions: 1, bytes: bytes as u64 }
 }
 
-/// Runs a user's code that is no part of a transaction: waking, dropping. If it panics, the thread that runs it
-/// is not affected.
+/// Runs user code outside of transactions: waking, dropping. A panic in it does not affect this thread.
 pub fn guarded(work: impl FnOnce()) {
     let _ = catch_unwind(AssertUnwindSafe(work));
 }
 
-/// Drops values that may hold a user's values, one by one in place, also those that a panic leaves.
+/// Drops values that may own user values, one by one in place, including those left after a panic.
 pub(crate) fn drop_guarded<T>(items: &mut Vec<T>) {
     while !items.is_empty() {
         guarded(|| {
@@ -200,7 +198,7 @@ pub(crate) fn drop_guarded<T>(items: &mut Vec<T>) {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> Box<str> {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));

@@ -1,8 +1,8 @@
-//! Where replies wait for an owner that fetches them.
+//! A mailbox: replies wait here until their owner fetches them.
 //!
-//! The owner takes what is there, and waits for more in one of two ways: it sleeps ([`Mailbox::wait`]),
-//! or, where it waits for sockets as well, it lets the mailbox make a descriptor readable and waits for
-//! that in its own call of `poll` or `epoll`:
+//! The owner takes the replies that have arrived, and waits for more in one of two ways: it sleeps
+//! ([`Mailbox::wait`]) or, if it also waits for sockets, it lets the mailbox make a descriptor readable and waits
+//! for that in its own call of `poll` or `epoll`:
 //!
 //! ```text
 //!   owner:    take() ─► handle replies and requests ─► watch() ─► poll(mailbox, sockets …) ─► take() …
@@ -10,10 +10,10 @@
 //!   delivery:                                            └─► a reply comes: one write, the first time only
 //! ```
 //!
-//! An owner that is awake is not woken, and costs a delivery no system call; an owner that waits is woken once,
-//! however many replies come before it takes them.
+//! If the owner is awake, a delivery makes no system call; a waiting owner is woken once,
+//! however many replies arrive before it takes them.
 //!
-//! Not here: the owner's wait for sockets. Invariant: an owner that has watched or sleeps, and has not
+//! Not here: the owner's wait for sockets. Invariant: an owner that watches or sleeps, and has not
 //! taken since, is woken by the next reply, or by the next breakdown.
 
 use std::io;
@@ -28,11 +28,11 @@ use crate::pipeline::transport::sinks::{Sink, Tagged};
 /// How the owner waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
-    /// It does not.
+    /// It does not wait.
     Not,
     /// It sleeps.
     Asleep,
-    /// It looks at the event, which is not set.
+    /// It polls the event, which is not set.
     Event,
 }
 
@@ -72,7 +72,7 @@ impl<A> Mailbox<A> {
         Self { letters: Mutex::new(letters), arrived: Condvar::new(), event }
     }
 
-    /// One whose owner may wait for it in `poll`, together with sockets.
+    /// A mailbox whose owner may wait for it in `poll`, together with sockets.
     ///
     /// # Errors
     /// When the system has no descriptor left.
@@ -83,13 +83,13 @@ impl<A> Mailbox<A> {
     /// The descriptor to poll for reading; after [`Mailbox::watch`].
     ///
     /// # Panics
-    /// When the mailbox was made without one.
+    /// When the mailbox has none.
     pub fn descriptor(&self) -> BorrowedFd<'_> {
         self.event.as_ref().expect("a mailbox with an event").as_fd()
     }
 
-    /// The owner is about to poll: from here on until it takes, the next reply makes the descriptor
-    /// readable. `false`: something is there, take it first.
+    /// Prepares for polling: until the owner takes, the next reply makes the descriptor
+    /// readable. `false`: replies are waiting, take them first.
     pub fn watch(&self) -> bool {
         let mut letters = self.letters.lock();
         if letters.has_news() {
@@ -99,22 +99,22 @@ impl<A> Mailbox<A> {
         true
     }
 
-    /// Takes what is there, behind what `into` already holds.
+    /// Appends all replies to `into`.
     pub fn take(&self, into: &mut Vec<Tagged<A>>) {
         let mut letters = self.letters.lock();
         self.wake_up(&mut letters);
         move_all(&mut letters.replies, into);
     }
 
-    /// The owner is awake.
+    /// Records that the owner is awake.
     fn wake_up(&self, letters: &mut Letters<A>) {
         letters.awaited = Awaited::Not;
         if let Some(event) = self.event.as_ref().filter(|_| std::mem::take(&mut letters.is_set)) {
-            event.clear(); // under the lock, so that it takes nothing back that is set later
+            event.clear(); // under the lock, so that it cannot undo a later `set`
         }
     }
 
-    /// Why what is missing may never come, if so.
+    /// The reason that outstanding replies may never arrive, if so.
     pub fn broken(&self) -> Option<Arc<str>> {
         self.letters.lock().broken.clone()
     }
@@ -124,10 +124,10 @@ impl<A> Mailbox<A> {
         self.letters.lock().has_news()
     }
 
-    /// Sleeps until something is there and takes it.
+    /// Sleeps until there are replies and takes them.
     ///
     /// # Errors
-    /// The reason, when a stage broke down and nothing is there: what is missing may never come.
+    /// The reason, when a stage broke down and there are no replies: outstanding ones may never arrive.
     pub fn wait(&self, into: &mut Vec<Tagged<A>>) -> Result<(), Arc<str>> {
         let mut letters = self.letters.lock();
         while letters.replies.is_empty() {
@@ -148,7 +148,7 @@ impl<A> Mailbox<A> {
         add(&mut letters);
         let awaited = std::mem::replace(&mut letters.awaited, Awaited::Not);
         if let (Awaited::Event, Some(event)) = (awaited, &self.event) {
-            // Under the lock: once it is taken back, it is not set for replies that were taken.
+            // Under the lock, so that the event is not set for replies that were taken already.
             letters.is_set = true;
             event.set();
         }
@@ -159,7 +159,7 @@ impl<A> Mailbox<A> {
     }
 }
 
-/// Moves everything from one vector to the other: by exchanging them where that will do.
+/// Moves everything from one vector to the other, by exchanging them if `to` is empty.
 fn move_all<T>(from: &mut Vec<T>, to: &mut Vec<T>) {
     if to.is_empty() {
         std::mem::swap(from, to);

@@ -1,4 +1,4 @@
-//! What carries calls, replies and buffers between callers and stages, and what wakes their threads.
+//! The transport of calls, replies and buffers between callers and stages, and the signals that wake their threads.
 
 pub(crate) mod call;
 pub(crate) mod mailbox;

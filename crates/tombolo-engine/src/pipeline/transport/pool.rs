@@ -1,18 +1,18 @@
-//! Buffers that go back the way they came, so that batches cost no allocation.
+//! A pool of reusable buffers, so that batches need no allocation.
 //!
-//! Not here: what is in them. Invariants: what is taken is empty; no more than a few are kept, none
+//! Not here: their content. Invariants: a taken buffer is empty; the pool keeps only a few buffers, none
 //! of them huge.
 
 use tombolo_storage::sync::Mutex;
 
 use crate::pipeline::log::Records;
 
-/// Buffers kept at most.
+/// The most buffers that are kept.
 const KEPT_MAX: usize = 64;
-/// A larger buffer is given back to the system, in bytes: one large batch must not stay forever.
+/// Larger buffers, in bytes, are freed, so that one large batch does not occupy memory forever.
 const KEPT_BYTES_MAX: usize = 4 << 20;
 
-/// Empty buffers with room in them.
+/// Empty buffers with spare capacity.
 #[derive(Debug)]
 pub(crate) struct Pool<B>(Mutex<Vec<B>>);
 
@@ -26,7 +26,7 @@ impl<B: Default> Pool<B> {
         self.0.lock().pop().unwrap_or_default()
     }
 
-    /// Keeps an empty buffer of so many bytes.
+    /// Keeps an empty buffer with a capacity of `bytes`.
     fn keep(&self, buffer: B, bytes: usize) {
         if bytes == 0 || bytes > KEPT_BYTES_MAX {
             return;
@@ -39,7 +39,7 @@ impl<B: Default> Pool<B> {
 }
 
 impl<T> Pool<Vec<T>> {
-    /// Gives a vector back; what is left in it is dropped.
+    /// Returns a vector; remaining items are dropped.
     pub(crate) fn give(&self, mut vector: Vec<T>) {
         vector.clear();
         let bytes = vector.capacity() * size_of::<T>();
@@ -48,7 +48,7 @@ impl<T> Pool<Vec<T>> {
 }
 
 impl<B: Records> Pool<B> {
-    /// Gives a buffer of records back; what is left in it is forgotten.
+    /// Returns a buffer of records, whose content is discarded.
     pub(crate) fn give_records(&self, mut records: B) {
         let bytes = records.memory_bytes();
         records.clear();

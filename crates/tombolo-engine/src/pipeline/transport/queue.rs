@@ -1,16 +1,17 @@
-//! The queues between stages: bounded, filled by many, drained whole by one (TPK-4, TPK-5).
+//! The queues between stages: bounded, with many producers and one consumer that drains the whole queue (TPK-4,
+//! TPK-5).
 //!
-//! One mutex, held for a handful of instructions. A caller pays for it once per call that puts something in, be
-//! it one item or a thousand. The stage behind takes *everything* by swapping the queue's vector with its own
-//! empty one, so that a transaction costs it the k-th part of one lock, no allocation and no copy. The vector
-//! it brings back is the one it took last time.
+//! One mutex, held for a handful of instructions. A producer locks it once per call, whether it puts in
+//! one item or a thousand. The consuming stage takes *everything* by swapping the queue's vector with its own
+//! empty one, so that k transactions cost it one lock, no allocation and no copy. The vector
+//! it returns is the one it took last time.
 //!
 //! Bounds are in transactions and in bytes. An item always fits into an empty queue, so that
-//! nothing is too large forever. A thread that waits for room sleeps in the queue; a stage never
-//! does: it gets an error when there is none, and is woken by its [`Signal`] once there is.
+//! no item is too large forever. A caller that waits for room sleeps in the queue; a stage never
+//! does: it gets an error if there is no room, and its [`Signal`] wakes it once there is.
 //!
-//! Not here: what is in a queue, in which thread its ends run. Invariants: what was put in comes
-//! out once, in the order of the puts; after `close` nothing is put in, and what is in comes out.
+//! Not here: the content of a queue, the threads of its ends. Invariants: every item comes
+//! out once, in the order of the puts; after `close` nothing is accepted, and the remaining items come out.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use tombolo_storage::sync::{AtomicBool, Condvar, Mutex, Ordering};
 
 use crate::pipeline::transport::signal::Signal;
 
-/// How much room something takes, or how much there is.
+/// An amount of room: needed, or available.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// In transactions.
@@ -40,12 +41,12 @@ impl Load {
     }
 }
 
-/// Why something was not put in; it comes back with the reason.
+/// The reason that an item was not accepted, with the item.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NotPut<T> {
     /// There is no room now.
     Full(T),
-    /// There will be none.
+    /// The queue is closed.
     Closed(T),
 }
 
@@ -64,18 +65,18 @@ struct Inner<T> {
 #[derive(Debug)]
 pub struct Queue<T> {
     inner: Mutex<Inner<T>>,
-    /// Whether nothing is in it and more may come, as last left under the lock: for a thread that only
-    /// has to see what it has put in itself.
+    /// Whether it is open and empty, as of the last change under the lock: for a thread that only
+    /// has to see its own items.
     is_open_and_empty: AtomicBool,
     has_room: Condvar,
     bound: Load,
     consumer: Arc<Signal>,
-    /// The threads of the stages that fill it.
+    /// The threads of the producing stages.
     producers: Vec<Arc<Signal>>,
 }
 
 impl<T> Queue<T> {
-    /// An empty queue that wakes `consumer` when something is put in and `producers` when there is
+    /// An empty queue that wakes `consumer` when items arrive and `producers` when there is
     /// room again.
     pub fn new(bound: Load, consumer: Arc<Signal>, producers: Vec<Arc<Signal>>) -> Self {
         let inner = Inner {
@@ -121,7 +122,7 @@ impl<T> Queue<T> {
         put
     }
 
-    /// Like [`Queue::try_put`], but the consumer is not woken: the calling thread sees to that.
+    /// Like [`Queue::try_put`], but does not wake the consumer: the calling thread does that.
     ///
     /// # Errors
     /// As [`Queue::try_put`].
@@ -141,7 +142,7 @@ impl<T> Queue<T> {
         put
     }
 
-    /// Like [`Queue::offer`], but the consumer is not woken: the calling thread sees to that.
+    /// Like [`Queue::offer`], but does not wake the consumer: the calling thread does that.
     ///
     /// # Errors
     /// The item, when there is no room or the queue is closed.
@@ -162,8 +163,8 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Like [`Queue::put_when_room`], but the consumer is not woken, unless there is no room: the
-    /// calling thread sees to that.
+    /// Like [`Queue::put_when_room`], but does not wake the consumer, unless there is no room: the
+    /// calling thread does that.
     ///
     /// # Errors
     /// As [`Queue::put_when_room`].
@@ -182,8 +183,8 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Puts in as many of `items` as fit, from the front, with one lock; they leave `items`. How
-    /// many, or `None` when the queue is closed.
+    /// Puts in as many of `items` as fit, from the front, with one lock, and removes them from `items`. Returns
+    /// their number, or `None` if the queue is closed.
     pub fn put_many(&self, items: &mut Vec<T>, load: impl Fn(&T) -> Load) -> Option<usize> {
         let put = self.put_many_silently(items, load);
         if put > Some(0) {
@@ -192,7 +193,7 @@ impl<T> Queue<T> {
         put
     }
 
-    /// Like [`Queue::put_many`], but the consumer is not woken: the calling thread sees to that.
+    /// Like [`Queue::put_many`], but does not wake the consumer: the calling thread does that.
     pub fn put_many_silently(
         &self,
         items: &mut Vec<T>,
@@ -220,12 +221,12 @@ impl<T> Queue<T> {
         Some(fitting)
     }
 
-    /// Takes everything, in exchange for `into`, which is empty; says whether more may come.
+    /// Takes everything, in exchange for `into`, which is empty; returns whether more may come.
     ///
     /// # Panics
     /// When `into` is not empty.
     pub fn drain(&self, into: &mut Vec<T>) -> bool {
-        assert!(into.is_empty(), "what was drained before is still there");
+        assert!(into.is_empty(), "the items drained before were not consumed");
         let mut inner = self.inner.lock();
         let is_open = !inner.is_closed;
         if inner.items.is_empty() {
@@ -246,7 +247,7 @@ impl<T> Queue<T> {
         is_open
     }
 
-    /// Lets nothing more in; what is in stays until it is drained.
+    /// Accepts no more items; those in the queue remain until they are drained.
     pub fn close(&self) {
         let mut inner = self.inner.lock();
         inner.is_closed = true;
@@ -257,30 +258,29 @@ impl<T> Queue<T> {
         self.wake_producers();
     }
 
-    /// Whether anything may still be put in.
+    /// Whether it accepts items.
     pub fn is_open(&self) -> bool {
         !self.inner.lock().is_closed
     }
 
-    /// Lets the stage behind it look around, though nothing was put in.
+    /// Wakes the consuming stage, although no item was put in.
     pub fn wake(&self) {
         self.consumer.wake();
     }
 
-    /// Lets the stages before it look around, though there is no more room than before.
+    /// Wakes the producing stages, although there is no more room than before.
     pub fn wake_producers(&self) {
         self.producers.iter().for_each(|producer| producer.wake());
     }
 
-    /// Whether nothing is in it and more may come. What another thread puts in meanwhile may be
-    /// missed.
+    /// Whether it is open and empty. Items that another thread puts in concurrently may be missed.
     #[inline]
     pub fn is_open_and_empty(&self) -> bool {
         // Partners: the stores under the lock.
         self.is_open_and_empty.load(Ordering::Acquire)
     }
 
-    /// What is in it now.
+    /// Its current content.
     pub fn load(&self) -> Load {
         self.inner.lock().load
     }

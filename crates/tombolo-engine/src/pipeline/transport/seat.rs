@@ -1,10 +1,10 @@
-//! A stage's seat: which thread has the stage, one at a time.
+//! A stage's seat: it is held by at most one thread, which may step the stage.
 //!
-//! A stage is stepped by its own thread, or by a caller that waits and finds it free. A thread first
+//! A stage is stepped by its own thread, or by a waiting caller that finds it free. A thread first
 //! does its part — puts a call into the stage's queue — and then tries to take the seat. If the seat
-//! is taken, it leaves word, in one atomic step, with the thread that has it. That thread reads the word when
-//! it gives the seat back, and then looks at the stage again or wakes the stage's own thread. So a call is
-//! never overlooked, and no thread waits for a seat.
+//! is taken, it asks the holder to look again, in one atomic step. The holder notices this when
+//! it gives the seat back, and then looks at the stage again or wakes the stage's own thread. So no call is
+//! overlooked, and no thread waits for a seat.
 //!
 //! ```text
 //!            take()                    take() by another thread: None
@@ -13,16 +13,15 @@
 //!     └───────────────────┴─────────────────────────────────────────┘
 //! ```
 //!
-//! *free*: no thread has the stage, and no work that was put in before is overlooked. *taken*: one
-//! thread has it. *asked for*: something may have been put in since its holder looked last. A stage
+//! *free*: no thread has the stage, and no earlier work is overlooked. *taken*: one
+//! thread has it. *asked for*: work may have arrived since its holder looked last. A stage
 //! that panicked, or was taken out, is never taken again.
 //!
-//! Not here: when a caller takes a seat (`callers/carrying/`), what a stage does. Invariant: only the thread
-//! that has turned the word from *free* to *taken* reaches the stage, until it turns it back.
+//! Not here: a caller's decision to take a seat (`callers/carrying/`), the work of a stage. Invariant: only the
+//! thread that has changed the state from *free* to *taken* accesses the stage, until it changes it back.
 #![expect(
     unsafe_code,
-    reason = "one word says which thread may reach the stage: a lock inside of it is \
-          a tenth of what a call costs"
+    reason = "an atomic state guards access to the stage: a lock would cost a tenth of a call"
 )]
 
 use std::sync::Arc;
@@ -35,17 +34,17 @@ use crate::pipeline::transport::signal::Signal;
 const FREE: u32 = 0;
 const TAKEN: u32 = 1;
 const ASKED_FOR: u32 = 2;
-/// Its holder unwound.
+/// The holder panicked.
 const BROKEN: u32 = 3;
 /// The stage was taken out.
 const EMPTY: u32 = 4;
 
 /// A seat with a stage. All orderings are the strongest: a taker's failed attempt and the holder's
-/// return are ordered by the one word, and so are the queues' contents before and after them.
+/// return are ordered by the state, and so are the queues' contents before and after them.
 pub(crate) struct Seat<T> {
-    word: AtomicU32,
+    state: AtomicU32,
     stage: StageCell<T>,
-    /// Of the stage's own thread.
+    /// The signal of the stage's own thread.
     signal: Arc<Signal>,
 }
 
@@ -53,25 +52,24 @@ pub(crate) struct Seat<T> {
 // it moves between threads and is never shared: `Send` is all it takes.
 unsafe impl<T: Send> Sync for Seat<T> {}
 
-/// The seat, taken. A thread that unwinds drops it, and leaves the seat broken: the stage may be in no
-/// state to be stepped.
+/// A taken seat. If a panic drops it, the seat is broken, because the stage may be in an inconsistent state.
 pub(crate) struct Held<'s, T>(&'s Seat<T>);
 
 impl<T> Seat<T> {
     /// A free seat with `stage`, whose own thread `signal` wakes.
     pub(crate) fn new(stage: T, signal: Arc<Signal>) -> Self {
-        Self { word: AtomicU32::new(FREE), stage: StageCell::new(stage), signal }
+        Self { state: AtomicU32::new(FREE), stage: StageCell::new(stage), signal }
     }
 
-    /// Takes the seat, or leaves word with the thread that has it.
+    /// Takes the seat, or asks its holder to look again.
     pub(crate) fn take(&self) -> Option<Held<'_, T>> {
         loop {
             match self.exchange(FREE, TAKEN) {
                 Ok(_) => return Some(Held(self)),
-                // Written also where word was left before: what this thread did is ordered before what
-                // the holder does when it finds word.
-                Err(word @ (TAKEN | ASKED_FOR)) => {
-                    if plant::is(Plant::WordNotLeft) || self.exchange(word, ASKED_FOR).is_ok() {
+                // Written even if the holder was asked before: this orders the work of this thread before
+                // the holder's next look.
+                Err(state @ (TAKEN | ASKED_FOR)) => {
+                    if plant::is(Plant::WordNotLeft) || self.exchange(state, ASKED_FOR).is_ok() {
                         return None;
                     }
                 }
@@ -80,23 +78,23 @@ impl<T> Seat<T> {
         }
     }
 
-    /// Takes the seat if it is free, and leaves no word.
+    /// Takes the seat if it is free; otherwise does not ask for it.
     #[inline]
     pub(crate) fn try_take(&self) -> Option<Held<'_, T>> {
         self.exchange(FREE, TAKEN).ok().map(|_| Held(self))
     }
 
-    /// Whether word was left with the thread that has it.
+    /// Whether the holder was asked to look again.
     pub(crate) fn is_asked_for(&self) -> bool {
-        self.word.load(Ordering::Relaxed) == ASKED_FOR
+        self.state.load(Ordering::Relaxed) == ASKED_FOR
     }
 
-    /// Drops the stage here if it panicked; says whether it had.
+    /// Drops the stage if it panicked; returns whether it had.
     pub(crate) fn drop_broken(&self) -> bool {
         let is_broken = self.exchange(BROKEN, EMPTY).is_ok();
         if is_broken {
             // SAFETY: only one thread turns BROKEN to EMPTY, nothing leads back, and no `Held` is made
-            // in either state: this thread alone reaches the stage.
+            // in either state: only this thread accesses the stage.
             drop(unsafe { (*self.stage.get()).take() });
         }
         is_broken
@@ -109,7 +107,7 @@ impl<T> Seat<T> {
 
     #[inline]
     fn exchange(&self, from: u32, to: u32) -> Result<u32, u32> {
-        self.word.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
+        self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst)
     }
 }
 
@@ -125,8 +123,8 @@ impl<T> Held<'_, T> {
         }
     }
 
-    /// Gives the seat back; says whether another thread asked for it meanwhile. Then this thread
-    /// looks at the stage again, or wakes its own thread.
+    /// Gives the seat back; returns whether another thread asked for it meanwhile. If so, this thread
+    /// looks at the stage again or wakes the stage's own thread.
     #[inline]
     #[must_use = "another thread may have asked for it"]
     pub(crate) fn give_back(self) -> bool {
@@ -135,7 +133,7 @@ impl<T> Held<'_, T> {
 
     /// Takes the stage out for good.
     pub(crate) fn empty(self) -> Option<T> {
-        // SAFETY: as in `stage`; the word then says that nothing is there, before this `Held` goes.
+        // SAFETY: as in `stage`; the state becomes EMPTY before this `Held` is gone.
         let stage = unsafe { (*self.0.stage.get()).take() };
         self.leave(EMPTY);
         stage
@@ -143,7 +141,7 @@ impl<T> Held<'_, T> {
 
     #[inline]
     fn leave(self, after: u32) -> bool {
-        let was = self.0.word.swap(after, Ordering::SeqCst);
+        let was = self.0.state.swap(after, Ordering::SeqCst);
         std::mem::forget(self);
         was == ASKED_FOR
     }
@@ -151,14 +149,14 @@ impl<T> Held<'_, T> {
 
 impl<T> Drop for Held<'_, T> {
     fn drop(&mut self) {
-        self.0.word.swap(BROKEN, Ordering::SeqCst);
+        self.0.state.swap(BROKEN, Ordering::SeqCst);
     }
 }
 
-/// Where the stage lies.
+/// The cell of the stage.
 #[cfg(not(loom))]
 struct StageCell<T>(std::cell::UnsafeCell<Option<T>>);
-/// Where the stage lies; loom verifies that no two threads reach it simultaneously.
+/// The cell of the stage; loom verifies that no two threads access it simultaneously.
 #[cfg(loom)]
 struct StageCell<T>(tombolo_storage::sync::loom::cell::UnsafeCell<Option<T>>);
 

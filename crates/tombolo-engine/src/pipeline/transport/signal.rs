@@ -1,25 +1,25 @@
-//! How a stage's thread notices that there is work: it is woken when it sleeps, and only then.
+//! `Signal`: wakes a stage's thread when there is work, and only if the thread sleeps.
 //!
 //! A thread announces that it is about to sleep, looks at its queues once more, and only then parks. A thread
-//! that hands it work looks afterwards whether it has announced. Work is handed over under a mutex which the
+//! that gives it work checks the announcement afterwards. Work is passed on under a mutex which the
 //! sleeper locks when it looks: if it looked before, its announcement is visible to the thread that came after;
-//! if it looks after, it sees the work (`queue/loom_tests.rs`). Signalling a thread that runs costs one load.
+//! if it looks after, it sees the work (`queue/loom_tests.rs`). Signalling a running thread costs one load.
 //!
-//! Not here: which threads sleep and for how long (`threads.rs`).
+//! Not here: the threads that sleep, and for how long (`threads.rs`).
 
 use std::time::Duration;
 
 use tombolo_storage::sync::{AtomicU32, Ordering, Parker};
 
-/// The thread runs, and will look at its queues.
+/// The thread runs and will look at its queues.
 const AWAKE: u32 = 0;
 /// It sleeps or is about to.
 const ASLEEP: u32 = 1;
 
-/// What wakes one thread.
+/// The signal of one thread.
 ///
-/// All its orderings are the strongest, though the mutexes around would do: loom does not see the order of one
-/// thread's store and another's swap otherwise, and only a thread that falls asleep pays.
+/// All its orderings are the strongest, although the surrounding mutexes would suffice: otherwise loom does not
+/// see the order of one thread's store and another's swap, and the cost is paid only by a thread that goes to sleep.
 #[derive(Debug)]
 pub struct Signal {
     state: AtomicU32,
@@ -33,7 +33,7 @@ impl Default for Signal {
 }
 
 impl Signal {
-    /// Of a thread that is awake.
+    /// The signal of a thread that is awake.
     pub fn new() -> Self {
         Self { state: AtomicU32::new(AWAKE), parker: Parker::new() }
     }
@@ -42,7 +42,7 @@ impl Signal {
         self.state.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst).is_ok()
     }
 
-    /// Wakes the thread if it sleeps or is about to; called after what it shall see was done.
+    /// Wakes the thread if it sleeps or is about to; to be called after the work that it has to see.
     #[inline]
     pub fn wake(&self) {
         if self.state.load(Ordering::SeqCst) == ASLEEP && self.change(ASLEEP, AWAKE) {
@@ -50,19 +50,19 @@ impl Signal {
         }
     }
 
-    /// Whether the thread was woken since it announced that it would sleep.
+    /// Whether the thread was woken since its announcement.
     pub fn is_awake(&self) -> bool {
         self.state.load(Ordering::SeqCst) == AWAKE
     }
 
-    /// The thread is about to sleep: what it looks at after this call is not missed.
+    /// Announces that the thread is about to sleep: after this call it must look at its queues once more.
     pub fn announce(&self) {
         self.state.store(ASLEEP, Ordering::SeqCst);
     }
 
-    /// The thread has found work and stays awake after all.
+    /// Retracts the announcement, because the thread has found work.
     pub fn retract(&self) {
-        // Another thread may have woken it in between; the word then ends its next sleep early.
+        // Another thread may have woken it in between; that wake-up then ends its next sleep early.
         self.state.store(AWAKE, Ordering::SeqCst);
     }
 

@@ -1,9 +1,9 @@
-//! The register of callers: a place, and a [`Sink`] for the replies, for each of them.
+//! The register of callers: a slot with a [`Sink`] for replies, for each caller.
 //!
-//! Calls carry the place's number, so a call costs neither an allocation nor a reference count. Places are used
-//! again under a new generation; a reply to an owner that is gone is dropped.
+//! Calls contain the slot's number, so a call needs neither an allocation nor a reference count. Slots are reused
+//! with a new generation; a reply to a former owner is dropped.
 //!
-//! Not here: the ends that a caller holds (`callers/`), who hands replies out (`stages/output.rs`).
+//! Not here: the callers' ends (`callers/`), the delivery of replies (`stages/output.rs`).
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::pipeline::transport::slots::Slots;
 /// A reply with the tag of its call.
 pub type Tagged<A> = (u64, Reply<A>);
 
-/// Where a caller's replies go. Called on an output stage's thread, for many replies at a time; it
+/// The receiver of a caller's replies. Called on an output stage's thread, with many replies at a time; it
 /// must neither take long nor wait for a caller.
 pub trait Sink<A>: Send + Sync {
     /// Takes all `replies`, in the order in which they left the pipeline.
@@ -33,7 +33,7 @@ impl<A, F: Fn(u64, Reply<A>) + Send + Sync> Sink<A> for F {
     }
 }
 
-/// A place in the register.
+/// A slot of the register.
 pub(crate) struct Registration<A> {
     generation: u32,
     sink: Option<Arc<dyn Sink<A>>>,
@@ -76,8 +76,8 @@ impl<A> Callers<A> {
         }
     }
 
-    /// The present owner of a place: the generation, and where replies go. A caller registers before it
-    /// submits, so the owner of a reply is known here, or gone.
+    /// The current generation of a slot, and its sink. A caller registers before it
+    /// submits, so the owner of a reply is registered, or gone.
     pub(crate) fn at(&self, slot: u32) -> (u32, Option<Arc<dyn Sink<A>>>) {
         let place = self.0.get(slot).lock();
         (place.generation, place.sink.clone())

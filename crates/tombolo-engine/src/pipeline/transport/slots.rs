@@ -1,25 +1,25 @@
-//! Slots that many threads take and give back without a lock, each found again by its number.
+//! Slots that many threads take and give back without a lock; each has a number.
 //!
 //! ```text
 //!   take():  free list ── empty? ──► the next slot that was never taken
 //!   give():  the slot becomes the first of the free list
 //! ```
 //!
-//! Slots lie in chunks, each as long as all before it; a chunk is made when it is first needed, and
-//! neither moves nor goes before the whole does, so a number leads to its slot by two loads. The free
-//! list is linked through the slots; its head is one word, of the first slot and a count of all changes,
-//! so that a thread that was stopped between reading the head and replacing it does not take a list
-//! that is no more. (The count has 32 bits: the list would have to change exactly 2^32 times meanwhile.)
+//! Slots are stored in chunks, each as long as all before it; a chunk is allocated when first needed, and
+//! neither moves nor is freed before the whole, so a number leads to its slot by two loads. The free
+//! list is linked through the slots. Its head is one word with the first slot and a count of all changes (against
+//! the ABA problem): a thread that was stopped between reading the head and replacing it cannot install an
+//! outdated list. (The count has 32 bits: the list would have to change exactly 2^32 times meanwhile.)
 //!
-//! Not here: what lies in a slot, which protects itself (a mutex, an atomic). Invariants: a number is
-//! given to one taker at a time; what a thread did with a slot before it gave that back happened before
-//! what the next taker does.
+//! Not here: the content of a slot, which protects itself (a mutex, an atomic). Invariants: a number has
+//! one taker at a time; everything that a thread did with a slot before giving it back happens before
+//! the actions of the next taker.
 
 use std::sync::OnceLock;
 
 use tombolo_storage::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Slots of the first chunk, as a power of two; loom follows each of them.
+/// Slots of the first chunk, as a power of two; few for loom, which tracks each of them.
 const FIRST_BITS: u32 = if cfg!(loom) { 1 } else { 6 };
 
 /// Chunks for all numbers of 31 bits.
@@ -28,20 +28,20 @@ const CHUNKS: usize = 32 - FIRST_BITS as usize;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// A slot's content, on a cache line of its own: two threads that wait for two slots share nothing.
+/// A slot's content, on a cache line of its own, so that threads that wait for two slots share nothing.
 #[repr(align(64))]
 struct Slot<T> {
     content: T,
-    /// The slot behind it in the free list.
+    /// The next slot in the free list.
     next: AtomicU32,
 }
 
-/// Slots with a `T` each, which stays there from one taker to the next.
+/// Slots with a `T` each, which persists from one taker to the next.
 pub struct Slots<T> {
     chunks: [OnceLock<Box<[Slot<T>]>>; CHUNKS],
-    /// The first free slot, in the low half, and the changes so far.
+    /// The first free slot, in the low half, and the number of changes so far.
     free: AtomicU64,
-    /// Slots that were ever taken: the numbers below this.
+    /// The number of slots that were ever taken.
     used: AtomicU32,
 }
 
@@ -51,7 +51,7 @@ impl<T> std::fmt::Debug for Slots<T> {
     }
 }
 
-/// The chunk of a slot, and its place in there.
+/// The chunk of a slot, and its index in it.
 #[inline]
 const fn place(number: u32) -> (usize, usize) {
     let from_first = number as usize + (1 << FIRST_BITS);
@@ -92,30 +92,30 @@ impl<T: Default> Slots<T> {
         &self.chunks[chunk].get_or_init(|| (0..length).map(slot).collect())[at]
     }
 
-    /// What lies in the slot of this number.
+    /// The content of the slot with this number.
     ///
     /// # Panics
-    /// When no slot can have it.
+    /// When the number is too large.
     #[inline]
     pub fn get(&self, number: u32) -> &T {
         &self.slot(number).content
     }
 
-    /// The number of a free slot, which is the caller's until it gives it back. What is in there the
-    /// one before has left.
+    /// Takes a free slot and returns its number. The slot belongs to the caller until given back, and has the
+    /// content that its previous taker left.
     ///
     /// # Panics
     /// When 2^31 slots are taken.
     #[inline]
     pub fn take(&self) -> u32 {
-        // Partner: `give`. A thread that takes a slot sees what was done with it before.
+        // Partner: `give`. The taker sees everything that was done with the slot before.
         let mut before = self.free.load(Ordering::Acquire);
         loop {
             let first = before as u32;
             if first == NONE {
                 return self.take_unused();
             }
-            // It may be another's by now, and this its next one; then the head has changed as well.
+            // If the slot was taken meanwhile, this may not be its successor; then the head has changed, too.
             let next = self.slot(first).next.load(Ordering::Relaxed);
             match self.exchange(before, head(next, before)) {
                 Ok(_) => return first,
@@ -136,7 +136,7 @@ impl<T: Default> Slots<T> {
     #[inline]
     pub fn give(&self, number: u32) {
         let slot = self.slot(number);
-        let mut before = self.free.load(Ordering::Relaxed); // nothing is read behind it
+        let mut before = self.free.load(Ordering::Relaxed); // nothing is read through it
         loop {
             slot.next.store(before as u32, Ordering::Relaxed); // published by the head
             match self.exchange(before, head(number, before)) {
@@ -148,14 +148,14 @@ impl<T: Default> Slots<T> {
 
     #[inline]
     fn exchange(&self, before: u64, after: u64) -> Result<u64, u64> {
-        // Released: the next taker's `Acquire` finds the slot as it was left.
+        // Release: the next taker's `Acquire` sees the slot as it was left.
         self.free.compare_exchange_weak(before, after, Ordering::AcqRel, Ordering::Acquire)
     }
 
-    /// Calls `seen` with every slot that was ever taken. A thread that takes an unused one later sees
-    /// what this thread did before this call.
+    /// Calls `seen` with every slot that was ever taken. A thread that takes an unused slot later sees
+    /// everything that this thread did before this call.
     pub fn each(&self, seen: impl FnMut(&T)) {
-        // Written, though it adds nothing: a later `take_unused` reads this write, or one behind it.
+        // A write, although it adds nothing: a later `take_unused` reads this write, or a later one.
         let used = self.used.fetch_add(0, Ordering::AcqRel);
         (0..used).map(|number| self.get(number)).for_each(seen);
     }

@@ -1,17 +1,18 @@
 //! Callers that wait until the log is durable up to a position.
 //!
-//! A caller that carried its transaction has the outcome on its own stack; all it waits for is a
-//! position. It enters itself here, looks at the position once more, and sleeps; the logging stage
-//! wakes all whose position a flush has reached. Not here: which thread flushes (`callers/carrying/`).
+//! A caller that carried its transaction has the outcome on its own stack; it only waits for a
+//! position of the log. It enters itself here, looks at the position once more, and sleeps; the logging stage
+//! wakes all callers whose position a flush has reached. Not here: the choice of the thread that flushes
+//! (`callers/carrying/`).
 
 use std::sync::Arc;
 
 use tombolo_storage::sync::{Mutex, Parker};
 
-/// Where a thread sleeps.
+/// The parker of a sleeping thread.
 pub(crate) type Sleeper = Arc<Parker<()>>;
 
-/// Callers that sleep, by the position they wait for.
+/// Sleeping callers, with the positions they wait for.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters(Mutex<Vec<(u64, Sleeper)>>);
 
@@ -21,12 +22,12 @@ impl Waiters {
         self.0.lock().push((position, sleeper.clone()));
     }
 
-    /// Takes a thread back that does not sleep after all, or was woken for something else.
+    /// Removes a thread that does not sleep after all, or was woken for another reason.
     pub(crate) fn leave(&self, sleeper: &Sleeper) {
         self.0.lock().retain(|(_, other)| !Arc::ptr_eq(other, sleeper));
     }
 
-    /// Wakes all that wait for this position or an earlier one.
+    /// Wakes all callers that wait for this position or an earlier one.
     pub(crate) fn wake_up_to(&self, position: u64) {
         let mut waiters = self.0.lock();
         if waiters.is_empty() {
@@ -37,9 +38,9 @@ impl Waiters {
         reached.iter().for_each(|(_, sleeper)| sleeper.unpark(()));
     }
 
-    /// Wakes the caller that has waited longest for a position behind `durable`, to look after the log;
-    /// says whether there is one. It stays entered. A caller whose position was reached may be about to
-    /// continue, and look no more.
+    /// Wakes the caller that has waited longest for a position after `durable`, so that it takes care of the log;
+    /// returns whether there is one. It stays entered. A caller whose position was reached is not chosen, because
+    /// it may be about to continue and would not look.
     pub(crate) fn wake_one(&self, durable: u64) -> bool {
         let waiters = self.0.lock();
         let first = waiters.iter().find(|waiter| waiter.0 > durable);

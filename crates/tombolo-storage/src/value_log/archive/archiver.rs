@@ -1,14 +1,14 @@
 //! `LogArchive`: the directory; `Archiver`: copies durable groups of a log into it, part by part.
 //!
 //! ```text
-//!   LogArchive::open ──► lock, what an earlier process left is cleared away, where does it end?
-//!        │ keep(): the log holds what is behind that, however old
-//!   LogArchive::attach ──► the log continues there ──► Archiver::archive, again and again
+//!   LogArchive::open ──► takes the lock, removes an unfinished part, finds the archive's end
+//!        │ keep(): the log keeps all later groups, however old
+//!   LogArchive::attach ──► the log continues there ──► Archiver::archive, repeatedly
 //! ```
 //!
-//! The log is read like any log that is being written (`follow.rs`). Not here: which groups are durable
-//! (the caller says so), threads. Invariants: a part has its name only when all its bytes are durable;
-//! after a failure nothing is taken for archived that may not be, and the same call may be tried again.
+//! The log is read like any log that is being written (`follow.rs`). Not here: the durable position
+//! (given by the caller), threads. Invariants: a part gets its name only when all its bytes are durable;
+//! after a failure no group counts as archived that may not be, and the same call may be retried.
 
 use super::super::follow::LogReader;
 use super::super::group::Group;
@@ -34,7 +34,7 @@ pub struct LogArchive {
 }
 
 impl LogArchive {
-    /// Takes the directory, which is empty or holds an archive.
+    /// Takes the directory, which is empty or contains an archive.
     ///
     /// # Errors
     /// `InUse`, `Stranger`, `Damaged`, `OtherVersion`, `Disk`.
@@ -45,29 +45,29 @@ impl LogArchive {
         }
         let lock = DirectoryLock::take(&*disk)?;
         take_away_unfinished(&*disk)?;
-        // A part may have got its name just before a process ended.
+        // A part may have been renamed just before a process ended.
         disk.sync_dir()?;
         let held = held(&parts(&*disk)?);
         Ok(Self { disk, lock, held })
     }
 
-    /// What it holds, if anything.
+    /// Its content, if any.
     pub fn held(&self) -> Option<&Held> {
         self.held.as_ref()
     }
 
-    /// The first group that it lacks: a log that is opened keeps it and all behind it
+    /// The first missing group: a log that is opened keeps it and all later groups
     /// ([`RecoverOptions::keep`](super::super::RecoverOptions::keep)). `None` for an archive that
     /// begins with this opening.
     pub fn keep(&self) -> Option<GroupNumber> {
         self.held.as_ref().map(|held| held.last.group + 1)
     }
 
-    /// Continues the archive of the log that `reader` reads, whose end, durable, is `end`. An archive
-    /// that holds nothing begins with the group `end`, which is in it when this returns.
+    /// Continues the archive of the log that `reader` reads, whose durable end is `end`. An empty archive
+    /// begins with the group `end`, which it contains when this returns.
     ///
     /// # Errors
-    /// `OtherCourse` when the log does not continue where the archive ends; `Log`, `Disk`.
+    /// `OtherCourse` when the log does not continue after the archive's end; `Log`, `Disk`.
     pub fn attach(self, reader: LogReader, end: LogPosition) -> Result<Archiver, ArchiveFailure> {
         let Self { disk, lock, held } = self;
         let position = match &held {
@@ -88,7 +88,7 @@ impl LogArchive {
     }
 }
 
-/// Where the log ended before its group `end`.
+/// The position of the log before its group `end`.
 fn before(reader: &LogReader, end: LogPosition) -> Result<LogPosition, ArchiveFailure> {
     let mut groups = reader.groups()?;
     let begins = groups.go_to_segment(end.group, false).map_err(LogFailure::from)?;
@@ -98,7 +98,7 @@ fn before(reader: &LogReader, end: LogPosition) -> Result<LogPosition, ArchiveFa
     let Some((_, placed)) = groups.go_behind(end.group)? else {
         return Err(groups.is_missing().into());
     };
-    // The checksum is what the group behind names; an epoch's first group has no transactions.
+    // The group contains the checksum of its predecessor; an epoch's first group has no transactions.
     Ok(LogPosition { group: end.group - 1, checksum: placed.group.previous, ..end })
 }
 
@@ -113,7 +113,7 @@ fn take_away_unfinished(disk: &dyn Disk) -> Result<(), DiskError> {
 #[derive(Debug)]
 pub struct Archiver {
     disk: Arc<dyn Disk>,
-    /// No other process writes to the archive.
+    /// Keeps other processes from writing to the archive.
     _lock: DirectoryLock,
     reader: LogReader,
     groups: Option<Groups>,
@@ -123,7 +123,7 @@ pub struct Archiver {
 }
 
 impl Archiver {
-    /// The last group that is archived, durably.
+    /// The last durably archived group.
     pub const fn position(&self) -> LogPosition {
         self.position
     }
@@ -133,12 +133,12 @@ impl Archiver {
         (self.parts, self.bytes)
     }
 
-    /// Writes one part: the groups behind the last that is archived, up to `to` or to the end of their
-    /// segment. `to` is durable, and no group that is not archived was released. Says whether there was
-    /// anything to be archived.
+    /// Writes one part: the groups after the last archived one, up to `to` or to the end of their
+    /// segment. `to` must be durable, and no unarchived group may have been released. Returns whether there was
+    /// anything to archive.
     ///
     /// # Errors
-    /// `Disk`, `Log`; the archive is as it was, and the same call may be tried again.
+    /// `Disk`, `Log`; the archive is unchanged, and the same call may be retried.
     pub fn archive(&mut self, to: GroupNumber) -> Result<bool, ArchiveFailure> {
         if self.position.group >= to {
             return Ok(false);
@@ -154,7 +154,7 @@ impl Archiver {
         let head = match written {
             Ok(head) => head,
             Err(failure) => {
-                // What cannot be removed now is removed when the next part is begun.
+                // If it cannot be removed now, it is removed when the next part is begun.
                 _ = self.disk.remove(UNFINISHED_FILE);
                 return Err(failure);
             }
@@ -169,14 +169,14 @@ impl Archiver {
         Ok(true)
     }
 
-    /// Whether the log leads from the group the archive ends with to `end`. The whole way is read: some
-    /// groups of released segments may still lie there.
+    /// Whether the chain leads from the archive's last group to `end`. Reads the whole chain, because some
+    /// groups of released segments may still exist.
     fn leads_to(&self, end: GroupNumber) -> Result<bool, ArchiveFailure> {
         let mut groups = match self.reader.find(self.position, false) {
             Err(LogFailure::Damaged { .. }) => return Ok(false),
             found => found?,
         };
-        // Opening a log writes a group: without one behind the archive's end, nothing names that.
+        // Opening a log writes a group; without a group after the archive's end, nothing contains its checksum.
         Ok(self.position.group < end && groups.go_behind(end)?.is_some())
     }
 

@@ -1,4 +1,4 @@
-//! Why a log was not archived, or not restored from its archive, in words that say what to do.
+//! Errors of archiving a log and of restoring from an archive, with messages that suggest a remedy.
 
 use std::fmt;
 
@@ -11,16 +11,16 @@ use crate::value_log::settings::{GroupNumber, LogFailure};
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ArchiveFailure {
-    /// The archive's disk failed or is full; it may be tried again.
+    /// The archive's disk failed or is full; a retry is allowed.
     Disk(DiskError),
-    /// The log that was to be archived is damaged or cannot be read.
+    /// The log to be archived is damaged or cannot be read.
     Log(LogFailure),
     /// Another database writes to the archive.
     InUse {
         /// The lock's file.
         file: String,
     },
-    /// The directory holds something that is no archive.
+    /// The directory contains files that do not belong to an archive.
     Stranger {
         /// One of its files.
         file: String,
@@ -29,10 +29,10 @@ pub enum ArchiveFailure {
     OtherVersion {
         /// Its file.
         file: String,
-        /// What it says of its version.
+        /// The version in its header.
         found: u32,
     },
-    /// A part is not as it was.
+    /// A part was changed since it was written.
     Damaged {
         /// Its file.
         file: String,
@@ -54,26 +54,25 @@ pub enum ArchiveFailure {
         /// What the archive holds, if anything.
         held: Option<Held>,
     },
-    /// Two courses of the same database lie in the archive, and both continue behind this group.
+    /// The archive contains two histories of the same database, and both continue after this group.
     Fork {
         /// The group.
         group: GroupNumber,
-        /// The parts that continue behind it.
+        /// The parts that continue after it.
         files: [String; 2],
     },
-    /// The group or the time asked for lies before the backup, whose last group this is, or behind all
-    /// that is there.
+    /// The requested group or time is before the end of the backup or after the end of the archive.
     OutOfReach {
-        /// What was asked for, in words.
+        /// The request, as text.
         asked: String,
-        /// The first group it can be restored to, and its time.
+        /// The first group that can be restored to, and its time: the last group of the backup.
         first: (GroupNumber, u64),
-        /// The last one.
+        /// The last group that can be restored to, and its time.
         last: (GroupNumber, u64),
     },
-    /// The log had no times yet at the time asked for.
+    /// The groups of the requested time have no times yet.
     NoTimes {
-        /// What was asked for, in words.
+        /// The request, as text.
         asked: String,
         /// The last group without a time.
         group: GroupNumber,
@@ -129,22 +128,22 @@ impl fmt::Display for ArchiveFailure {
             ),
             Self::Stranger { file } => write!(
                 f,
-                "the directory for the archive holds {file} and is no archive: give an empty one, or \
-                 the database's own"
+                "the directory for the archive contains {file} and is not an archive: give an empty \
+                 directory, or the archive of this database"
             ),
             Self::OtherVersion { file, found } => write!(
                 f,
-                "{file} has archive version {found}, which this program does not read: use the \
-                 program that wrote it"
+                "{file} has archive version {found}, which this program cannot read: use the program \
+                 that wrote it"
             ),
             Self::Damaged { file, what } => {
                 write!(f, "the archive is damaged in {file}: {what}; use another copy of it")
             }
             Self::OtherCourse { held, newest } => write!(
                 f,
-                "the archive holds {held}, but the log, whose newest group is {newest}, does not go on \
-                 behind them: it was restored, cut, or written without its archive; give a new \
-                 directory for the archive, and make a backup to go with it"
+                "the archive holds {held}, but the log, whose newest group is {newest}, does not \
+                 continue after them: it was restored, cut, or written without its archive; give a \
+                 new directory for the archive, then make a backup"
             ),
             Self::Gap { missing, held: Some(held) } => write!(
                 f,
@@ -156,13 +155,13 @@ impl fmt::Display for ArchiveFailure {
             }
             Self::Fork { group, files: [one, other] } => write!(
                 f,
-                "both {one} and {other} go on behind group {group}: two databases were archived into \
-                 one directory; take the parts of one of them away"
+                "both {one} and {other} continue after group {group}: two databases were archived \
+                 into one directory; remove the parts of one of them"
             ),
             Self::OutOfReach { asked, first, last } => write!(
                 f,
-                "it cannot be restored to {asked}: with this backup and archive, the first group it \
-                 can be restored to is {} ({}), the last {} ({})",
+                "cannot restore to {asked}: with this backup and archive, the first possible group is \
+                 {} ({}), the last {} ({})",
                 first.0,
                 time_text(first.1),
                 last.0,
@@ -170,8 +169,8 @@ impl fmt::Display for ArchiveFailure {
             ),
             Self::NoTimes { asked, group } => write!(
                 f,
-                "it cannot be restored to {asked}: groups up to {group} have no time, an older program \
-                 wrote them; name a group"
+                "cannot restore to {asked}: groups up to {group} have no time, because an older \
+                 program wrote them; name a group instead"
             ),
         }
     }

@@ -1,10 +1,9 @@
-//! Which segments are kept when a log is opened although its image no longer needs them: those not
-//! archived yet.
+//! Keeps segments that are not archived yet when a log is opened, although its image no longer needs them.
 //!
-//! Recovery begins where the image leaves off, and segments before that are free to be used again. This
-//! module finds those that lead, without a gap, from a group that is still to be archived to the first one
-//! that was walked. Not here: the walk itself. Invariant: what is kept belongs to the chain; whatever else
-//! lies before it (segments used in an earlier life of the log, or never) is not.
+//! Recovery begins at the end of the image, and earlier segments can be reused. This
+//! module finds those that lead, without a gap, from a group that is not archived yet to the first
+//! walked group. Not here: the walk itself. Invariant: only segments of the chain are kept, not other ones
+//! before it (segments of an earlier use, or unused ones).
 
 use super::super::group::Group;
 use super::super::groups::Chain;
@@ -12,7 +11,7 @@ use super::super::reader::{Placed, SegmentReader};
 use super::super::settings::{GroupNumber, LogFailure};
 use super::super::walk::{End, Passed};
 
-/// Adds the segments with groups from `from` on to those the walk passed, as far as they are there.
+/// Adds the segments with groups from `from` on to those that the walk passed, as far as they exist.
 pub(in crate::value_log) fn keep(end: &mut End, from: GroupNumber) -> Result<(), LogFailure> {
     let Some(start) = end.passed.first().map(|passed| passed.segment) else { return Ok(()) };
     let segments = &mut end.groups.segments;

@@ -1,20 +1,20 @@
-//! The log's archive: all durable groups, kept in another directory for longer than the log needs them.
+//! The log's archive: a copy of all durable groups in another directory, kept after the log has released them.
 //!
 //! ```text
 //!   log ──Archiver::archive──► archive-unfinished ──sync, rename, sync──► archive-000003-000000004711
 //!                                                                              │
-//!   backup ──backup::restore_until──► its files, and the archive's groups behind them, up to one
+//!   backup ──backup::restore_until──► its files, and the following groups of the archive, up to a target
 //! ```
 //!
-//! A *part* is a file with groups that lie one behind the other in one segment, as they lie there
-//! (`part.rs`). Parts are named by epoch and first group and follow each other without a gap: each says the
-//! checksum of the group before its first. So an archive belongs to one course of a log: a log that was cut
-//! before the archive's end, or restored to an earlier group, and then continued differently does not hold
-//! the group the archive ends with, and is refused.
+//! A *part* is a file with consecutive groups of one segment, byte for byte
+//! (`part.rs`). Parts are named by epoch and first group and follow each other without a gap: each contains the
+//! checksum of the group before its first. So an archive belongs to one history of a log: a log that was cut
+//! before the archive's end, or restored to an earlier group, and then continued differently does not contain
+//! the archive's last group, and is refused.
 //!
-//! Not here: when something is archived and what waits for it (the engine's stage), restoring
-//! (`backup/`). Invariants: only durable groups are archived, once and in order; under its name a part is
-//! whole and durable, whatever ends the process; nothing is written to a part again.
+//! Not here: the schedule of archiving and its waiters (the engine's stage), restoring
+//! (`backup/`). Invariants: only durable groups are archived, once and in order; a part under its final name is
+//! complete and durable after any end of the process; a part is never changed.
 
 mod archiver;
 mod failure;
@@ -34,10 +34,10 @@ use super::start::LogPosition;
 use crate::disk::{Disk, DiskError, Open};
 use part::{Part, is_part};
 
-/// The file of a part that is being made, or was when the process ended.
+/// The file of an unfinished part.
 const UNFINISHED_FILE: &str = "archive-unfinished";
 
-/// What an archive holds.
+/// The content of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Held {
     /// Its first group.
@@ -58,14 +58,14 @@ fn parts(disk: &dyn Disk) -> Result<Vec<Part>, ArchiveFailure> {
     Ok(parts)
 }
 
-/// What an archive holds from its oldest part to its newest, with gaps, if there are any.
+/// The content of an archive from its oldest part to its newest, even if there are gaps.
 fn held(parts: &[Part]) -> Option<Held> {
     let (first, last) = (&parts.first()?.head, &parts.last()?.head);
     let (first, first_us) = (first.first, first.first_us);
     Some(Held { first, first_us, last: last.end(), last_us: last.last_us })
 }
 
-/// Opens a file to be read.
+/// Opens a file for reading.
 fn open(disk: &dyn Disk, name: &str) -> Result<Box<dyn crate::disk::DiskFile>, DiskError> {
     disk.open(name, Open::Read)
 }

@@ -1,4 +1,4 @@
-//! A part of an archive: a header of 128 bytes, then groups as they lie in their segment.
+//! A part of an archive: a header of 128 bytes, then groups exactly as in their segment.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -9,8 +9,8 @@
 //! | 24 | 8 | sequence number of the segment |
 //! | 32 | 8 | segment bytes |
 //! | 40 | 8 | block bytes |
-//! | 48 | 8 | where in the segment the groups begin |
-//! | 56 | 8 | bytes of the groups, with what fills blocks up |
+//! | 48 | 8 | offset of the groups in the segment |
+//! | 56 | 8 | bytes of the groups, including padding |
 //! | 64 | 8 | first group |
 //! | 72 | 8 | last group |
 //! | 80 | 8 | transactions up to the last group |
@@ -23,7 +23,7 @@
 //! | 120 | 4 | 0 for a value log, 1 for a command log |
 //! | 124 | 4 | 0 |
 //!
-//! Not here: which parts belong together (`plan.rs`), how one is written (`archiver.rs`).
+//! Not here: choosing parts that belong together (`plan.rs`), writing parts (`archiver.rs`).
 
 use super::super::groups::{AtGap, Chain, Groups, Place};
 use super::super::reader::{Placed, SegmentReader};
@@ -38,7 +38,7 @@ use crate::header_copies::{long, short};
 /// Bytes before the groups.
 pub(super) const HEADER_BYTES: usize = 128;
 
-/// The version of the format. The groups of version 1 have no records of what was dropped; it is read.
+/// The version of the format. Version 1, whose groups have no records of drops, can be read.
 const FORMAT_VERSION: u32 = 2;
 
 const MAGIC: [u8; 8] = *b"tombarc\n";
@@ -50,7 +50,7 @@ const _: () = assert!(SHORT_FIELDS + 6 * 4 == HEADER_BYTES);
 
 const PREFIX: &str = "archive-";
 
-/// What the header of a part says.
+/// The fields of a part's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub(super) kind: LogKind,
@@ -58,7 +58,7 @@ pub(super) struct Head {
     pub(super) sequence: u64,
     pub(super) segment_bytes: u64,
     pub(super) block_bytes: u64,
-    /// Where in the segment the groups begin.
+    /// The offset of the groups in the segment.
     pub(super) offset: u64,
     pub(super) bytes: u64,
     pub(super) first: GroupNumber,
@@ -68,16 +68,16 @@ pub(super) struct Head {
     pub(super) last_us: u64,
     /// The checksum of the group before the first.
     pub(super) previous: u32,
-    /// That of the last group.
+    /// The checksum of the last group.
     pub(super) checksum: u32,
-    /// The first group's.
+    /// The epoch of the first group.
     pub(super) epoch: u32,
     /// CRC-32C of the groups.
     pub(super) content: u32,
 }
 
 impl Head {
-    /// Where the part ends.
+    /// The position of the part's end.
     pub(super) const fn end(&self) -> LogPosition {
         let Self { last, checksum, transactions, .. } = *self;
         LogPosition { group: last, checksum, transactions }
@@ -88,7 +88,7 @@ impl Head {
         format!("{PREFIX}{:06}-{:012}", self.epoch, self.first)
     }
 
-    /// The segment it is of, as a file that holds nothing else.
+    /// The header of its segment, for a file without other content.
     pub(super) const fn segment(&self) -> Header {
         let Self { kind, salt, sequence, segment_bytes, block_bytes, .. } = *self;
         Header { kind, sequence, segment_bytes, block_bytes, salt, uses: 1 }
@@ -124,7 +124,7 @@ impl Head {
         out
     }
 
-    /// The header in `bytes`; what is wrong with it, and of which version it is if it is of another.
+    /// The header in `bytes`, or its error: damage, or another version.
     fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Wrong> {
         if bytes[..VERSION] != MAGIC || short(bytes, CHECKSUM) != checksum(bytes) {
             return Err(Wrong::Damaged);
@@ -183,12 +183,12 @@ pub(super) fn is_part(name: &str) -> bool {
     numbers.is_some_and(|(epoch, group)| is_number(epoch) && is_number(group))
 }
 
-/// A part that lies in an archive.
+/// A part of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// Its name, within the directory.
     pub(super) name: String,
-    /// The same as messages have it.
+    /// Its path, for messages.
     pub(super) path: String,
     pub(super) head: Head,
 }
@@ -249,7 +249,7 @@ impl Part {
 pub(super) struct PartGroups<'a> {
     part: &'a Part,
     groups: Groups,
-    /// The checksum of those so far.
+    /// The checksum of the groups so far.
     content: u32,
 }
 

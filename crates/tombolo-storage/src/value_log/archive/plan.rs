@@ -1,9 +1,9 @@
-//! Which groups of an archive follow a backup up to a group or a time, and their way into the restored log.
+//! Finds the groups of an archive that follow a backup up to a group or a time, and writes them into the restored log.
 //!
-//! Parts are identified by their headers; at first only those in which the backup ends or the target
-//! lies are read through. Then all are, group by group, on their way into the segments they lay in. Not
-//! here: the backup's own files (`backup/`). Invariants: what is placed follows the backup's last group
-//! without a gap, each group verified; the last one ends what was written together.
+//! Parts are identified by their headers. At first only the parts with the backup's end or the target
+//! are read completely. Then all are read, group by group, and written into their former segments. Not
+//! here: the backup's own files (`backup/`). Invariants: the written groups follow the backup's last group
+//! without a gap, each verified; the last one ends a run.
 
 use super::super::directory::Directory;
 use super::super::group::Group;
@@ -20,7 +20,7 @@ use crate::disk::{Disk, DiskError, DiskFile, Open};
 use crate::header_copies::COPY_BYTES;
 use crate::plant::{self, Plant};
 
-/// Up to where a database is restored.
+/// The target of a restore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RestoreTarget {
     /// All that is archived.
@@ -42,30 +42,30 @@ impl RestoreTarget {
     }
 }
 
-/// Where the log of a backup ends.
+/// The end of a backup's log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Tail {
     position: LogPosition,
     /// The time of its last group.
     pub(crate) time_us: u64,
     salt: u64,
-    /// The segment it ends in, and that one's file.
+    /// The sequence number of its last segment, and the number of that segment's file.
     sequence: u64,
     number: u64,
-    /// The number of the next file that is made.
+    /// The number of the next file to be created.
     next_number: u64,
 }
 
 impl Tail {
-    /// Looks for it in the log on `disk`, which ends at `position`.
+    /// Finds it in the log on `disk`, which ends at `position`.
     ///
     /// # Errors
-    /// When it is not there, or the disk fails.
+    /// When it is missing, or the disk fails.
     pub(crate) fn find(disk: &dyn Disk, position: LogPosition) -> Result<Self, LogFailure> {
         let settings = LogSettings { direct: false, ..LogSettings::default() };
         let mut groups = Groups::new(Directory::read(disk, false, &settings)?.segments);
         let next_number = groups.segments.iter().map(|reader| reader.number).max().unwrap_or(0) + 1;
-        // Whatever lies before: a backup begins with the group that its image was made behind.
+        // Regardless of earlier groups: a backup begins with the group as of which its image is complete.
         let LogPosition { group, checksum, .. } = position;
         let Some(InPlace { segment, placed, .. }) = groups.find_in_place(group, checksum)? else {
             let what = "the backup's last group is not in its log".to_owned();
@@ -77,7 +77,7 @@ impl Tail {
     }
 }
 
-/// What of an archive is placed behind a backup.
+/// The groups of an archive to be appended to a backup.
 #[derive(Debug)]
 pub(crate) struct Plan {
     parts: Vec<Part>,
@@ -131,7 +131,7 @@ impl Plan {
         Ok(Self { parts, to, time_us })
     }
 
-    /// Puts the groups into the log on `to`, which ends at `tail`; says where it ends then.
+    /// Writes the groups into the log on `to`, which ends at `tail`; returns its new end.
     ///
     /// # Errors
     /// When a part is damaged; `Disk`, of either disk.
@@ -175,12 +175,12 @@ impl Plan {
             }
         }
         current.map(|(_, done)| done.sync()).transpose()?;
-        assert_eq!(position.group, self.to, "what was planned was placed");
+        assert_eq!(position.group, self.to, "all planned groups were written");
         Ok(position)
     }
 }
 
-/// Makes the file of a segment that is as long as the one the part is of, and holds nothing.
+/// Creates the file of an empty segment, as long as the part's segment.
 fn make_segment(part: &Part, number: u64, copier: &mut Copier<'_>) -> Result<(), DiskError> {
     let header = part.head.segment();
     let mut file = copier.file(&file_name(number), header.segment_bytes)?;
@@ -191,7 +191,7 @@ fn make_segment(part: &Part, number: u64, copier: &mut Copier<'_>) -> Result<(),
     copier.end(file).map(drop)
 }
 
-/// What can be restored to, for messages.
+/// The possible targets, for messages.
 struct Ends<'a> {
     tail: &'a Tail,
     chain: &'a [Part],
@@ -211,7 +211,7 @@ impl Ends<'_> {
     }
 }
 
-/// The parts that lead on from `tail`, one behind the other.
+/// The consecutive parts that continue from `tail`.
 fn chain(archive: &dyn Disk, all: &[Part], tail: &Tail) -> Result<Vec<Part>, ArchiveFailure> {
     let mut chain = Vec::new();
     let mut position = tail.position;
@@ -238,7 +238,7 @@ fn chain(archive: &dyn Disk, all: &[Part], tail: &Tail) -> Result<Vec<Part>, Arc
     }
 }
 
-/// Whether a part leads on from the position, which lies in it or just before it.
+/// Whether a part continues from the position, which is in it or just before it.
 fn follows(archive: &dyn Disk, part: &Part, position: LogPosition) -> Result<bool, ArchiveFailure> {
     if part.head.first == position.group + 1 {
         return Ok(part.head.previous == position.checksum || plant::is(Plant::ArchiveUnchained));
@@ -252,8 +252,8 @@ fn follows(archive: &dyn Disk, part: &Part, position: LogPosition) -> Result<boo
     Ok(false)
 }
 
-/// The last group not behind `to`, nor later than `until_us`, that ends what was written together; and its
-/// time. A part that ends within that does so because its segment was full. Times go back where a clock was
+/// The last group up to `to`, and not later than `until_us`, that ends a run of groups; and its
+/// time. A run can cross the end of a part, if its segment was full. Times go back if a clock was
 /// ahead for a while.
 fn last_whole(
     archive: &dyn Disk,

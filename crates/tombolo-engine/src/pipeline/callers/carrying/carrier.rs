@@ -1,7 +1,7 @@
 //! A caller's own transaction on its own thread: takes execution, runs it, gives execution back.
 //!
-//! Not here: waiting for the log, and the stages' work that a waiting caller does (`mod.rs`); what
-//! execution does before and behind the transaction (`stages/execution/carried.rs`).
+//! Not here: waiting for the log, and the stages' work that a waiting caller does (`mod.rs`); the work of
+//! execution before and after the transaction (`stages/execution/carried.rs`).
 
 use std::any::Any;
 use std::cell::Cell;
@@ -21,35 +21,35 @@ use crate::pipeline::state::get;
 use crate::pipeline::transport::{Held, Refusal, Seat, panic_message};
 use crate::threads::{give_way, pause};
 
-/// How often a caller that has waited lets other threads of its core run: one of them may have execution
-/// and have been descheduled. Loom knows no such threads.
+/// How often a waiting caller yields its core to other threads: one of them may hold execution
+/// and have been descheduled. Loom has no such threads.
 const GIVES_WAY: u32 = if cfg!(loom) { 0 } else { 8 };
 
-/// So many transactions of others since a caller began to wait: one of them calls without a pause.
+/// If others have run this many transactions since a caller began to wait, one of them calls without a pause.
 const BURST: u64 = 16;
 
-/// How long a caller sleeps first while another one calls without a pause, which runs alone then: neither its
-/// rows nor its core are taken from it.
+/// The first sleep of a caller while another one calls without a pause. That one then runs alone and keeps its
+/// rows in its cache and its core for itself.
 const NAP: Duration = Duration::from_micros(400);
 
-/// So many calls of its own a caller has made for each nap: fewer than one in a hundred wait for one.
+/// Calls that a caller must have made for each nap, so that fewer than one in a hundred wait for one.
 const NAP_CALLS: u32 = 128;
 
-/// How many naps a caller takes in a row at most, before its call goes through the queue.
+/// The most naps that a caller takes in a row before its call goes through the queue.
 const NAPS_MAX: u32 = 3;
 
 thread_local! {
-    /// Calls of this thread that no nap was taken for yet.
+    /// Calls of this thread since its last nap, up to a bound.
     static CREDIT: Cell<u32> = const { Cell::new(0) };
 }
 
-/// The result of `part`, or its panic. Where `part` cannot panic this adds no instruction.
+/// The result of `part`, or its panic. If `part` cannot panic this adds no instruction.
 #[inline(always)]
 fn caught<T>(part: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(part))
 }
 
-/// Where a caller runs transactions on its own thread.
+/// The pipeline's entrance for callers that run transactions on their own threads.
 pub struct Carrier<E: Executor> {
     pub(crate) execution: Arc<Seat<Execution<E>>>,
     pub(crate) carrying: Arc<Carrying<E::Answer>>,
@@ -68,8 +68,8 @@ impl<E: Executor> Clone for Carrier<E> {
 }
 
 impl<E: Executor> Carrier<E> {
-    /// Runs a transaction on this thread, if execution is free and nothing waits for it; `None` if the
-    /// call has to go through the queue. `run` returns its outcome and how many bytes it has logged.
+    /// Runs a transaction on this thread, if execution is free and no call waits for it; returns `None` if the
+    /// call has to go through the queue. `run` returns its outcome and the number of bytes logged.
     /// Does not wait for the log: see [`Carrier::wait`].
     #[inline]
     pub fn run<T>(
@@ -91,7 +91,7 @@ impl<E: Executor> Carrier<E> {
             }
             Err(panic) => return Some(self.broken(held, &*panic)),
         }
-        // A panic in there is the transaction's outcome; before and behind it, it is the stage's.
+        // A panic in here is the transaction's outcome; a panic before or after it is the stage's.
         let ran = caught(|| stage.run_carried(run));
         let log_bytes = ran.as_ref().ok().map(|(_, log_bytes)| *log_bytes);
         let stands = match caught(|| stage.end_carried(terms, log_bytes)) {
@@ -106,12 +106,12 @@ impl<E: Executor> Carrier<E> {
         Some(Carried::Ran { outcome, stands })
     }
 
-    /// Takes execution when the thread that has it gives it back soon. A transaction is shorter than the
-    /// way through the queue; but where turns are taken one by one, the rows move to another core's
-    /// caches at each. Therefore even the first wait leaves that thread time for many transactions. Where
-    /// it has run many, one call after another, this thread sleeps if it calls as often itself, and goes
-    /// through the queue, which that thread looks at soon, if it does not. Where word was left, calls are
-    /// queued: this one goes behind them.
+    /// Takes execution if the thread that has it gives it back soon. A transaction is shorter than the
+    /// path through the queue; but if threads alternate, the rows move to another core's
+    /// caches each time. Therefore even the first wait leaves the other thread time for many transactions. If
+    /// it has run many, one call after another, this thread sleeps if it calls as often itself; otherwise its
+    /// call goes through the queue, which the other thread will soon check. If the seat is asked for, calls are
+    /// queued, and this one must go after them.
     #[cold]
     fn wait_for_a_turn(&self) -> Option<Held<'_, Execution<E>>> {
         let (mut spin, mut gives_way, mut nap) = (Spin::long(), 0..GIVES_WAY, NAP);
@@ -134,8 +134,8 @@ impl<E: Executor> Carrier<E> {
         None
     }
 
-    /// Gives execution back and looks after what was handed on; a caller that has to wait for the log
-    /// does that when it waits.
+    /// Gives execution back and takes care of records passed to the log; a caller that has to wait for the log
+    /// does the latter when it waits.
     #[inline(always)]
     fn give_back(&self, mut held: Held<'_, Execution<E>>, stands: Stands) {
         let handed_on = held.stage().take_carried();
@@ -152,44 +152,44 @@ impl<E: Executor> Carrier<E> {
             let debt = Debt { handed_on, execution: is_asked_for, log: false };
             self.carrying.settle(Some(execution), debt);
         } else if is_asked_for {
-            self.carrying.look_again(execution); // the caller's wait sees to what that hands on
+            self.carrying.look_again(execution); // the caller's wait takes care of its records
         }
     }
 
-    /// The stage panicked on this thread.
+    /// Ends the call after the stage panicked on this thread.
     #[cold]
     #[inline(never)]
     fn broken<T>(&self, held: Held<'_, Execution<E>>, panic: &(dyn Any + Send)) -> Carried<T> {
-        drop(held); // first: the stage's own thread, which is woken, finds it broken
+        drop(held); // first: the stage's own thread will be woken and must find it broken
         let reason = self.carrying.break_down(StageKind::Execution, &panic_message(panic));
         Carried::Refused(Refusal::Unknown(reason))
     }
 
-    /// What is called when a stage panics on a caller's thread.
+    /// Sets the callback for a stage that panics on a caller's thread.
     pub(crate) fn set_broken(&self, broken: WhenBroken) {
         self.carrying.set_broken(broken);
     }
 
-    /// What callers do of the stages' work.
+    /// The stages' work that callers do.
     pub(crate) fn carrying(&self) -> &Arc<Carrying<E::Answer>> {
         &self.carrying
     }
 
-    /// Waits until the log is durable up to where [`Stands::From`] says; writes and syncs it on this
-    /// thread where the device is free.
+    /// Waits until the log is durable up to the position of [`Stands::From`]; writes and syncs it on this
+    /// thread if the device is free.
     ///
     /// # Errors
-    /// `Unknown`, when a failure ended all acknowledgements before.
+    /// `Unknown`, when a failure stopped all acknowledgements before.
     pub fn wait(&self, position: u64) -> Result<(), Refusal> {
         self.carrying.wait(position)
     }
 
-    /// The same without waiting: `None` while it is open.
+    /// The same without waiting: `None` while that is undecided.
     pub fn look(&self, position: u64) -> Option<Result<(), Refusal>> {
         self.carrying.look(position)
     }
 
-    /// Does the stages' work once, as a caller does that waits; says whether there was any.
+    /// Does the stages' work once, like a waiting caller; returns whether there was any.
     pub fn work(&self) -> bool {
         let (carrying, now_ns) = (&self.carrying, self.carrying.clock.now_ns());
         let execution = Some(&*carrying.execution);

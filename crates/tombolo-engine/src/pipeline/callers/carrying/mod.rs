@@ -1,30 +1,30 @@
-//! The caller carries: a thread that waits for its call does the stages' work itself.
+//! Carrying: a thread that waits for its call does the stages' work itself.
 //!
 //! ```text
 //!   call ─► execution free? ──yes─► run it here ─► durable already? ──yes──────────────► answer
 //!              │ no                                   │ no                                 ▲
 //!              ▼                                      ▼                                    │
-//!        [input queue], leave word ─► wait:  device free? ──yes─► write and sync the group │
-//!                                      ▲        │ no: leave word                           │
+//!        [input queue], ask holder ─► wait:  device free? ──yes─► write and sync the group │
+//!                                      ▲        │ no: ask the holder                       │
 //!                                      └─ sleep ┘ ◄─ woken: the log is durable, or lead ───┘
 //! ```
 //!
 //! One thread at a time has a stage (`seat.rs`). A caller that finds execution free and nothing
-//! queued runs its transaction on its own stack, and so pays for the transaction and not for two
-//! threads that wake each other. A caller that finds it taken spins briefly; where that does not help
-//! it leaves the call in the queue and word with the thread that has it: that one executes the call
-//! before it goes. The same for the log: the caller that finds the device free writes and syncs the
-//! group, the others wait, and the one that has waited longest leads the next. The stages' own threads
-//! are for what no caller waits for: calls that were submitted, long work, timers, and more work than a
+//! queued runs its transaction on its own stack, which avoids the cost of two threads waking each other. A
+//! caller that finds execution taken spins briefly; if that does not help,
+//! it queues the call and asks the holder of the seat to look again: that thread executes the call
+//! before it leaves. The same holds for the log: the caller that finds the device free writes and syncs the
+//! group, the others wait, and the one that has waited longest leads the next group. The stages' own threads
+//! do the work that no caller waits for: submitted calls, long work, timers, and more work than a
 //! caller should do for others.
 //!
-//! A caller does no more for others than `slice_us_max`, and what the machine's scheduler adds: then
-//! the stage's own thread continues. It never flushes for others once its own call is answered.
+//! A caller works for others for at most `slice_us_max`, plus what the machine's scheduler adds; then
+//! the stage's own thread continues. A caller never flushes for others once its own call is answered.
 //!
-//! Not here: the caller's own transaction (`carrier.rs`); what a stage does; where a queued
-//! call's reply arrives (`callers/mod.rs`). Invariants: a thread that put something in without waking the
-//! stage's own thread takes the stage, or leaves word with its holder, before it sleeps; a thread that
-//! gives a stage back and finds word looks again, or passes it on.
+//! Not here: the caller's own transaction (`carrier.rs`); the work of a stage; the arrival of a queued
+//! call's reply (`callers/mod.rs`). Invariants: a thread that has queued something without waking the
+//! stage's own thread takes the stage, or asks its holder to look again, before it sleeps; a thread that
+//! gives a stage back and was asked looks again, or passes the request on.
 
 pub(crate) mod carrier;
 pub(crate) mod seated;
@@ -47,23 +47,23 @@ const NEVER_NS: u64 = u64::MAX;
 /// The result of a caller's step of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stepped {
-    /// It did something.
+    /// It made progress.
     Progress,
     /// There was nothing to do.
     Idle,
-    /// Another thread has the stage, and word was left with it.
+    /// Another thread has the stage and was asked to look again.
     Taken,
 }
 
-/// What was handed to the log without waking its thread, and whether a call waits for it.
+/// Whether records were passed to the log without waking its thread and, if so, whether a call waits for them.
 type HandedOn = Option<bool>;
 
-/// What a caller that continues owes to others: each is paid by the next turn at that stage, or settled.
+/// The work that a caller still has to do for others: done by the next turn at that stage, or by `settle`.
 #[derive(Clone, Copy, Debug, Default)]
 struct Debt {
-    /// Records that the log's thread was not woken for.
+    /// Records for which the log's thread was not woken.
     handed_on: HandedOn,
-    /// Another thread left word at execution.
+    /// Another thread asked to look at execution again.
     execution: bool,
     /// The same at the log.
     log: bool,
@@ -73,7 +73,7 @@ struct Debt {
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     stepped: Stepped,
-    /// Whether another thread left word: the caller looks again, or passes it on.
+    /// Whether another thread asked to look again: the caller does, or passes the request on.
     is_asked_for: bool,
     handed_on: HandedOn,
 }
@@ -84,32 +84,32 @@ impl Turn {
 
 /// A stage that callers may step, whatever its executor.
 trait Steppable: Send + Sync {
-    /// Steps it once, or leaves word with the thread that has it.
+    /// Steps it once, or asks the holder to look again.
     fn turn(&self, now_ns: u64) -> Turn;
 
     /// Wakes its own thread.
     fn wake(&self);
 
-    /// Passes word on to a thread that is to look.
+    /// Passes the request to look again on to another thread.
     fn pass_on(&self) {
         self.wake();
     }
 
-    /// When its own thread looks again by itself, if nothing wakes it.
+    /// The time at which its own thread looks again by itself, if nothing wakes it.
     fn timer_ns(&self) -> u64 {
         NEVER_NS
     }
 }
 
-/// What waiting callers do of the stages' work; of any executor with these answers.
+/// The stages' work that waiting callers do, for any executor with these answers.
 pub(crate) struct Carrying<A> {
     execution: Box<dyn Steppable>,
     log: Option<Box<dyn Steppable>>,
     shared: Arc<Shared<A>>,
     clock: Arc<dyn Clock>,
-    /// How long a caller works for others at most.
+    /// The longest time that a caller works for others.
     slice_ns_max: u64,
-    /// How long a group may wait that no call waits for.
+    /// The longest time that a group without waiting calls may wait.
     promised_ns_max: u64,
     broken: OnceLock<WhenBroken>,
 }
@@ -121,8 +121,8 @@ impl<A> std::fmt::Debug for Carrying<A> {
 }
 
 impl<A> Carrying<A> {
-    /// Works until `is_done`, or until there is nothing this thread can do: then it may sleep, and is
-    /// woken by what it waits for. Says whether it is done.
+    /// Works until `is_done`, or until there is nothing this thread can do: then it may sleep until the event
+    /// that it waits for wakes it. Returns whether it is done.
     pub(crate) fn carry_until(&self, is_done: &dyn Fn() -> bool) -> bool {
         self.work_until(Some(&*self.execution), Debt::default(), is_done)
     }
@@ -147,15 +147,15 @@ impl<A> Carrying<A> {
                     return is_done();
                 }
             } else if now_ns > *until_ns.get_or_insert(now_ns + self.slice_ns_max) && !is_done() {
-                // Enough was done for others.
+                // The caller has done enough for others.
                 self.leave_to_own_threads(execution);
                 return is_done();
             }
         }
     }
 
-    /// A turn at each stage, as long as it is not done; says whether there was anything to do. Where
-    /// another thread left word, there may be more.
+    /// A turn at each stage, until it is done; returns whether there was anything to do. If another
+    /// thread asked for a stage, there may be more.
     fn round(
         &self,
         execution: Option<&dyn Steppable>,
@@ -177,17 +177,17 @@ impl<A> Carrying<A> {
             let turn = self.turn(StageKind::Logging, &**log, now_ns);
             has_progress |= turn.stepped == Stepped::Progress || turn.is_asked_for;
             debt.log = turn.is_asked_for;
-            debt.handed_on = None; // it was looked after, or word was left
+            debt.handed_on = None; // this turn handled it, or the holder was asked to
         }
         has_progress
     }
 
-    /// The stages' own threads continue: the log's, and execution's where this thread stepped that.
+    /// Leaves the work to the stages' own threads: the log's, and execution's if this thread stepped that.
     fn leave_to_own_threads(&self, execution: Option<&dyn Steppable>) {
         execution.into_iter().chain(self.log.as_deref()).for_each(Steppable::pass_on);
     }
 
-    /// Looks at execution once more, for the thread that left word; passes on what comes of it.
+    /// Looks at execution once more, for the thread that asked; returns what this has passed to the log.
     fn look_again(&self, execution: &dyn Steppable) -> HandedOn {
         let turn = self.turn(StageKind::Execution, execution, self.clock.now_ns());
         if turn.is_asked_for || turn.stepped == Stepped::Progress {
@@ -196,7 +196,7 @@ impl<A> Carrying<A> {
         turn.handed_on
     }
 
-    /// Pays what this thread owes to others before it continues.
+    /// Does the remaining work for others before this thread continues.
     fn settle(&self, execution: Option<&dyn Steppable>, mut debt: Debt) {
         if plant::is(Plant::WordForgotten) {
             debt = Debt { handed_on: debt.handed_on, ..Debt::default() };
@@ -236,7 +236,7 @@ impl<A> Carrying<A> {
         }
     }
 
-    /// A stage panicked: nothing is acknowledged any more, for this reason.
+    /// Stops the pipeline after a stage panicked: nothing is acknowledged any more, for this reason.
     #[cold]
     fn break_down(&self, kind: StageKind, message: &str) -> Arc<str> {
         if let Some(broken) = self.broken.get() {
@@ -245,13 +245,13 @@ impl<A> Carrying<A> {
         self.shared.set_poison(message)
     }
 
-    /// What is called when a stage panics on a caller's thread.
+    /// Sets the callback for a stage that panics on a caller's thread.
     pub(crate) fn set_broken(&self, broken: WhenBroken) {
         let is_first = self.broken.set(broken).is_ok();
         assert!(is_first, "a pipeline is wired once");
     }
 
-    /// Whether the log is durable up to `position`, or never will be; `None` if that is still open.
+    /// Whether the log is durable up to `position`, or never will be; `None` if that is undecided.
     fn look(&self, position: u64) -> Option<Result<(), Refusal>> {
         let is_durable =
             || self.shared.durable() >= position || plant::is(Plant::CarriedAnsweredEarly);
@@ -259,22 +259,22 @@ impl<A> Carrying<A> {
             return Some(Ok(()));
         }
         let reason = self.shared.poison()?;
-        // The last flush before the failure may have been this one's.
+        // The last flush before the failure may have covered this position.
         Some(if is_durable() { Ok(()) } else { Err(Refusal::Unknown(reason.clone())) })
     }
 
     /// Waits until the log is durable up to `position`.
     fn wait(&self, position: u64) -> Result<(), Refusal> {
         let is_over = || self.look(position).is_some();
-        // Calls that this thread ran for others may have logged behind `position`.
+        // Calls that this thread ran for others may have logged after `position`.
         let mut debt = Debt { handed_on: Some(true), ..Debt::default() };
         while !self.work_until(None, std::mem::take(&mut debt), &is_over) {
-            // A thread that ends may have its place to sleep no more.
+            // A thread that is ending may have lost its sleeper.
             let sleeper = SLEEPER.try_with(Sleeper::clone).unwrap_or_default();
             if !plant::is(Plant::WaiterNotEntered) {
                 self.shared.waiters.enter(position, &sleeper);
             }
-            // The last look, when this thread can be found: the holder of the log's seat sees it.
+            // A last look after the thread is entered: from now on the holder of the log's seat finds it.
             if !self.work_until(None, Debt::default(), &is_over) {
                 sleeper.park();
             }
@@ -285,7 +285,7 @@ impl<A> Carrying<A> {
 }
 
 thread_local! {
-    /// Where this thread sleeps. A word left over from an earlier wait only makes one more turn.
+    /// This thread's sleeper. A wake-up left over from an earlier wait only causes one more turn.
     static SLEEPER: Sleeper = Arc::new(Parker::new());
 }
 

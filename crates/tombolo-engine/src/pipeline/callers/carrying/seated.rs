@@ -1,7 +1,7 @@
-//! The stages in their seats: as their own threads step them, and as callers do.
+//! Stages in seats, stepped by their own threads and by callers.
 //!
-//! Not here: when a caller takes a turn (`mod.rs`). Invariant: a timer of the logging stage is kept by its own
-//! thread.
+//! Not here: a caller's decision to take a turn (`mod.rs`). Invariant: the logging stage's own thread keeps its
+//! timer.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,12 +17,13 @@ use crate::pipeline::stages::execution::Execution;
 use crate::pipeline::stages::{Executor, Logging};
 use crate::pipeline::state::Shared;
 use crate::pipeline::transport::{Seat, Signal};
-/// A stage in a seat, as its own thread steps it.
+
+/// A stage in a seat, for its own thread.
 pub(crate) struct InSeat<T, A> {
     pub(crate) kind: StageKind,
     pub(crate) seat: Arc<Seat<T>>,
     pub(crate) shared: Arc<Shared<A>>,
-    /// When the own thread looks again by itself.
+    /// The time at which the own thread looks again by itself.
     pub(crate) timer_ns: Arc<AtomicU64>,
     /// The stage, once it has ended.
     pub(crate) ended: Option<T>,
@@ -34,10 +35,10 @@ impl<T: Stage, A: Send + 'static> Stage for InSeat<T, A> {
     }
 
     fn step(&mut self, now_ns: u64) -> Step {
-        // First: a caller that steps the stage meanwhile finds that no timer is kept.
+        // First: a caller that steps the stage meanwhile must see that no timer is set.
         self.timer_ns.store(NEVER_NS, Ordering::SeqCst);
         let Some(mut held) = self.seat.take() else {
-            // Its holder looks again, or wakes this thread. That the stage broke was reported.
+            // The holder looks again, or wakes this thread. A broken stage was reported already.
             return if self.seat.drop_broken() { Step::Ended } else { Step::IdleUntil(None) };
         };
         let step = held.stage().step(now_ns);
@@ -66,7 +67,7 @@ impl<T: Stage, A: Send + 'static> Stage for InSeat<T, A> {
     }
 }
 
-/// Execution, for callers.
+/// The execution stage, for callers.
 pub(crate) struct ExecutionSeat<E: Executor>(Arc<Seat<Execution<E>>>);
 
 impl<E: Executor> Steppable for ExecutionSeat<E> {
@@ -79,7 +80,7 @@ impl<E: Executor> Steppable for ExecutionSeat<E> {
         let handed_on = stage.take_carried();
         let is_asked_for = held.give_back();
         if step == Step::Ended {
-            self.0.wake(); // it ends on its own thread
+            self.0.wake(); // the stage ends on its own thread
         }
         let stepped = if step == Step::Progress { Stepped::Progress } else { Stepped::Idle };
         Turn { stepped, is_asked_for, handed_on }
@@ -90,7 +91,7 @@ impl<E: Executor> Steppable for ExecutionSeat<E> {
     }
 }
 
-/// A stage that says when it has something to do even if nothing arrives.
+/// A stage that knows when it has work even if nothing arrives.
 pub(crate) trait Timed: Stage {
     fn timer_ns(&mut self) -> Option<u64>;
 }
@@ -101,7 +102,7 @@ impl<A: Send + 'static, B: Records> Timed for Logging<A, B> {
     }
 }
 
-/// The log, for callers.
+/// The logging stage, for callers.
 pub(crate) struct LogSeat<T, A> {
     pub(crate) seat: Arc<Seat<T>>,
     pub(crate) shared: Arc<Shared<A>>,
@@ -115,7 +116,7 @@ impl<T: Timed, A: Send + 'static> Steppable for LogSeat<T, A> {
         let until_ns = match step {
             Step::Progress => held.stage().timer_ns(),
             Step::IdleUntil(until_ns) => until_ns,
-            Step::Ended => Some(0), // it ends on its own thread
+            Step::Ended => Some(0), // the stage ends on its own thread
         };
         // That thread keeps the stage's timer.
         let own_looks_late = until_ns.is_some_and(|ns| ns < self.timer_ns());
@@ -148,20 +149,20 @@ impl<T: Timed, A: Send + 'static> Steppable for LogSeat<T, A> {
 /// The logging stage, with the signal of its own thread.
 type LogStage<E> = (Logging<<E as Executor>::Answer, <E as Executor>::Records>, Arc<Signal>);
 
-/// Stages in seats: what callers have of them, and what the own threads step.
+/// Stages in seats: the parts for callers, and those for their own threads.
 pub(crate) struct Seated<E: Executor> {
     pub(crate) carrier: Carrier<E>,
     pub(crate) execution: Box<dyn Stage>,
     pub(crate) log: Option<Box<dyn Stage>>,
 }
 
-/// What stages in seats share.
+/// The surroundings that stages in seats share.
 pub(crate) struct Around<'a, A> {
     pub(crate) shared: &'a Arc<Shared<A>>,
     pub(crate) clock: &'a Arc<dyn Clock>,
-    /// How long a caller works for others at most.
+    /// The longest time that a caller works for others.
     pub(crate) slice_ns_max: u64,
-    /// How long a group may wait that no call waits for.
+    /// The longest time that a group without waiting calls may wait.
     pub(crate) promised_ns_max: u64,
 }
 

@@ -1,10 +1,10 @@
 //! A transaction that a caller's thread runs itself, on its own stack.
 //!
-//! The caller has the execution stage; nothing waits for it, so the order of calls is kept. What the
-//! transaction logs goes to the logging stage like any batch. The result says up to where the log must be
-//! durable before the caller may report the outcome. Where anything is out of the ordinary — calls wait, room
-//! in the log is short, long work runs, the pipeline is closed — nothing runs here: the call goes through the
-//! queue.
+//! The caller holds the execution stage and no call waits for it, so the order of calls is kept. The
+//! transaction's records go to the logging stage like any batch. The result contains the position up to which
+//! the log must be durable before the caller may report the outcome. In any unusual situation — calls wait, room
+//! in the log is short, long work runs, the pipeline is closed — nothing runs here, and the call goes through
+//! the queue.
 //!
 //! Not here: taking the stage and giving it back, waiting for the log (`callers/carrying/`).
 
@@ -17,10 +17,10 @@ use crate::pipeline::stages::executor::Executor;
 use crate::pipeline::state::add_alone;
 use crate::pipeline::transport::{Durability, Refusal};
 
-/// When the outcome of a transaction that ran may be reported.
+/// The condition for reporting the outcome of a transaction that ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stands {
-    /// Immediately: it is durable, with all that it read.
+    /// Immediately: it is durable, with everything it read.
     Durable,
     /// Immediately: there is no log.
     Volatile,
@@ -37,7 +37,7 @@ pub enum Carried<T> {
     Ran {
         /// Its outcome.
         outcome: Result<T, Panicked>,
-        /// When that may be reported.
+        /// The condition for reporting it.
         stands: Stands,
     },
     /// It did not run, for this reason.
@@ -48,7 +48,7 @@ pub enum Carried<T> {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Panicked(pub Box<str>);
 
-/// What a caller says of its call.
+/// The terms of a call that its caller carries.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
     /// When its answer may leave.
@@ -57,24 +57,24 @@ pub struct Terms {
     pub log_bytes_max: u64,
 }
 
-/// Why a transaction did not run.
+/// The reason that a transaction did not run.
 #[derive(Debug)]
 pub(crate) enum NotRun {
     /// It has to go through the queue.
     Queued,
-    /// It never will.
+    /// It is refused.
     Refused(Refusal),
 }
 
 impl<E: Executor> Execution<E> {
-    /// Runs a transaction for the caller whose thread this is, which was admitted.
+    /// Runs an admitted transaction on its caller's thread.
     #[inline(always)]
     pub(crate) fn run_carried<T>(&mut self, run: impl FnOnce(&mut E) -> T) -> T {
         run(&mut self.executor)
     }
 
-    /// Ends a transaction that ran and logged so many bytes, or panicked: it was undone by its guard then
-    /// (`transaction.rs`). Returns when its outcome may be reported.
+    /// Ends a transaction that ran and logged `log_bytes`, or panicked and was undone by its guard
+    /// (`transaction.rs`). Returns the condition for reporting its outcome.
     #[inline(always)]
     pub(crate) fn end_carried(&mut self, terms: Terms, log_bytes: Option<usize>) -> Stands {
         if log_bytes.is_none() {
@@ -107,10 +107,10 @@ impl<E: Executor> Execution<E> {
         Ok(())
     }
 
-    /// Hands on what a transaction has logged; returns when its outcome may be reported.
+    /// Passes on a transaction's records; returns the condition for reporting its outcome.
     fn end_logged(&mut self, terms: Terms, may_have_logged: bool) -> Stands {
         let Some(log) = &mut self.log else { unreachable!("it is logged") };
-        // No less is durable now than was when the transaction ran, and nothing ran behind it.
+        // The durable position can only have grown since the transaction ran, and nothing ran after it.
         let durable = match plant::is(Plant::ReadOnlyReleasedEarly) {
             true => log.position,
             false => self.shared.durable(),
@@ -119,7 +119,10 @@ impl<E: Executor> Execution<E> {
         if may_have_logged {
             let taken = records.insert(log.buffers.take());
             self.executor.take_log(taken);
-            debug_assert!(taken.bytes().len() as u64 <= terms.log_bytes_max, "more than was said");
+            debug_assert!(
+                taken.bytes().len() as u64 <= terms.log_bytes_max,
+                "a transaction logged more than its limit"
+            );
         }
         let logged = records.as_ref().map_or(0, |records| records.bytes().len() as u64);
         let waits = log.position + logged > durable
@@ -148,13 +151,13 @@ impl<E: Executor> Execution<E> {
         if is_early { Stands::PreCommitted } else { Stands::Durable }
     }
 
-    /// What was handed on since the last call without waking the logging stage's thread: whether a
-    /// call waits for it.
+    /// Whether records were passed on since the last call without waking the logging stage's thread and, if so,
+    /// whether a call waits for them.
     pub(crate) fn take_carried(&mut self) -> Option<bool> {
         self.log.as_mut()?.carried.take()
     }
 
-    /// Whether a caller's thread steps it, which steps the log itself.
+    /// Sets whether a caller's thread steps it; that thread steps the log itself.
     pub(crate) fn set_carried(&mut self, is_carried: bool) {
         self.is_carried = is_carried;
     }

@@ -1,7 +1,7 @@
-//! The execution stage's way to the log: what a batch may log, and its records on their way.
+//! `LogSender`: passes the records of the execution stage to the logging stage, within the room of the log.
 //!
-//! Not here: what runs (`execution/`), when the log is flushed (`logging.rs`). Invariant: the
-//! charges of what was handed on are never above the room that the logging stage published.
+//! Not here: running transactions (`execution/`), the time of a flush (`logging.rs`). Invariant: the
+//! charges of all records passed on never exceed the room that the logging stage published.
 
 use std::sync::Arc;
 
@@ -11,33 +11,33 @@ use crate::pipeline::log::{Cost, Records};
 use crate::pipeline::stages::batch::LogBatch;
 use crate::pipeline::transport::{Answered, Load, NotPut, Pool, Queue, Refusal};
 
-/// The execution stage's way to the log.
+/// The execution stage's connection to the logging stage.
 #[derive(Debug)]
 pub(crate) struct LogSender<A, B> {
     pub(crate) queue: Arc<Queue<LogBatch<A, B>>>,
     pub(crate) buffers: Arc<Pool<B>>,
     pub(crate) group_bytes_max: u64,
     pub(crate) cost: Cost,
-    /// The position behind what was handed to the logging stage.
+    /// The position after all records passed to the logging stage.
     pub(crate) position: u64,
-    /// What was charged for it: records and overhead.
+    /// The charges of these: records and overhead.
     pub(crate) charged: u64,
-    /// What found no room in the queue.
+    /// A batch that found no room in the queue.
     pub(crate) held: Option<LogBatch<A, B>>,
-    /// What a caller's thread handed on without waking the logging stage's: nothing, or whether any
-    /// call waits for it.
+    /// Set if a caller's thread has passed on records without waking the logging stage's thread: whether any
+    /// call waits for them.
     pub(crate) carried: Option<bool>,
 }
 
-/// What waits for records that are handed on.
+/// The answers and callers that wait for records.
 #[derive(Debug)]
 pub(crate) struct Waiting<A> {
     pub(crate) answers: Vec<Answered<A>>,
     pub(crate) transactions: u64,
-    /// Callers that wait for the position behind the records, without an answer among these.
+    /// Callers that wait for the position after the records, without an answer among these.
     pub(crate) waiting: u64,
     pub(crate) wants_sync: bool,
-    /// Whether a call was answered that a crash may lose.
+    /// Whether a call was answered early, so that a crash may lose it.
     pub(crate) is_promised: bool,
 }
 
@@ -52,7 +52,7 @@ impl<A, B: Records> LogSender<A, B> {
         Self { queue, buffers, group_bytes_max, cost, position, charged, held, carried }
     }
 
-    /// How long the records of one batch may be, with room up to this sum of charges.
+    /// The most bytes of records of one batch, with room up to this sum of charges.
     pub(crate) fn fitting(&self, room_until: u64) -> u64 {
         if plant::is(Plant::ReservationSkipped) {
             return u64::MAX;
@@ -60,7 +60,7 @@ impl<A, B: Records> LogSender<A, B> {
         self.cost.fitting(room_until.saturating_sub(self.charged)).min(self.group_bytes_max)
     }
 
-    /// Why what may log so many bytes does not run, for want of room.
+    /// The refusal of a call that may log `log_bytes`, for lack of room.
     pub(crate) fn refusal(&self, log_bytes: u64) -> Refusal {
         let log_bytes_max = self.group_bytes_max;
         match log_bytes > log_bytes_max {
@@ -69,7 +69,7 @@ impl<A, B: Records> LogSender<A, B> {
         }
     }
 
-    /// What was logged, and the answers that wait for it, as it is handed on.
+    /// A batch of records and the answers that wait for them.
     #[inline]
     pub(crate) fn batch(&mut self, records: B, replies: Waiting<A>, now_ns: u64) -> LogBatch<A, B> {
         let Waiting { answers, transactions, waiting, wants_sync, is_promised } = replies;
@@ -91,19 +91,19 @@ impl<A, B: Records> LogSender<A, B> {
         }
     }
 
-    /// Keeps what was logged, and the answers that wait for it, until it is handed on.
+    /// Keeps records, and the answers that wait for them, until they are passed on.
     pub(crate) fn hold(&mut self, records: B, replies: Waiting<A>, now_ns: u64) {
-        assert!(self.held.is_none(), "what is held is handed on first");
+        assert!(self.held.is_none(), "held records are passed on first");
         self.held = Some(self.batch(records, replies, now_ns));
     }
 
-    /// Hands on what is held; says whether nothing is left. The logging stage's thread is woken,
-    /// unless a caller's thread does this: that one looks after the log itself.
+    /// Passes on the held batch; returns whether none is left. Wakes the logging stage's thread, unless
+    /// a caller's thread does this, which takes care of the log itself.
     pub(crate) fn hand_on(&mut self, is_carried: bool) -> bool {
         self.held.take().is_none_or(|batch| self.offer(batch, is_carried))
     }
 
-    /// The same with a batch that comes next.
+    /// The same with a new batch.
     #[inline]
     pub(crate) fn offer(&mut self, batch: LogBatch<A, B>, is_carried: bool) -> bool {
         let load = Load { transactions: batch.transactions, bytes: batch.load_bytes() };
@@ -119,11 +119,11 @@ impl<A, B: Records> LogSender<A, B> {
                 }
                 true
             }
-            // Only after a stage broke down, and then the callers were notified.
+            // Only after a stage broke down; the callers have been notified.
             Err(NotPut::Closed(_)) => true,
             Err(NotPut::Full(batch)) => {
                 self.held = Some(batch);
-                self.queue.wake(); // what callers handed on without a word may fill it
+                self.queue.wake(); // batches that callers passed on silently may fill the queue
                 false
             }
         }

@@ -1,23 +1,23 @@
-//! The execution stage: one transaction after the other, nothing in between (TPK-5, TPK-7).
+//! The execution stage: transactions run one at a time, with nothing in between (TPK-5, TPK-7).
 //!
-//! It takes *all* waiting calls together and works through them in batches: room in the log is
-//! reserved for a whole batch before its first transaction runs; the rows are located a few
-//! transactions ahead, if the settings say so (TPK-44); the executor runs them; what the store
-//! logged and the replies that wait for it go to the logging stage as one item. Replies that need
-//! not wait — what they stand for is durable, or the call is `async` — leave immediately.
+//! It takes *all* waiting calls at once and processes them in batches. Room in the log is
+//! reserved for a whole batch before its first transaction runs; rows may be prefetched a few
+//! transactions ahead (TPK-44); the executor runs the transactions; their log records and the replies that wait
+//! for these go to the logging stage as one item. Replies that need
+//! not wait — everything they depend on is durable, or the call is `async` — leave immediately.
 //!
 //! Pre-commit (TPK-11): later transactions see a batch's changes before they are durable. No reply
-//! reports them earlier: a reply waits for the log position that existed when its transaction ran,
+//! reveals them early: a reply waits for the log position at which its transaction ran,
 //! whether it wrote or only read (TPK-E3).
 //!
-//! Records that the store logged before there was a pipeline (its tables) take room like any batch and go
+//! Records that the store logged before the pipeline started (its tables) need room like any batch and go
 //! first. While there is no room for them nothing runs, not even reads: no answer could leave before them.
 //!
 //! Between two batches one slice of long work runs, if there is any (`long.rs`).
 //!
-//! Not here: what a transaction does (`executor.rs`), when the log is flushed (`logging.rs`).
-//! Invariants: batches reach the log queue in the order they ran; a transaction runs only if what
-//! it may log has room; after poison none runs.
+//! Not here: the code of a transaction (`executor.rs`), the time of a flush (`logging.rs`).
+//! Invariants: batches reach the log queue in the order in which they ran; a transaction runs only if its
+//! records have room in the log; after poison none runs.
 
 pub(crate) mod carried;
 
@@ -43,47 +43,47 @@ use crate::pipeline::transport::{
     Answered, Call, Durability, Queue, Refusal, Reply, drop_guarded, panic_message,
 };
 
-/// How the execution stage cuts its work.
+/// The limits by which the execution stage divides its work.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut {
-    /// Transactions of a batch, at most.
+    /// The most transactions of a batch.
     pub(crate) batch_transactions_max: usize,
-    /// Transactions whose rows are located together before they run: as many as pay, if none are said.
+    /// Transactions whose rows are prefetched together before they run; `None`: tuned while running.
     pub(crate) locate_ahead: Option<usize>,
 }
 
-/// Calls that run together, from which on rows are located ahead.
+/// The fewest calls in a batch for which rows are prefetched.
 const MANY: usize = 8;
 
 /// The execution stage.
 pub(crate) struct Execution<E: Executor> {
     executor: E,
     input: Arc<Queue<Call<E::Request>>>,
-    /// There if what runs is logged.
+    /// Present if transactions are logged.
     log: Option<LogSender<E::Answer, E::Records>>,
     outbox: Outbox<E::Answer>,
     shared: Arc<Shared<E::Answer>>,
     cut: Cut,
     look_ahead: LookAhead,
     long: LongWorks<E>,
-    /// Long works that are over and not answered yet; empty between steps.
+    /// Long works that have ended and are not answered yet; empty between steps.
     finished: Vec<Finished<E::Answer>>,
     watch: Watch,
     clock: Arc<dyn Clock>,
-    /// What was drained, and how much of it has run.
+    /// The calls taken from the queue, and the number of them that have run.
     calls: Vec<Call<E::Request>>,
     done: usize,
-    /// What was logged before there was a pipeline, until it is handed on.
+    /// Records logged before the pipeline started, until they are passed on.
     beginning: Option<E::Records>,
     /// Whether room appeared while this stage was about to wait for it.
     is_fed: bool,
-    /// Whether a caller's thread steps it, which steps the log itself.
+    /// Whether a caller's thread steps it; that thread steps the log itself.
     is_carried: bool,
-    /// Where the executor goes in the end.
+    /// Receives the executor at the end.
     retired: Arc<Mutex<Option<E>>>,
 }
 
-/// What an execution stage is made of.
+/// The parts of an execution stage.
 pub(crate) struct Parts<E: Executor> {
     pub(crate) executor: E,
     pub(crate) input: Arc<Queue<Call<E::Request>>>,
@@ -148,7 +148,7 @@ impl<E: Executor> Execution<E> {
     /// Runs the calls before `end`.
     fn run(&mut self, end: usize, replies: &mut Replies<E::Answer>) {
         let first = self.done;
-        // Few calls have nothing behind them to be found while they run.
+        // With few calls there is nothing to prefetch while they run.
         let has_many = end - first >= MANY;
         let ahead = if has_many { self.look_ahead.depth() } else { 0 };
         let is_timed = has_many && self.look_ahead.slice().is_some() && !self.watch.is_close();
@@ -159,7 +159,7 @@ impl<E: Executor> Execution<E> {
             let calls = &mut self.calls[self.done..window_end];
             let executor = &mut self.executor;
             if ahead > 0 {
-                // Hints only: what a panic keeps from being found is found when it is needed.
+                // These are only hints: rows not found because of a panic are looked up when needed.
                 let _ = catch_unwind(AssertUnwindSafe(|| executor.locate(calls)));
             }
             if self.watch.is_close() {
@@ -183,8 +183,8 @@ impl<E: Executor> Execution<E> {
         add(&counters.early, replies.early.len() as u64);
     }
 
-    /// Runs calls before `end` whose records go to the log together, as far as there is room for
-    /// them; returns what leaves immediately.
+    /// Runs calls before `end`, as far as there is room for their records, which go to the log together;
+    /// returns the replies that leave immediately.
     fn run_logged(
         &mut self,
         end: usize,
@@ -196,7 +196,7 @@ impl<E: Executor> Execution<E> {
         let room_until = self.shared.room.until();
         let room = log.fitting(room_until);
         let durable = match plant::is(Plant::ReadOnlyReleasedEarly) {
-            true => log.position, // all that logged nothing in its batch
+            true => log.position, // releases all that logged nothing in its batch
             false => self.shared.durable(),
         };
         let mut replies = Replies::logged(durable, log.position, early);
@@ -209,19 +209,22 @@ impl<E: Executor> Execution<E> {
                 reserved += bytes;
                 self.run(fits, &mut replies);
             } else if reserved > 0 || self.waits_for_room(self.log_bytes_of_next(), room_until) {
-                break; // the next batch begins here, with what is really left
+                break; // the next batch begins here, with the room that is really left
             } else {
                 self.refuse_unlogged(&mut replies);
             }
         }
         self.count(&replies);
         self.executor.take_log(&mut records);
-        debug_assert!(records.bytes().len() as u64 <= reserved, "more was logged than was said");
+        debug_assert!(
+            records.bytes().len() as u64 <= reserved,
+            "a transaction logged more than its limit"
+        );
         self.hold_for_log(records, &mut replies, now_ns);
         replies.early
     }
 
-    /// How far the calls before `end` go into `bytes_max` of log, and the most that they may log.
+    /// The end of the calls before `end` that fit into `bytes_max` of log, and the most that they may log.
     fn fitting(&self, end: usize, bytes_max: u64) -> (usize, u64) {
         let count = (end - self.done) as u64;
         if let Some(each) = self.executor.log_bytes_of_any_max()
@@ -244,7 +247,7 @@ impl<E: Executor> Execution<E> {
         self.executor.log_bytes_max(&self.calls[self.done].request)
     }
 
-    /// Whether a call that may log so many bytes, for which there is no room in the log, waits for room to be
+    /// Whether a call that may log `log_bytes`, for which there is no room in the log, waits until room is
     /// made. `room_until` is the room that was found.
     #[cold]
     fn waits_for_room(&mut self, log_bytes: u64, room_until: u64) -> bool {
@@ -272,7 +275,7 @@ impl<E: Executor> Execution<E> {
         log.queue.wake(); // so that the logging stage looks for room
     }
 
-    /// Puts what was logged, and what waits for it, where the logging stage will get it.
+    /// Prepares the records, and the replies that wait for them, for the logging stage.
     fn hold_for_log(&mut self, records: E::Records, replies: &mut Replies<E::Answer>, now_ns: u64) {
         let Some(log) = &mut self.log else { unreachable!("a logged pipeline has a log") };
         let answers = std::mem::take(&mut replies.waiting);
@@ -286,7 +289,7 @@ impl<E: Executor> Execution<E> {
         log.hold(records, waiting, now_ns);
     }
 
-    /// Why nothing runs, if so.
+    /// The reason that nothing runs, if so.
     fn refusal(&self) -> Option<Refusal> {
         if let Some(reason) = self.shared.poison() {
             return Some(Refusal::Poisoned(reason.clone()));
@@ -309,13 +312,13 @@ impl<E: Executor> Execution<E> {
         early
     }
 
-    /// The log's position behind everything that ran.
+    /// The log's position after everything that ran.
     fn position(&self) -> u64 {
         self.log.as_ref().map_or(0, |log| log.position)
     }
 
-    /// Takes in long work that has arrived, between two transactions; says whether nothing is left to be
-    /// handed on of what was refused at its beginning. A batch may be held in its place then.
+    /// Accepts long work that has arrived, between two transactions; returns whether all answers of refused
+    /// work were passed on, so that a batch may be held instead.
     fn begin_long(&mut self, now_ns: u64) -> bool {
         let (position, refusal) = (self.position(), self.refusal());
         self.long.begin(&mut self.executor, position, refusal.as_ref(), &mut self.finished);
@@ -326,7 +329,7 @@ impl<E: Executor> Execution<E> {
         self.hand_on()
     }
 
-    /// Runs a slice of long work, if there is any; says whether there was.
+    /// Runs a slice of long work, if there is any; returns whether there was.
     fn run_slice(&mut self, now_ns: u64) -> bool {
         if !self.long.are_active() {
             return false;
@@ -338,7 +341,7 @@ impl<E: Executor> Execution<E> {
         true
     }
 
-    /// Answers the long works that are over: immediately, or when what they read is durable.
+    /// Answers the long works that have ended: immediately, or when everything they read is durable.
     fn answer_long(&mut self, now_ns: u64) {
         if self.finished.is_empty() {
             return;
@@ -365,7 +368,7 @@ impl<E: Executor> Execution<E> {
         self.hold_answers(waiting, wants_sync, now_ns);
     }
 
-    /// Puts answers that wait for what was logged so far where the logging stage will get them.
+    /// Prepares answers that wait for the current log position for the logging stage.
     fn hold_answers(&mut self, answers: Parcel<E::Answer>, wants_sync: bool, now_ns: u64) {
         match &mut self.log {
             Some(log) if !answers.is_empty() => match &mut log.held {
@@ -385,13 +388,13 @@ impl<E: Executor> Execution<E> {
         }
     }
 
-    /// Runs the next batch, if calls wait; says whether any of them ran.
+    /// Runs the next batch, if calls wait; returns whether any of them ran.
     fn run_calls_waiting(&mut self, now_ns: u64) -> bool {
         if self.done == self.calls.len() {
             return false;
         }
         let done_before = self.done;
-        // Asked before it runs, which takes away what is in the request.
+        // Before it runs, because running consumes the content of the request.
         let batch = (self.calls.len() - self.done).min(self.cut.batch_transactions_max);
         let is_lone = batch == 1 && !self.watch.is_close();
         let lone = is_lone.then(|| self.executor.name_of(&self.calls[self.done].request));
@@ -405,7 +408,7 @@ impl<E: Executor> Execution<E> {
         transactions > 0
     }
 
-    /// Nothing more comes and nothing is left.
+    /// Ends the stage: no more calls will come and none are left.
     fn end(&self) -> Step {
         match &self.log {
             Some(log) => log.queue.close(),
@@ -414,8 +417,8 @@ impl<E: Executor> Execution<E> {
         Step::Ended
     }
 
-    /// Hands on what was logged before there was a pipeline, if there is room for it; says whether
-    /// that is done. After poison it is: nothing comes of it.
+    /// Passes on the records logged before the pipeline started, if there is room for them; returns whether
+    /// that is done. After poison it counts as done, because nothing will be written.
     fn begin(&mut self, now_ns: u64) -> bool {
         let (Some(log), Some(beginning)) = (&self.log, &self.beginning) else { return true };
         let fits = beginning.bytes().len() as u64 <= log.fitting(self.shared.room.until());
@@ -429,7 +432,7 @@ impl<E: Executor> Execution<E> {
         true
     }
 
-    /// Whether everything waits because room for the beginning is being made.
+    /// Whether everything waits because room for these first records is being made.
     #[cold]
     fn waits_to_begin(&mut self) -> bool {
         let Some(beginning) = &self.beginning else { return false };
@@ -438,7 +441,7 @@ impl<E: Executor> Execution<E> {
         self.waits_for_room(log_bytes, room_until)
     }
 
-    /// There is nothing to do before the logging stage has room, unless it has found some by now.
+    /// Waits until the logging stage has room, unless it has found some by now.
     fn idle(&mut self) -> Step {
         match std::mem::take(&mut self.is_fed) {
             true => Step::Progress,
@@ -446,7 +449,7 @@ impl<E: Executor> Execution<E> {
         }
     }
 
-    /// Hands on what is held; says whether nothing is left.
+    /// Passes on held records; returns whether none are left.
     fn hand_on(&mut self) -> bool {
         let is_carried = self.is_carried;
         let logged = self.log.as_mut().is_none_or(|log| log.hand_on(is_carried));
@@ -454,7 +457,7 @@ impl<E: Executor> Execution<E> {
     }
 }
 
-/// Runs `calls`, a panicking one too.
+/// Runs `calls`, even if one panics.
 fn run_calls<E: Executor>(
     executor: &mut E,
     calls: &mut [Call<E::Request>],
@@ -463,8 +466,8 @@ fn run_calls<E: Executor>(
     let mut batch = Batch::new(calls, replies);
     while batch.left() > 0 {
         let left = batch.left();
-        // A transaction that panics before its commit is undone by its guard (`transaction.rs`); what
-        // else an executor holds is its own to keep in order, as its contract says.
+        // A transaction that panics before its commit is undone by its guard (`transaction.rs`); by its
+        // contract, an executor keeps the rest of its state consistent itself.
         match catch_unwind(AssertUnwindSafe(|| executor.execute(&mut batch))) {
             Ok(()) if batch.left() == left => {
                 batch.panicked("the executor did not answer".into());
@@ -514,11 +517,11 @@ impl<E: Executor> Stage for Execution<E> {
             return Step::IdleUntil(None);
         }
         if self.done == self.calls.len() {
-            drop_guarded(&mut self.calls); // refused and panicked ones still hold what a user passed
+            drop_guarded(&mut self.calls); // refused and panicked calls still own the user's values
             self.done = 0;
             let is_open = self.input.drain(&mut self.calls) || self.long.are_open();
             if self.calls.is_empty() && !self.long.are_active() {
-                // What was refused just now has to leave first.
+                // Refusals of this step have to leave first.
                 let is_over = !is_open && self.hand_on();
                 return if is_over { self.end() } else { Step::IdleUntil(None) };
             }
