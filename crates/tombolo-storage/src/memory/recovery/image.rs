@@ -11,7 +11,7 @@ use super::super::region::RegionError;
 use super::super::rows::Rows;
 use super::super::slab::Slab;
 use super::super::variable::{CLASSES, HANDLE_BYTES, Handle, SizeClasses, slot_bytes};
-use super::{Fuzzy, ReplayPart, ReplayTable, is_own, no_memory};
+use super::{Fuzzy, ReplayPart, is_own, no_memory};
 use crate::schema::Schema;
 use crate::value_log::{GroupNumber, definition};
 
@@ -144,8 +144,7 @@ impl ReplayPart {
     pub(in crate::memory) fn slots(&self) -> impl Iterator<Item = (SlabName, Slots<'_>)> {
         let tables = self.tables.iter().enumerate();
         tables.filter_map(|(position, table)| Some((position as u32, table.as_ref()?))).flat_map(
-            |(table, parts)| {
-                let rows = &parts.rows;
+            |(table, rows)| {
                 let pieces = (0..rows.shape.widths.len()).filter_map(|piece| {
                     Some((
                         piece_kind(piece),
@@ -153,7 +152,7 @@ impl ReplayPart {
                     ))
                 });
                 let values = (0..CLASSES).filter_map(|class| {
-                    parts.values.slab(class).map(|slab| (1 + class as u32, Slots::whole(slab)))
+                    rows.values.slab(class).map(|slab| (1 + class as u32, Slots::whole(slab)))
                 });
                 let slots = pieces.chain(values);
                 slots.map(move |(kind, slots)| (SlabName { table, kind }, slots))
@@ -167,8 +166,8 @@ impl ReplayPart {
         match name.class() {
             Some(class) => table.values.slab(class).map(Slots::whole),
             None => {
-                let piece = table.rows.shape.piece(name.piece()?)?;
-                Some(Slots { slab: &table.rows.slab, piece })
+                let piece = table.shape.piece(name.piece()?)?;
+                Some(Slots { slab: &table.slab, piece })
             }
         }
     }
@@ -179,7 +178,7 @@ impl ReplayPart {
         let table = self.tables.get(name.table as usize)?.as_ref()?;
         match name.class() {
             Some(class) => Some(slot_bytes(class)),
-            None => table.rows.shape.piece(name.piece()?).map(|(_, width)| width),
+            None => table.shape.piece(name.piece()?).map(|(_, width)| width),
         }
     }
 
@@ -206,8 +205,8 @@ impl ReplayPart {
                 (slab, (0, width))
             }
             None => {
-                let piece = name.piece().and_then(|piece| table.rows.shape.piece(piece));
-                (&mut table.rows.slab, piece.expect("a piece of the rows"))
+                let piece = name.piece().and_then(|piece| table.shape.piece(piece));
+                (&mut table.slab, piece.expect("a piece of the rows"))
             }
         };
         let no_memory = |error| format!("no memory for what the image holds: {error}");
@@ -236,7 +235,7 @@ impl ReplayPart {
     /// Which slots of this part's tables are in use, by position. Values for which
     /// [`Self::claim_values`] found no row are not in use.
     pub(in crate::memory) fn outlines(&self) -> Vec<Option<Outline>> {
-        let of = |table: &ReplayTable| {
+        let of = |table: &Rows| {
             let values = std::array::from_fn(|class| {
                 table.values.slab(class).map_or_else(ValueSlots::default, |slab| {
                     let words = 0..slab.used().div_ceil(64);
@@ -244,7 +243,7 @@ impl ReplayPart {
                     ValueSlots { used: slab.used(), claimed }
                 })
             });
-            Outline { rows: table.rows.slab.used(), values }
+            Outline { rows: table.slab.used(), values }
         };
         self.tables.iter().map(|table| table.as_ref().map(of)).collect()
     }
@@ -257,9 +256,8 @@ impl ReplayPart {
         self.settle()?;
         // Nothing is refused here, so nothing is counted on the way.
         let allowance = Allowance { budget: None, ..self.allowance.clone() };
-        let of = |table: &Option<ReplayTable>| {
-            table.as_ref().map(|table| table.mirror(&allowance)).transpose()
-        };
+        let of =
+            |table: &Option<Rows>| table.as_ref().map(|table| table.mirror(&allowance)).transpose();
         let tables = self.tables.iter().map(of).collect::<Result<_, _>>().map_err(no_memory)?;
         let (part, parts, schema) = (self.part, self.parts, self.schema.clone());
         Ok(Self::of_tables((part, parts), (allowance, self.limits), schema, tables))
@@ -296,7 +294,7 @@ impl ReplayPart {
         (part, parts): (usize, usize),
         (allowance, limits): (Allowance, Limits),
         schema: Schema,
-        tables: Vec<Option<ReplayTable>>,
+        tables: Vec<Option<Rows>>,
     ) -> Self {
         let of_none = Self::new(part, parts, limits);
         Self { allowance, schema, tables, ..of_none }
@@ -309,35 +307,32 @@ impl ReplayPart {
     }
 }
 
-impl ReplayTable {
-    fn mirror(&self, allowance: &Allowance) -> Result<ReplayTable, RegionError> {
-        let Rows { slab, shape, raw_row_bytes } = &self.rows;
-        Ok(ReplayTable {
-            rows: Rows {
-                slab: slab.mirror(allowance.clone())?,
-                shape: shape.clone(),
-                raw_row_bytes: *raw_row_bytes,
-            },
+impl Rows {
+    fn mirror(&self, allowance: &Allowance) -> Result<Rows, RegionError> {
+        Ok(Rows {
+            slab: self.slab.mirror(allowance.clone())?,
             values: self.values.mirror(allowance.clone())?,
+            shape: self.shape.clone(),
+            raw_row_bytes: self.raw_row_bytes,
         })
     }
 
     /// Lets every live row claim the slots its handles lead to, and those slots alone live.
     fn claim_values(&mut self, mut dangling: impl FnMut(u32, usize)) {
-        let Self { rows, values } = self;
-        rows.clear_dropped(); // the definitions may be newer than blocks
+        self.clear_dropped(); // the definitions may be newer than blocks
+        let Self { slab, values, shape, .. } = self;
         let mut claimed = Claims::new(values);
         // The ids are gathered word by word: the rows change under the walk.
-        for first in (0..rows.slab.used()).step_by(64) {
-            if rows.shape.variable_offsets.is_empty() {
+        for first in (0..slab.used()).step_by(64) {
+            if shape.variable_offsets.is_empty() {
                 break;
             }
-            let mut live = rows.slab.live_bits(first);
+            let mut live = slab.live_bits(first);
             while live != 0 {
                 let row = first + live.trailing_zeros();
                 live &= live - 1;
-                for &offset in &rows.shape.variable_offsets {
-                    let slot = &mut rows.slab.slot_mut(row)[offset..offset + HANDLE_BYTES];
+                for &offset in &shape.variable_offsets {
+                    let slot = &mut slab.slot_mut(row)[offset..offset + HANDLE_BYTES];
                     let handle = Handle::read(slot, 0);
                     if handle == Handle::EMPTY
                         || values.leads_somewhere(handle) && claimed.claim(handle)
@@ -380,6 +375,6 @@ impl Claims {
 impl ReplayPart {
     /// The rows of a table.
     pub(in crate::memory) fn rows_for_test(&mut self, table: usize) -> &mut Slab {
-        &mut self.tables[table].as_mut().expect("a table of this part").rows.slab
+        &mut self.tables[table].as_mut().expect("a table of this part").slab
     }
 }

@@ -202,7 +202,7 @@ impl Database {
             number => drop(self.store.drop_index(&secondary[number - 2]).unwrap()),
         }
         for _ in 0..random.below(3) {
-            drop(self.store.values_slice(20));
+            self.store.values_slice(20);
         }
     }
 
@@ -227,7 +227,7 @@ impl Database {
             added: true,
             default: sql.integer_range().map(|(_, most)| most).filter(|_| number % 2 == 0),
         };
-        while self.store.values_slice(50).0 != Built::Done {}
+        while self.store.values_slice(50) != Built::Done {}
         let build = self.store.begin_column(&name, column).unwrap();
         while self.store.column_slice(&build, 50).unwrap() != Built::Done {}
         drop(self.store.finish_column(build).unwrap());
