@@ -35,7 +35,8 @@
 //! is handed out by the stage that lets it go.
 //!
 //! Next to that path a *checkpoint* stage installs what is durable into a second copy of the rows, and
-//! writes that copy's blocks ([`pipeline::Builder::checkpoints`]); then the log before it can go.
+//! writes that copy's blocks ([`pipeline::Builder::checkpoints`]), or has blocks copied from the rows between two
+//! batches; then the log before it can go.
 //!
 //! Without a pipeline — to measure a store alone — steps 4 to 8 are a loop of calls. The doors
 //! (`clock`, `threads`, `rng`, `link`, `event`, `pipeline::remote_checkpoint`) are the only ways to time, concurrency,

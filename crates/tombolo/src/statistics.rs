@@ -79,7 +79,7 @@ pub struct Statistics {
     /// Bytes taken from the system for rows, indexes and what undoes transactions.
     pub memory_bytes: u64,
     /// Bytes that the second copy of all rows takes, which checkpoints are written from: beyond
-    /// [`Statistics::memory_bytes`]. With `checkpoint_copy = disk`, what changed since the last one.
+    /// [`Statistics::memory_bytes`]. With `checkpoint_copy = none`, the blocks that are being copied and written.
     pub second_copy_bytes: u64,
 }
 

@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::key::{IndexType, Range};
 use crate::profile::MemoryProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
-use crate::schema::{DeclaredIndex, DeclaredTable, TableDef};
+use crate::schema::{DeclaredIndex, DeclaredTable, Schema, TableDef};
 use crate::store::{Index, Order, Table, TableType};
 
 /// The rows of one table.
@@ -38,6 +38,13 @@ pub(super) struct Rows {
     pub(super) shape: RowShape,
     /// Bytes of a row's columns at full width.
     pub(super) raw_row_bytes: usize,
+}
+
+/// All rows of a store where they are, between two transactions.
+#[derive(Clone, Copy, Debug)]
+pub struct RowsInPlace<'a> {
+    pub(super) schema: &'a Schema,
+    pub(super) tables: &'a [Rows],
 }
 
 impl Rows {

@@ -25,7 +25,7 @@ use super::dropping::Remains;
 use super::index::{Entries, RowIndex};
 use super::log::{Log, TooLong, ValueLog};
 use super::online::Online;
-use super::rows::Rows;
+use super::rows::{Rows, RowsInPlace};
 use super::undo::{Change, Full, Undo};
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
 use crate::command_log::ProcedureNumber;
@@ -195,6 +195,13 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// Where the store takes its memory from: what it holds can be read there by any thread.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// All rows where they are, for blocks of an image without a second copy; `None` while a transaction is
+    /// open, and after a failure.
+    pub fn rows_in_place(&self) -> Option<RowsInPlace<'_>> {
+        let Self { schema, tables, .. } = self;
+        (self.state == State::Idle).then_some(RowsInPlace { schema, tables })
     }
 
     /// What a new structure may take.

@@ -1,11 +1,10 @@
-//! What a checkpoint image needs of rows that are replayed: their slabs, to be read and to be filled,
+//! What a checkpoint image needs of rows: their slabs, to be read and, in a replay, to be filled,
 //! and a second copy of them all (DB′, TPK-14).
 //!
 //! Not here: blocks, files, rings (`memory/image/`). Why a row that did not change since the position
 //! an image is complete as of reads its own value is argued in `memory/image/mod.rs`.
 
 use super::super::Limits;
-use super::super::bits::Bits;
 use super::super::budget::Allowance;
 use super::super::region::RegionError;
 use super::super::rows::Rows;
@@ -42,31 +41,6 @@ impl SlabName {
 /// The kind of piece `piece` of a table's rows.
 pub(in crate::memory) const fn piece_kind(piece: usize) -> u32 {
     if piece == 0 { 0 } else { (CLASSES + piece) as u32 }
-}
-
-/// Which slots of a table are in use: what a checkpoint has to know of rows that are on disk only.
-#[derive(Clone, Debug, Default)]
-pub(in crate::memory) struct Outline {
-    /// Slots of rows that were handed out.
-    pub(in crate::memory) rows: u32,
-    /// By size class.
-    pub(in crate::memory) values: [ValueSlots; CLASSES],
-}
-
-/// Slots of values of one size class.
-#[derive(Clone, Debug, Default)]
-pub(in crate::memory) struct ValueSlots {
-    /// How many were handed out.
-    pub(in crate::memory) used: u32,
-    /// A bit for each of them: whether a row's handle leads to it.
-    pub(in crate::memory) claimed: Bits,
-}
-
-impl Outline {
-    /// Memory it takes, in bytes.
-    pub(in crate::memory) fn memory_bytes(&self) -> u64 {
-        self.values.iter().map(|class| class.claimed.memory_bytes() as u64).sum()
-    }
 }
 
 /// Slots of a slab, or one piece of each.
@@ -143,33 +117,14 @@ impl ReplayPart {
     /// The slots of all slabs that hold anything, piece by piece.
     pub(in crate::memory) fn slots(&self) -> impl Iterator<Item = (SlabName, Slots<'_>)> {
         let tables = self.tables.iter().enumerate();
-        tables.filter_map(|(position, table)| Some((position as u32, table.as_ref()?))).flat_map(
-            |(table, rows)| {
-                let pieces = (0..rows.shape.widths.len()).filter_map(|piece| {
-                    Some((
-                        piece_kind(piece),
-                        Slots { slab: &rows.slab, piece: rows.shape.piece(piece)? },
-                    ))
-                });
-                let values = (0..CLASSES).filter_map(|class| {
-                    rows.values.slab(class).map(|slab| (1 + class as u32, Slots::whole(slab)))
-                });
-                let slots = pieces.chain(values);
-                slots.map(move |(kind, slots)| (SlabName { table, kind }, slots))
-            },
-        )
+        let tables =
+            tables.filter_map(|(position, table)| Some((position as u32, table.as_ref()?)));
+        tables.flat_map(|(position, table)| table.slots(position))
     }
 
     /// The slots of this name, if they are this part's and the slab holds anything.
     pub(in crate::memory) fn slots_of(&self, name: SlabName) -> Option<Slots<'_>> {
-        let table = self.tables.get(name.table as usize)?.as_ref()?;
-        match name.class() {
-            Some(class) => table.values.slab(class).map(Slots::whole),
-            None => {
-                let piece = table.shape.piece(name.piece()?)?;
-                Some(Slots { slab: &table.slab, piece })
-            }
-        }
+        self.tables.get(name.table as usize)?.as_ref()?.slots_of(name)
     }
 
     /// How long slots of this name are, whether there are any or not; `None` when they are of another
@@ -232,22 +187,6 @@ impl ReplayPart {
         open
     }
 
-    /// Which slots of this part's tables are in use, by position. Values for which
-    /// [`Self::claim_values`] found no row are not in use.
-    pub(in crate::memory) fn outlines(&self) -> Vec<Option<Outline>> {
-        let of = |table: &Rows| {
-            let values = std::array::from_fn(|class| {
-                table.values.slab(class).map_or_else(ValueSlots::default, |slab| {
-                    let words = 0..slab.used().div_ceil(64);
-                    let claimed = words.map(|word| slab.live_word(word)).collect();
-                    ValueSlots { used: slab.used(), claimed }
-                })
-            });
-            Outline { rows: table.slab.used(), values }
-        };
-        self.tables.iter().map(|table| table.as_ref().map(of)).collect()
-    }
-
     /// The same rows and values in the same slots, in memory of their own.
     ///
     /// # Errors
@@ -308,6 +247,33 @@ impl ReplayPart {
 }
 
 impl Rows {
+    /// The slots of all slabs of the table at this position, piece by piece.
+    pub(in crate::memory) fn slots(
+        &self,
+        table: u32,
+    ) -> impl Iterator<Item = (SlabName, Slots<'_>)> {
+        let pieces = (0..self.shape.widths.len()).filter_map(|piece| {
+            let slots = Slots { slab: &self.slab, piece: self.shape.piece(piece)? };
+            Some((piece_kind(piece), slots))
+        });
+        let values = (0..CLASSES).filter_map(|class| {
+            self.values.slab(class).map(|slab| (1 + class as u32, Slots::whole(slab)))
+        });
+        let slots = pieces.chain(values);
+        slots.map(move |(kind, slots)| (SlabName { table, kind }, slots))
+    }
+
+    /// The slots of this name, which is of this table, if the slab holds anything.
+    pub(in crate::memory) fn slots_of(&self, name: SlabName) -> Option<Slots<'_>> {
+        match name.class() {
+            Some(class) => self.values.slab(class).map(Slots::whole),
+            None => {
+                let piece = self.shape.piece(name.piece()?)?;
+                Some(Slots { slab: &self.slab, piece })
+            }
+        }
+    }
+
     fn mirror(&self, allowance: &Allowance) -> Result<Rows, RegionError> {
         Ok(Rows {
             slab: self.slab.mirror(allowance.clone())?,
@@ -348,7 +314,7 @@ impl Rows {
             if values.slab(class).is_some()
                 && let Ok(slab) = values.slab_mut(class)
             {
-                slab.keep_live(claimed.words());
+                slab.keep_live(claimed);
                 slab.rebuild_free_list();
             }
         }
@@ -356,17 +322,21 @@ impl Rows {
 }
 
 /// Which slots of each size class a row's handle led to: a bit each.
-struct Claims(Vec<Bits>);
+struct Claims([Vec<u64>; CLASSES]);
 
 impl Claims {
     fn new(values: &SizeClasses) -> Self {
         let used = |class| values.slab(class).map_or(0, |slab| slab.used());
-        Self((0..CLASSES).map(|class| Bits::below(used(class))).collect())
+        Self(std::array::from_fn(|class| vec![0; used(class).div_ceil(64) as usize]))
     }
 
     /// Whether no handle claimed it before.
     fn claim(&mut self, handle: Handle) -> bool {
-        !self.0[handle.class()].put(handle.slot() as usize, true)
+        let word = &mut self.0[handle.class()][handle.slot() as usize / 64];
+        let bit = 1 << (handle.slot() % 64);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
     }
 }
 

@@ -26,7 +26,7 @@ mod image;
 mod indexes;
 
 use definitions::Effect;
-pub(in crate::memory) use image::{Outline, SlabName, Slots, piece_kind};
+pub(in crate::memory) use image::{SlabName, Slots};
 
 use std::sync::Arc;
 
