@@ -143,9 +143,9 @@ plants! {
     /// No second copy: blocks are written before the log is durable that they hold.
     BlockWrittenEarly: "block-written-early",
         "without a second copy blocks are written before their log is durable";
-    /// No second copy: which slots of a block live is copied with its first slots.
-    LiveBitsCopiedFirst: "live-bits-copied-first",
-        "without a second copy a block's live bits are older than its slots";
+    /// No second copy: a block is called whole after the first slice of it.
+    BlockHalfCopied: "block-half-copied",
+        "without a second copy a block has the slots of its first slice alone";
     /// No second copy: a checkpoint is to hold what became durable after the rows were surveyed.
     SurveyTooOld: "survey-too-old",
         "without a second copy a checkpoint holds more than what was surveyed";

@@ -105,7 +105,7 @@ pub(super) fn copy_slots(
 }
 
 /// Copies the live bits alone.
-pub(super) fn copy_bits(ring: &Ring, first: u32, slots: Range<u32>, of: Slots<'_>, out: &mut [u8]) {
+fn copy_bits(ring: &Ring, first: u32, slots: Range<u32>, of: Slots<'_>, out: &mut [u8]) {
     let words = &mut out[HEADER_BYTES..bits_end(ring)];
     for at in slots.start / 64..slots.end.div_ceil(64) {
         let (start, end) = (slots.start.max(at * 64) % 64, slots.end.min(at * 64 + 64) - at * 64);

@@ -15,7 +15,7 @@
 use super::super::recovery::{SlabName, Slots, is_own};
 use super::super::rows::RowsInPlace;
 use super::batch::Batch;
-use super::block::{Header, copy_bits, copy_slots, put_header};
+use super::block::{Header, copy_slots, put_header};
 use super::part::SlabNeed;
 use super::ring::{HEADER_BYTES, Ring, slots_offset};
 use super::stamp::Stamp;
@@ -140,13 +140,10 @@ impl Draft {
             let count = left.min(fitting as u32);
             if let Some(slots) = slots.filter(|_| count > 0) {
                 copy_slots(&self.ring, first, self.copied..self.copied + count, slots, out);
-                if self.copied == 0 && plant::is(Plant::LiveBitsCopiedFirst) {
-                    copy_bits(&self.ring, first, 0..end, slots, out);
-                }
             }
             bytes += count as usize * slot_bytes;
             self.copied += count;
-            if count == left {
+            if count == left || plant::is(Plant::BlockHalfCopied) {
                 self.slots.push(std::mem::take(&mut self.copied));
             }
         }

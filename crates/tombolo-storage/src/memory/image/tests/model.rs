@@ -300,7 +300,7 @@ fn planted_bugs_are_noticed() {
     for (plant, copy) in [
         (Plant::ImageSyncSkipped, Where::None),
         (Plant::BlockWrittenEarly, Where::None),
-        (Plant::LiveBitsCopiedFirst, Where::None),
+        (Plant::BlockHalfCopied, Where::None),
         (Plant::SurveyTooOld, Where::None),
         (Plant::ImageSyncSkipped, Where::Memory),
         (Plant::LogReleasedEarly, Where::Memory),
