@@ -15,9 +15,7 @@ use crate::settings::{self, Settings};
 pub fn image_settings(settings: &Settings) -> Option<ImageSettings> {
     let block_bytes = settings.count(&settings::CHECKPOINT_BLOCK_BYTES) as u32;
     let copy = match settings.word(&settings::CHECKPOINT_COPY) {
-        "disk" => SecondCopy::Disk {
-            changes_bytes_max: settings.count(&settings::CHECKPOINT_CHANGES_BYTES_MAX),
-        },
+        "none" => SecondCopy::None,
         _ => SecondCopy::Memory,
     };
     let image = ImageSettings {
@@ -70,12 +68,9 @@ mod tests {
         let image = image_settings(&settings).expect("checkpoints are on");
         assert_eq!((image.block_bytes, image.spare_blocks, image.check()), (8192, 3, Ok(())));
         assert_eq!(image.copy, SecondCopy::Memory);
-        for (name, value) in [("checkpoint_copy", "disk"), ("checkpoint_changes_bytes_max", "2MB")]
-        {
-            settings.set(name, value, Source::Flag).expect("it is within its limits");
-        }
+        settings.set("checkpoint_copy", "none", Source::Flag).expect("it is a choice");
         let image = image_settings(&settings).expect("checkpoints are on");
-        assert_eq!(image.copy, SecondCopy::Disk { changes_bytes_max: 2 << 20 });
+        assert_eq!(image.copy, SecondCopy::None);
         settings.set("checkpoints", "off", Source::Flag).expect("it is a choice");
         assert_eq!(image_settings(&settings), None);
     }

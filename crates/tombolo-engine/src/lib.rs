@@ -35,7 +35,8 @@
 //! is delivered by the stage that releases it.
 //!
 //! Next to that path a *checkpoint* stage applies durable changes to a second copy of the rows, and
-//! writes that copy's blocks ([`pipeline::Builder::checkpoints`]); older log can then be reused.
+//! writes that copy's blocks ([`pipeline::Builder::checkpoints`]), or has blocks copied from the rows between two
+//! batches; older log can then be reused.
 //!
 //! Without a pipeline — to measure a store alone — steps 4 to 8 are a loop of calls. The doors
 //! (`clock`, `threads`, `rng`, `link`, `event`, `pipeline::remote_checkpoint`) are the only access to time,

@@ -140,13 +140,15 @@ plants! {
     /// Checkpoints apart: what the link had no room for is never read back.
     ApartPositionLost: "apart-position-lost",
         "records that were not sent are never read from the log";
-    /// DB′ on disk: a new value takes a slot whether or not a row owns it.
-    OwnedSlotTaken: "owned-slot-taken", "with DB′ on disk a new value takes a slot that a row owns";
-    /// DB′ on disk: what was durable while a checkpoint was about to begin is in none.
-    GatheredLost: "gathered-lost", "with DB′ on disk what comes before a checkpoint begins is lost";
-    /// DB′ on disk: a checkpoint that a crash ended is called complete with blocks missing.
-    InterruptedNotCopied: "interrupted-not-copied",
-        "with DB′ on disk an interrupted checkpoint is no more";
+    /// No second copy: blocks are written before the log is durable that they hold.
+    BlockWrittenEarly: "block-written-early",
+        "without a second copy blocks are written before their log is durable";
+    /// No second copy: a block is called whole after the first slice of it.
+    BlockHalfCopied: "block-half-copied",
+        "without a second copy a block has the slots of its first slice alone";
+    /// No second copy: a checkpoint is to hold what became durable after the rows were surveyed.
+    SurveyTooOld: "survey-too-old",
+        "without a second copy a checkpoint holds more than what was surveyed";
     /// Added indexes: the definition is not logged.
     IndexNotLogged: "index-not-logged", "an index that is added is not in the log";
     /// Added indexes: commits do not keep them.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   drop_index  ──► one call: gone, logged, old handles refused ──► given back here
-//!   drop_table  ──► the same ──► long work frees long values: slice, slice, … ──► given back here
-//!   drop_column ──► the same ──► the same
+//!   drop_table  ──► the same
+//!   drop_column ──► the same ──► long work frees long values: slice, slice, …
 //! ```
 //!
 //! A drop runs like any call, at its place in the order, and its answer waits for the log. The thread that
@@ -18,7 +18,6 @@ use std::time::Duration;
 use tombolo_engine::pipeline::{self, LongWork, Sliced};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
-use tombolo_storage::memory::columns::Vacated;
 use tombolo_storage::memory::online::Built;
 
 use crate::calls::{Envelope, Finished, Runner, Settled, on_database_thread, wait_a_moment};
@@ -31,8 +30,8 @@ use crate::product::Product;
 /// The time to sleep if too much long work is under way.
 const TURN_WAIT: Duration = Duration::from_millis(1);
 
-/// Frees the long values of dropped objects, a slice at a time.
-struct Freeing(Vec<Vacated>);
+/// Frees the long values of dropped columns, a slice at a time.
+struct Freeing;
 
 impl LongWork<Runner> for Freeing {
     fn begin(&mut self, _: &mut Runner) -> Result<(), Stop> {
@@ -44,11 +43,9 @@ impl LongWork<Runner> for Freeing {
         runner: &mut Runner,
         rows_max: usize,
     ) -> Result<Sliced<Box<dyn Envelope>>, Stop> {
-        let (built, vacated) = runner.store().values_slice(rows_max);
-        self.0.extend(vacated);
-        Ok(match built {
+        Ok(match runner.store().values_slice(rows_max) {
             Built::More { rows } => Sliced::More { rows },
-            Built::Done => Sliced::Done(Finished::envelope(Ok(std::mem::take(&mut self.0)))),
+            Built::Done => Sliced::Done(Finished::envelope(Ok(()))),
         })
     }
 
@@ -71,17 +68,17 @@ impl Core {
         Ok(())
     }
 
-    /// Frees the long values that dropped tables left, unless the database ends before.
+    /// Frees the long values that dropped columns left, unless the database ends before.
     fn free_values(&self) {
         let ticket = loop {
-            let freeing = Box::new(Freeing(Vec::new()));
+            let freeing = Box::new(Freeing);
             match self.submit_long(freeing, pipeline::Durability::Async) {
                 Ok(ticket) => break ticket,
                 Err(Error::QueueFull) => wait_a_moment(TURN_WAIT),
                 Err(_) => return, // its memory goes with it
             }
         };
-        drop(self.wait::<Vec<Vacated>, Settled>(ticket));
+        let _ = self.wait::<(), Settled>(ticket); // what is left goes with the database
     }
 }
 

@@ -79,7 +79,8 @@ pub struct Statistics {
     /// Bytes allocated from the system for rows, indexes and undo notes.
     pub memory_bytes: u64,
     /// Bytes of the second copy of all rows, from which checkpoints are written, in addition to
-    /// [`Statistics::memory_bytes`]. With `checkpoint_copy = disk`: of the changes since the last checkpoint.
+    /// [`Statistics::memory_bytes`]. With `checkpoint_copy = none`: of the blocks that are
+    /// being copied and written.
     pub second_copy_bytes: u64,
 }
 

@@ -135,17 +135,11 @@ crate::setting_list! {
     /// Where the second copy of the rows is.
     pub CHECKPOINT_COPY = Setting::new(
         "checkpoint_copy",
-        Kind::Choice(&["memory", "disk"]),
+        Kind::Choice(&["memory", "none"]),
         Default::Is("memory"),
-        "where the second copy of all rows is that checkpoints need; on disk each is read and written",
+        "where the second copy of all rows is that checkpoints need; none: blocks are copied from the rows \
+         themselves, between transactions",
     );
-    /// What may change before a checkpoint, where the copy is on disk.
-    pub CHECKPOINT_CHANGES_BYTES_MAX = Setting::new(
-        "checkpoint_changes_bytes_max",
-        Kind::Bytes(GB >> 20, GB << 1),
-        Default::Is("256 MB"),
-        "with the second copy on disk: changes kept in memory; a checkpoint begins at half of them",
-    ).of("bytes");
     /// A checkpoint's share of the device.
     pub CHECKPOINT_DEVICE_PERCENT = Setting::new(
         "checkpoint_device_percent",

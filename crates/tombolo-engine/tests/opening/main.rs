@@ -270,7 +270,8 @@ impl Database {
         let Checkpointing { checkpoints, parts } = self.checkpointing();
         if checkpoints.writing().is_none() {
             let needs = parts.iter_mut().map(CheckpointPart::needs);
-            let needs = needs.collect::<Result<Vec<_>, _>>()?;
+            let needs = needs.collect::<Result<Option<Vec<_>>, _>>()?;
+            let needs = needs.expect("there is a second copy");
             let begun = checkpoints.begin(&needs)?;
             parts.iter_mut().for_each(|part| part.begin(&begun));
         }

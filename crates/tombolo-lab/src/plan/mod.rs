@@ -171,6 +171,7 @@ impl Plan {
         let info = profile_named(settings.word(&keys::PROFILE))?;
         let durability = durability_of(info, settings)?;
         verify_profile(info, settings)?;
+        verify_checkpoints(settings)?;
         let rate = rate_of(info, settings)?;
         let clients = settings.count(&keys::CLIENTS);
         let in_flight = settings.count(&keys::IN_FLIGHT);
@@ -405,6 +406,19 @@ impl Plan {
             }
             _ => Ok(()),
         }
+    }
+}
+
+/// Refuses checkpoints by another process that would need this one's rows.
+fn verify_checkpoints(settings: &Settings) -> Result<(), Failure> {
+    let is_apart = settings.word(&keys::CHECKPOINT_PROCESS) == "other";
+    match is_apart && settings.word(&keys::CHECKPOINT_COPY) == "none" {
+        true => Err(Failure::usage(
+            "--checkpoint-copy none copies the rows of this process, and --checkpoint-process other \
+             has checkpoints written by another one: use --checkpoint-copy memory, or \
+             --checkpoint-process own",
+        )),
+        false => Ok(()),
     }
 }
 

@@ -4,6 +4,8 @@
 //! places where one becomes the other are here and in `run/`. Not here: settings
 //! that are any workload's (`mod.rs`).
 
+use tombolo_storage::memory::image::SecondCopy;
+
 use super::{Plan, estimate, profiles};
 use crate::workload::tpcc::input::Input;
 use crate::workload::tpcc::loader::Scale;
@@ -60,8 +62,10 @@ impl Plan {
             return estimate::beside_pages::<W>(batch);
         }
         let second = match self.image {
-            Some(_) => estimate::second_copy(workload, transactions),
-            None => 0,
+            Some(image) if image.copy == SecondCopy::Memory => {
+                estimate::second_copy(workload, transactions)
+            }
+            _ => 0,
         };
         estimate::bytes(workload, transactions, batch).saturating_add(second)
     }

@@ -198,7 +198,7 @@ fn damage_is_refused_with_its_place() {
 fn checkpoint(checkpointing: &mut Checkpointing, records: &LogBuffer, position: LogPosition) {
     let Checkpointing { checkpoints, parts } = checkpointing;
     parts.iter_mut().for_each(|part| part.install(position, records.as_slice()).unwrap());
-    let needs: Vec<_> = parts.iter_mut().map(|part| part.needs().unwrap()).collect();
+    let needs: Vec<_> = parts.iter_mut().map(|part| part.needs().unwrap().unwrap()).collect();
     let begun = checkpoints.begin(&needs).unwrap();
     let done = parts.iter_mut().map(|part| {
         part.begin(&begun);

@@ -5,7 +5,7 @@
 use tombolo_engine::pipeline::Records;
 use tombolo_storage::value_log::{LogWriter, Reservation};
 
-use super::by_hand::ByHand;
+use super::by_hand::{ByHand, Synced};
 use super::{LogRefusal, Subject};
 use crate::database::log::TRANSACTION_BYTES_MAX;
 use crate::database::{Recording, Refused, StoreOf};
@@ -36,7 +36,7 @@ impl<R: Recording> Subject for Groups<R> {
         let (log, store) = R::recover(disk, swarm, accept_loss)?;
         let (recording, unwritten, reservation) = (R::default(), R::Buffer::default(), None);
         let writer = log.writer;
-        let by_hand = log.checkpointing.map(|image| ByHand::new(image, &writer));
+        let by_hand = log.checkpointing.map(ByHand::new);
         Ok((Self { writer, by_hand, recording, unwritten, reservation, syncs: 0 }, store))
     }
 
@@ -89,14 +89,20 @@ impl<R: Recording> Subject for Groups<R> {
         }
     }
 
-    fn sync(&mut self) -> Result<(), LogRefusal> {
+    fn sync(&mut self, store: &StoreOf<R>) -> Result<(), LogRefusal> {
         self.syncs += 1;
         let synced = match self.syncs % 5 {
             0 => self.writer.seal(),
             _ => self.writer.sync(),
         };
         synced.map_err(|failure| LogRefusal::Failed(failure.to_string()))?;
-        if let Some(first) = self.by_hand.as_mut().and_then(ByHand::synced) {
+        let unwritten = self.recording.bytes(store) + self.unwritten.bytes().len();
+        let synced = Synced {
+            rows: store.rows_in_place(),
+            is_ahead: unwritten > 0,
+            newest: self.writer.durable(),
+        };
+        if let Some(first) = self.by_hand.as_mut().and_then(|by_hand| by_hand.synced(synced)) {
             self.writer.release_before(first);
         }
         Ok(())

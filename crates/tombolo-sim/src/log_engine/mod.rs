@@ -64,11 +64,11 @@ pub trait Subject: Sized {
     /// See [`LogRefusal`]. What was to be written stays for the next call.
     fn append(&mut self, store: &mut MemoryStore<Self::Profile>) -> Result<(), LogRefusal>;
 
-    /// Makes everything appended durable.
+    /// Makes everything appended durable; the store may be ahead of it.
     ///
     /// # Errors
     /// See [`LogRefusal`].
-    fn sync(&mut self) -> Result<(), LogRefusal>;
+    fn sync(&mut self, store: &MemoryStore<Self::Profile>) -> Result<(), LogRefusal>;
 }
 
 /// A log and the store it makes durable.
@@ -234,7 +234,7 @@ impl<S: Subject> LogEngine<S> {
     }
 
     fn synced(&mut self, world: &mut World, open: &Open) -> bool {
-        let synced = self.subject.sync();
+        let synced = self.subject.sync(&self.store);
         world.trace.event(&[2, u64::from(synced.is_ok())], || format!("sync: {synced:?}"));
         if synced.is_ok() && open.appended > 0 {
             world.history.acknowledge(open.appended);

@@ -165,7 +165,7 @@ impl Subject for Toy {
         written.map_err(|error| LogRefusal::Failed(error.to_string()))
     }
 
-    fn sync(&mut self) -> Result<(), LogRefusal> {
+    fn sync(&mut self, _: &MemoryStore<Memory>) -> Result<(), LogRefusal> {
         if self.failed && !has(Bug::BelievesSecondSync) && !has(Bug::AppendsAfterFailure) {
             return Err(LogRefusal::Failed("an earlier failure".to_string()));
         }

@@ -16,6 +16,7 @@ use tombolo_engine::pipeline::remote_checkpoint::{
 use tombolo_engine::pipeline::{Stage, StageKind, Step};
 use tombolo_engine::rng::Rng;
 use tombolo_storage::disk::Disk;
+use tombolo_storage::memory::image::{ImageSettings, SecondCopy};
 use tombolo_storage::sync::{AtomicBool, Mutex, Ordering};
 use tombolo_storage::value_log::GroupNumber;
 
@@ -80,7 +81,7 @@ impl Companions {
         let clock = world.clock.clone();
         RemoteCheckpoints {
             start: Box::new(Starter { of: self.clone(), disks, clock }),
-            image: world.swarm.image(group),
+            image: ImageSettings { copy: SecondCopy::Memory, ..world.swarm.image(group) },
             limits: LIMITS,
             parts: world.swarm.checkpoint_parts,
             salt,

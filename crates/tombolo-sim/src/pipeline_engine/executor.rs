@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tombolo_engine::pipeline::{Batch, Executor};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::image::RowsInPlace;
 use tombolo_storage::store::Store;
 use tombolo_storage::sync::Mutex;
 
@@ -56,6 +57,10 @@ impl<R: Recording> Executor for SimExecutor<R> {
 
     fn take_log(&mut self, into: &mut R::Buffer) {
         self.recording.take(&mut self.store, into);
+    }
+
+    fn rows_in_place(&mut self) -> Option<RowsInPlace<'_>> {
+        self.store.rows_in_place()
     }
 }
 

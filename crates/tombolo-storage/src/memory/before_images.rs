@@ -361,12 +361,7 @@ impl Snapshots {
     /// notes are forgotten. Where there is no memory for them the oldest snapshots end.
     #[cold]
     #[inline(never)]
-    pub(in crate::memory) fn keep<U: Undo>(
-        &mut self,
-        tables: &[Rows],
-        values: &SizeClasses,
-        undo: &U,
-    ) {
+    pub(in crate::memory) fn keep<U: Undo>(&mut self, tables: &[Rows], undo: &U) {
         let (changes, before) = undo.notes();
         self.commits += 1;
         self.imaged.clear();
@@ -383,7 +378,8 @@ impl Snapshots {
         self.turn_back(changes, before);
         for at in 0..self.imaged.len() {
             let (table, row) = self.imaged[at];
-            for &offset in &tables[table as usize].shape.variable_offsets {
+            let Rows { shape, values, .. } = &tables[table as usize];
+            for &offset in &shape.variable_offsets {
                 self.until_kept(|snapshots| snapshots.copy_value(values, table, row, offset));
             }
         }

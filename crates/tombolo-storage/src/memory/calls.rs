@@ -90,7 +90,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         fixed: Option<&'a [u8]>,
     ) -> Result<Row<R, MemoryRow<'a>>> {
         match fixed {
-            Some(fixed) => Ok(Row::new(MemoryRow { fixed, values: &self.values })),
+            Some(fixed) => {
+                Ok(Row::new(MemoryRow { fixed, values: &self.tables[table.position()].values }))
+            }
             None => Err(Self::no_such_row(table)),
         }
     }
@@ -265,8 +267,8 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         if Self::UNDO && self.is_watched {
             self.commit_watched()?;
         }
-        let (tables, values) = (&mut self.tables, &mut self.values);
-        self.undo.finish(|change| Self::give_back(tables, values, change));
+        let tables = &mut self.tables;
+        self.undo.finish(|change| Self::give_back(tables, change));
         self.log.committed();
         self.state = State::Idle;
         Ok(())
@@ -464,7 +466,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         if Self::UNDO {
             self.undo.note_in_room(change);
         } else {
-            Self::give_back(&mut self.tables, &mut self.values, change);
+            Self::give_back(&mut self.tables, change);
         }
         logged.map_err(|TooLong| self.logged_too_much())
     }

@@ -9,14 +9,13 @@ use std::ops::Range;
 use std::sync::OnceLock;
 
 use super::btree::InsertError;
-use super::dropping::Remains;
 use super::index::{Entries, RowIndex};
 use super::packer::{KeyPacker, ROWS};
 use super::rows::Rows;
 use super::shared::SharedView;
 use super::store::{MemoryRow, MemoryStore};
 use super::undo::{Change, Undo};
-use super::variable::{Handle, SizeClasses};
+use super::variable::Handle;
 use crate::error::{Error, Result};
 use crate::key::{Dynamic, Fit, IndexType};
 use crate::profile::MemoryProfile;
@@ -33,9 +32,12 @@ pub(super) fn key_values<'a>(
     index.columns.iter().map(|&column| read_value(row, columns, column)).collect()
 }
 
-fn row<'a>(rows: &'a Rows, values: &'a SizeClasses, slot: u32) -> MemoryRow<'a> {
+fn row(rows: &Rows, slot: u32) -> MemoryRow<'_> {
     let fixed = rows.slab.head(slot.into(), rows.shape.row_bytes);
-    MemoryRow { fixed: fixed.expect("an index or the slab itself named the slot"), values }
+    MemoryRow {
+        fixed: fixed.expect("an index or the slab itself named the slot"),
+        values: &rows.values,
+    }
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
@@ -110,10 +112,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     /// Bytes taken from the system.
     pub(super) fn committed_bytes(&self) -> u64 {
-        let rows: usize = self.tables.iter().map(|rows| rows.slab.committed_bytes()).sum();
+        let rows: usize = self.tables.iter().map(Rows::committed_bytes).sum();
         let indexes: usize = self.indexes.iter().map(RowIndex::committed_bytes).sum();
-        let remains: usize = self.remains.iter().map(Remains::committed_bytes).sum();
-        (self.values.committed_bytes() + rows + indexes + remains) as u64
+        (rows + indexes) as u64
     }
 
     /// Memory taken and used.
@@ -124,7 +125,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             for slot in rows.slab.live() {
                 for &offset in &rows.shape.variable_offsets {
                     let handle = Handle::read(rows.slab.slot(slot), offset);
-                    usage.raw_row_bytes += self.values.get(handle).len() as u64;
+                    usage.raw_row_bytes += rows.values.get(handle).len() as u64;
                 }
             }
         }
@@ -185,7 +186,7 @@ impl SharedView<'_> {
     /// Whether the row in `slot` has the normalised key `key` in `index`.
     fn is_key_of(&self, index: &RowIndex, key: &[u8], slot: u32) -> bool {
         let columns = &self.schema.tables[index.table].columns;
-        let row = row(&self.tables[index.table], self.values, slot);
+        let row = row(&self.tables[index.table], slot);
         let mut own = Vec::new();
         let values = key_values(&row, columns, index);
         let fit = Dynamic::encode(&index.shape, &values, usize::MAX, &mut own);
@@ -194,15 +195,15 @@ impl SharedView<'_> {
 
     /// Every variable-length value is of one row, and every row's is there.
     fn verify_values(&self) -> Result<(), String> {
-        let handles = self.tables.iter().flat_map(|rows| {
+        self.tables.iter().try_for_each(|rows| {
             let has_values = !rows.shape.variable_offsets.is_empty();
             let slots = has_values.then(|| rows.slab.live()).into_iter().flatten();
-            slots.flat_map(|slot| {
+            rows.values.check()?;
+            rows.values.check_handles(slots.flat_map(|slot| {
                 let bytes = rows.slab.slot(slot);
                 rows.shape.variable_offsets.iter().map(|&offset| Handle::read(bytes, offset))
-            })
-        });
-        self.values.check_handles(handles.chain(self.remains.iter().flat_map(Remains::handles)))
+            }))
+        })
     }
 
     /// Every row in these slots is found in the index under its own key.
@@ -220,7 +221,7 @@ impl SharedView<'_> {
             }
         };
         let Some(slot) = lost else { return Ok(()) };
-        let row = row(rows, self.values, slot);
+        let row = row(rows, slot);
         let values = key_values(&row, &self.schema.tables[index.table].columns, index);
         Err(format!("the row in slot {slot} with key {values:?} is not found"))
     }
@@ -255,7 +256,7 @@ impl SharedView<'_> {
         slot: u32,
         key: &mut Vec<u8>,
     ) -> bool {
-        let row = row(&self.tables[index.table], self.values, slot);
+        let row = row(&self.tables[index.table], slot);
         let values: Vec<Value<'_>> = readers.iter().map(|column| column.read(&row)).collect();
         key.clear();
         let fit = Dynamic::encode(&index.shape, &values, usize::MAX, key);
@@ -300,10 +301,7 @@ impl Checker for CheckInParts<'_> {
             Part::Slab(table) => damage(view.tables[*table].slab.check(), &|| {
                 format!("table {}", view.schema.tables[*table].name)
             }),
-            Part::Values => {
-                let found = view.values.check().and_then(|()| view.verify_values());
-                damage(found, &|| "variable-length values".to_owned())
-            }
+            Part::Values => damage(view.verify_values(), &|| "variable-length values".to_owned()),
             Part::Snapshots => {
                 let found = view.snapshots.check().into_iter();
                 found.map(|what| in_slabs(format!("snapshots: {what}"))).collect()

@@ -50,12 +50,18 @@ pub struct ColumnBuild {
 #[expect(dead_code, reason = "it is there to be dropped")]
 pub struct Vacated {
     slab: Option<Slab>,
+    rows: Option<Rows>,
     indexes: Vec<RowIndex>,
 }
 
 impl Vacated {
     pub(super) const fn of(slab: Option<Slab>, indexes: Vec<RowIndex>) -> Self {
-        Self { slab, indexes }
+        Self { slab, rows: None, indexes }
+    }
+
+    /// All of a table.
+    pub(super) const fn of_table(rows: Rows, indexes: Vec<RowIndex>) -> Self {
+        Self { slab: None, rows: Some(rows), indexes }
     }
 }
 

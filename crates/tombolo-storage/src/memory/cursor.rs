@@ -91,7 +91,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let mut give = |slot: u32| {
             let fixed = rows.slab.live_head(slot.into(), rows.shape.row_bytes);
             let Some(fixed) = fixed else { unreachable!("an index leads to a live row") };
-            visit((rows.named(slot), Row::new(MemoryRow { fixed, values: &self.values })));
+            visit((rows.named(slot), Row::new(MemoryRow { fixed, values: &rows.values })));
             seen += 1;
             seen == most
         };

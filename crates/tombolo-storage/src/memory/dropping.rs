@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   drop_index  ──► gone from schema and log ──► its entries are the caller's to give back
-//!   drop_table  ──► gone from schema and log ──► so are its rows and indexes
+//!   drop_table  ──► gone from schema and log ──► so are its rows, their values and its indexes
 //!   drop_column ──► gone from schema and log         its place in the rows stays
-//!                        └── long values of a table or column: values_slice() … Done
+//!                        └── its long values: values_slice() … Done
 //! ```
 //!
 //! A drop is one change of the schema between two transactions, and one record of the log: durable and
@@ -13,8 +13,8 @@
 //! something dropped. The name is free immediately.
 //!
 //! Giving memory back takes a while, so structures go to the caller, which may have another thread for
-//! it. Long values lie among those of other tables: they are freed row by row, a few between two
-//! transactions. No crash hurts that: in a store that is opened again the values are not there.
+//! it. A column's long values lie among those of other columns: they are freed row by row, a few between
+//! two transactions. No crash hurts that: in a store that is opened again the values are not there.
 //!
 //! A long read knows rows and their table, so no table goes while one is under way. Not here: when
 //! slices run (engine `pipeline/stages/long.rs`), the same in a replay (`recovery/`). Profiles without undo,
@@ -26,77 +26,39 @@ use super::index::RowIndex;
 use super::log::Log;
 use super::online::Built;
 use super::rows::Rows;
-use super::slab::Slab;
 use super::store::{MemoryStore, State};
-use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
+use super::variable::{HANDLE_BYTES, Handle};
 use crate::error::SchemaError;
 use crate::profile::MemoryProfile;
 use crate::row::column_offset;
 use crate::store::Store;
 use crate::value_log::SchemaKind;
 
-/// What is left of what was dropped: rows with long values that have to be freed. There is one for each
+/// What is left of a column that was dropped: long values that have to be freed. There is one for each
 /// drop, in their order; [`MemoryStore::values_slice`] works on the first.
 #[derive(Debug)]
 pub(super) struct Remains {
-    what: What,
+    /// The table's position.
+    table: usize,
+    /// Where the column's handles lie. They are among those of the rows as long as this is there, so that a
+    /// row that dies meanwhile frees its own.
+    offset: usize,
     /// The values of all slots below it were freed.
     cursor: u32,
 }
 
-#[derive(Debug)]
-enum What {
-    /// The rows of a table, with the offsets of their handles.
-    Table(Slab, Vec<usize>),
-    /// A column of the table at this position, with handles at that offset. They are among those of the
-    /// rows as long as this is there, so that a row that dies meanwhile frees its own.
-    Column(usize, usize),
-}
-
 impl Remains {
-    pub(super) fn committed_bytes(&self) -> usize {
-        match &self.what {
-            What::Table(slab, _) => slab.committed_bytes(),
-            What::Column(..) => 0,
-        }
-    }
-
-    /// The handles of values that were not freed yet and are of no table's rows.
-    pub(super) fn handles(&self) -> impl Iterator<Item = Handle> {
-        let own = match &self.what {
-            What::Table(slab, offsets) => Some((slab, offsets)),
-            What::Column(..) => None,
-        };
-        own.into_iter().flat_map(|(slab, offsets)| {
-            slab.live_from(self.cursor).flat_map(|slot| {
-                let bytes = slab.slot(slot);
-                offsets.iter().map(|&offset| Handle::read(bytes, offset))
-            })
-        })
-    }
-
-    fn is_column_of(&self, table: usize) -> bool {
-        matches!(self.what, What::Column(of, _) if of == table)
-    }
-
     /// Frees the values of at most so many slots; whether that was all, and how many there were.
-    fn free(&mut self, tables: &mut [Rows], values: &mut SizeClasses, slots: u32) -> (bool, u32) {
-        let (slab, offsets) = match &mut self.what {
-            What::Table(slab, offsets) => (slab, &offsets[..]),
-            What::Column(table, offset) => {
-                (&mut tables[*table].slab, std::slice::from_ref(&*offset))
-            }
-        };
+    fn free(&mut self, rows: &mut Rows, slots: u32) -> (bool, u32) {
+        let Rows { slab, values, .. } = rows;
         let (first, used) = (self.cursor, slab.used());
         self.cursor = first.saturating_add(slots).min(used);
         let mut slot = first;
         loop {
             let next = slab.live_from(slot).next();
             let Some(live) = next.filter(|&live| live < self.cursor) else { break };
-            for &offset in offsets {
-                values.free(Handle::read(slab.slot(live), offset));
-                slab.clear(live, offset..offset + HANDLE_BYTES);
-            }
+            values.free(Handle::read(slab.slot(live), self.offset));
+            slab.clear(live, self.offset..self.offset + HANDLE_BYTES);
             slot = live + 1;
         }
         (self.cursor == used, self.cursor - first)
@@ -171,7 +133,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     /// Drops the table called `name` with its rows and indexes, from schema and log. Their memory is
-    /// handed to the caller; their long values are freed by [`MemoryStore::values_slice`].
+    /// handed to the caller.
     ///
     /// # Errors
     /// No such table, an index or a column of it that is being added, an open snapshot, a profile
@@ -203,14 +165,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.schema.drop_table(position);
         self.log_change(SchemaKind::TableDropped, position, None, &[]);
         self.unfollow(&indexes);
-        self.remains.retain(|remains| !remains.is_column_of(position));
-        let Rows { slab, shape, .. } = rows;
-        if shape.variable_offsets.is_empty() {
-            return Ok(Vacated::of(Some(slab), vacated));
-        }
-        let what = What::Table(slab, shape.variable_offsets);
-        self.remains.push_back(Remains { what, cursor: 0 });
-        Ok(Vacated::of(None, vacated))
+        self.remains.retain(|remains| remains.table != position);
+        Ok(Vacated::of_table(rows, vacated))
     }
 
     /// Refuses to drop rows, or parts of rows, that a long read or a slice works on.
@@ -257,42 +213,38 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.schema.drop_column(position, at);
         self.log_change(SchemaKind::ColumnDropped, position, Some(at), &[]);
         if has_values {
-            self.remains.push_back(Remains { what: What::Column(position, offset), cursor: 0 });
+            self.remains.push_back(Remains { table: position, offset, cursor: 0 });
         }
         Ok(())
     }
 
     /// Whether values of a column of the table at this position are left that was dropped.
     pub(super) fn frees_column_of(&self, table: usize) -> bool {
-        self.remains.iter().any(|remains| remains.is_column_of(table))
+        self.remains.iter().any(|remains| remains.table == table)
     }
 
-    /// Frees the long values of at most `rows_max` rows of what was dropped. The memory of a table's rows
-    /// is handed to the caller when all of its values are free.
+    /// Frees the long values that at most `rows_max` rows have in columns that were dropped.
     ///
     /// # Panics
     /// Within a transaction.
-    pub fn values_slice(&mut self, rows_max: usize) -> (Built, Option<Vacated>) {
+    pub fn values_slice(&mut self, rows_max: usize) -> Built {
         assert!(
             matches!(self.state, State::Idle | State::Poisoned(_)),
             "values are freed between transactions"
         );
-        let Some(remains) = self.remains.front_mut() else { return (Built::Done, None) };
+        let Some(remains) = self.remains.front_mut() else { return Built::Done };
         let slots = u32::try_from(rows_max.max(1)).unwrap_or(u32::MAX);
-        let (is_done, slots) = remains.free(&mut self.tables, &mut self.values, slots);
-        let more = Built::More { rows: slots.max(1) as usize };
-        if !is_done {
-            return (more, None);
-        }
-        let vacated = match self.remains.pop_front().map(|remains| remains.what) {
-            Some(What::Table(slab, _)) => Some(Vacated::of(Some(slab), Vec::new())),
-            Some(What::Column(table, offset)) => {
-                self.tables[table].shape.variable_offsets.retain(|&other| other != offset);
-                None
+        let rows = &mut self.tables[remains.table];
+        let (is_done, slots) = remains.free(rows, slots);
+        if is_done {
+            let offset = remains.offset;
+            rows.shape.variable_offsets.retain(|&other| other != offset);
+            self.remains.pop_front();
+            if self.remains.is_empty() {
+                return Built::Done;
             }
-            None => None,
-        };
-        (if self.remains.is_empty() { Built::Done } else { more }, vacated)
+        }
+        Built::More { rows: slots.max(1) as usize }
     }
 }
 

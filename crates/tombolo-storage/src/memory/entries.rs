@@ -8,7 +8,6 @@ use super::check::key_values;
 use super::index::{Entries, RowIndex};
 use super::rows::Rows;
 use super::store::MemoryRow;
-use super::variable::SizeClasses;
 use crate::key::{Dynamic, Fit, IndexType, KEY_BYTES_MAX};
 use crate::schema::ColumnDef;
 
@@ -52,14 +51,13 @@ pub(super) fn key_of<'k>(
 #[derive(Clone, Copy)]
 pub(super) struct Within<'a> {
     pub(super) rows: &'a Rows,
-    pub(super) values: &'a SizeClasses,
     pub(super) columns: &'a [ColumnDef],
 }
 
 impl<'a> Within<'a> {
     pub(super) fn row(&self, slot: u32) -> MemoryRow<'a> {
         let fixed = self.rows.slab.head(slot.into(), self.rows.shape.row_bytes);
-        MemoryRow { fixed: fixed.unwrap_or_default(), values: self.values }
+        MemoryRow { fixed: fixed.unwrap_or_default(), values: &self.rows.values }
     }
 
     /// The slot that `index` holds for a key; of an index that is not unique, the given one if its

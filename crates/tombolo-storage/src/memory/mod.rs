@@ -19,7 +19,6 @@ pub(crate) mod test_random;
 pub mod variable;
 
 mod before_images;
-mod bits;
 mod calls;
 mod check;
 pub mod columns;

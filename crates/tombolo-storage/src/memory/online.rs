@@ -241,7 +241,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         let building = &mut self.online.building[at];
         let table = building.index.table;
         let columns = &self.schema.tables[table].columns;
-        let within = Within { rows: &self.tables[table], values: &self.values, columns };
+        let within = Within { rows: &self.tables[table], columns };
         let built = match &building.refused {
             None => building.walk(within, rows_max),
             Some(_) => Built::Done,
@@ -335,7 +335,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             self.copy_changed();
         }
         if self.snapshots.are_open() {
-            self.snapshots.keep(&self.tables, &self.values, &self.undo);
+            self.snapshots.keep(&self.tables, &self.undo);
             self.watch();
         }
         Ok(())
@@ -436,7 +436,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
 
     fn within(&self, table: usize) -> Within<'_> {
         let columns = &self.schema.tables[table].columns;
-        Within { rows: &self.tables[table], values: &self.values, columns }
+        Within { rows: &self.tables[table], columns }
     }
 
     fn unenter(&mut self, position: usize, key: Key<'_>, slot: u32) -> Result<()> {
@@ -536,7 +536,7 @@ fn keys<'k>(
     (old, new): &'k mut (Vec<u8>, Vec<u8>),
 ) -> (Option<Key<'k>>, Option<Key<'k>>) {
     let fixed = &before[row.at..row.at + within.rows.shape.row_bytes];
-    let was = MemoryRow { fixed, values: within.values };
+    let was = MemoryRow { fixed, values: &within.rows.values };
     let was = row.was_there.then(|| key_of(index, within.columns, &was, old));
     let is = row.is_there.then(|| key_of(index, within.columns, &within.row(row.row), new));
     (was, is)

@@ -20,21 +20,31 @@ use super::columns::RowShape;
 use super::region::RegionError;
 use super::slab::Slab;
 use super::store::{MemoryRow, MemoryStore};
+use super::variable::SizeClasses;
 use crate::error::Result;
 use crate::key::{IndexType, Range};
 use crate::profile::MemoryProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
-use crate::schema::{DeclaredIndex, DeclaredTable, TableDef};
+use crate::schema::{DeclaredIndex, DeclaredTable, Schema, TableDef};
 use crate::store::{Index, Order, Table, TableType};
 
 /// The rows of one table.
 #[derive(Debug)]
 pub(super) struct Rows {
     pub(super) slab: Slab,
+    /// Their variable-length values.
+    pub(super) values: SizeClasses,
     /// Where their columns lie; handles of a dropped column are among the others until its values are free.
     pub(super) shape: RowShape,
     /// Bytes of a row's columns at full width.
     pub(super) raw_row_bytes: usize,
+}
+
+/// All rows of a store where they are, between two transactions.
+#[derive(Clone, Copy, Debug)]
+pub struct RowsInPlace<'a> {
+    pub(super) schema: &'a Schema,
+    pub(super) tables: &'a [Rows],
 }
 
 impl Rows {
@@ -42,13 +52,19 @@ impl Rows {
     pub(super) fn new(table: &TableDef, allowance: &Allowance) -> Result<Self, RegionError> {
         let shape = RowShape::of(table);
         let slab = Slab::new(shape.widths.last().copied().unwrap_or_default(), allowance.clone())?;
-        Ok(Self { slab, shape, raw_row_bytes: table.raw_row_bytes() })
+        let values = SizeClasses::new(allowance.clone());
+        Ok(Self { slab, values, shape, raw_row_bytes: table.raw_row_bytes() })
     }
 
     /// The rows are this table's from now on.
     pub(super) fn describe(&mut self, table: &TableDef) {
         self.shape = RowShape::of(table);
         self.raw_row_bytes = table.raw_row_bytes();
+    }
+
+    /// Memory taken from the system.
+    pub(super) fn committed_bytes(&self) -> usize {
+        self.slab.committed_bytes() + self.values.committed_bytes()
     }
 
     /// The named id of the row in this slot.
@@ -129,8 +145,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
         key: I::Key<'_>,
     ) -> Result<Option<FoundRow<'_, I::Table>>> {
         let Some((table, slot)) = self.find_slot(index, key) else { return Ok(None) };
-        let (rows, values) = (&self.tables[table], &self.values);
+        let rows = &self.tables[table];
         let fixed = rows.slab.head(slot.into(), I::Table::SIZE);
+        let values = &rows.values;
         Ok(fixed.map(|fixed| (rows.named(slot), Row::new(MemoryRow { fixed, values }))))
     }
 
@@ -200,11 +217,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
         &'s self,
         table: &Table<R>,
     ) -> impl Iterator<Item = FoundRow<'s, R>> + use<'s, R, P> {
-        let (rows, values) = (&self.tables[table.position()], &self.values);
+        let rows = &self.tables[table.position()];
         let bytes = table.row_size();
         rows.slab.live().filter_map(move |slot| {
             let fixed = rows.slab.live_head(slot.into(), bytes)?;
-            Some((rows.named(slot), Row::new(MemoryRow { fixed, values })))
+            Some((rows.named(slot), Row::new(MemoryRow { fixed, values: &rows.values })))
         })
     }
 

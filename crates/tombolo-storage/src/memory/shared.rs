@@ -4,16 +4,13 @@
 //! changes as long as there is one, and leaves out what belongs to a thread. For reading whole
 //! tables in parts and for the checks (`check.rs`); transactions do not come through here.
 
-use std::collections::VecDeque;
 use std::ops::Range;
 
 use super::before_images::Snapshots;
 use super::check::CheckInParts;
-use super::dropping::Remains;
 use super::index::RowIndex;
 use super::rows::Rows;
 use super::store::{MemoryRow, MemoryStore};
-use super::variable::SizeClasses;
 use crate::profile::MemoryProfile;
 use crate::row::RowBytes;
 use crate::schema::Schema;
@@ -24,10 +21,8 @@ use crate::store::{Checker, SharedRows};
 pub(super) struct SharedView<'a> {
     pub(super) schema: &'a Schema,
     pub(super) tables: &'a [Rows],
-    pub(super) values: &'a SizeClasses,
     pub(super) indexes: &'a [RowIndex],
     pub(super) snapshots: &'a Snapshots,
-    pub(super) remains: &'a VecDeque<Remains>,
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
@@ -36,10 +31,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
         SharedView {
             schema: &self.schema,
             tables: &self.tables,
-            values: &self.values,
             indexes: &self.indexes,
             snapshots: &self.snapshots,
-            remains: &self.remains,
         }
     }
 }
@@ -50,7 +43,7 @@ impl SharedRows for SharedView<'_> {
     }
 
     fn each_row(&self, table: usize, slots: Range<u32>, see: &mut dyn FnMut(&dyn RowBytes)) {
-        let (Rows { slab, shape, .. }, values) = (&self.tables[table], self.values);
+        let Rows { slab, shape, values, .. } = &self.tables[table];
         let live = slab.live_from(slots.start).take_while(|slot| *slot < slots.end);
         for fixed in live.filter_map(|slot| slab.head(slot.into(), shape.row_bytes)) {
             see(&MemoryRow { fixed, values });

@@ -25,7 +25,7 @@ use super::dropping::Remains;
 use super::index::{Entries, RowIndex};
 use super::log::{Log, TooLong, ValueLog};
 use super::online::Online;
-use super::rows::Rows;
+use super::rows::{Rows, RowsInPlace};
 use super::undo::{Change, Full, Undo};
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
 use crate::command_log::ProcedureNumber;
@@ -69,7 +69,6 @@ pub(super) enum State {
 pub struct MemoryStore<P: MemoryProfile> {
     pub(super) tables: Vec<Rows>,
     pub(super) indexes: Vec<RowIndex>,
-    pub(super) values: SizeClasses,
     pub(super) schema: Schema,
     pub(super) state: State,
     pub(super) undo: P::Undo,
@@ -138,13 +137,11 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// An empty store.
     pub fn new(limits: Limits) -> Self {
         let budget = Budget::new(limits.memory_bytes_max);
-        let allowance = Allowance::new(limits.structure_bytes_max, &budget);
         let mut undo = P::Undo::default();
         undo.take_from(&budget);
         Self {
             tables: Vec::new(),
             indexes: Vec::new(),
-            values: SizeClasses::new(allowance),
             schema: Schema::default(),
             state: State::Idle,
             undo,
@@ -198,6 +195,13 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// The store's memory budget, from which any thread can read the allocated bytes.
     pub fn budget(&self) -> &Arc<Budget> {
         &self.budget
+    }
+
+    /// All rows where they are, for blocks of an image without a second copy; `None` while a transaction is
+    /// open, and after a failure.
+    pub fn rows_in_place(&self) -> Option<RowsInPlace<'_>> {
+        let Self { schema, tables, .. } = self;
+        (self.state == State::Idle).then_some(RowsInPlace { schema, tables })
     }
 
     /// The allowance of a new structure.
@@ -265,14 +269,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
         }
         assert_eq!(self.state, State::Idle, "a store changes its profile between transactions");
         assert_eq!(self.log_bytes(), 0, "what was logged is taken before the profile changes");
-        let Self { mut tables, indexes, values, schema, limits, .. } = self;
+        let Self { mut tables, indexes, schema, limits, .. } = self;
         let Self { online, columns, remains, snapshots, budget, names_rows, left_out, .. } = self;
         tables.iter_mut().for_each(|rows| rows.slab.rebuild_free_list());
         // All structures share one budget.
         let mut undo = Q::Undo::default();
         undo.take_from(&budget);
         let empty = MemoryStore::<Q>::new(limits);
-        let kept = MemoryStore { tables, indexes, values, schema, online, remains, undo, ..empty };
+        let kept = MemoryStore { tables, indexes, schema, online, remains, undo, ..empty };
         let mut store = MemoryStore { columns, snapshots, budget, names_rows, left_out, ..kept };
         store.watch();
         Ok(store)
@@ -451,18 +455,20 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     /// Frees the slot or value left by a committed deletion or replacement.
-    pub(super) fn give_back(tables: &mut [Rows], values: &mut SizeClasses, change: Change) {
+    pub(super) fn give_back(tables: &mut [Rows], change: Change) {
         match change {
             Change::Deleted { table, row } => {
                 let rows = &mut tables[table as usize];
                 let bytes = rows.slab.head(row.into(), rows.shape.row_bytes).unwrap_or_default();
                 for &offset in &rows.shape.variable_offsets {
-                    values.free(Handle::read(bytes, offset));
+                    rows.values.free(Handle::read(bytes, offset));
                 }
                 rows.forget_added(row);
                 rows.slab.release(row);
             }
-            Change::ValueReplaced { handle } => values.free(Handle::from_bits(handle)),
+            Change::ValueReplaced { table, handle } => {
+                tables[table as usize].values.free(Handle::from_bits(handle));
+            }
             _ => {}
         }
     }
@@ -503,7 +509,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 rows.slab.revive(row);
                 rows.slab.take_end_back(row);
             }
-            Change::ValueStored { handle } => self.values.free(Handle::from_bits(handle)),
+            Change::ValueStored { table, handle } => {
+                self.tables[table as usize].values.free(Handle::from_bits(handle));
+            }
             Change::ValueReplaced { .. } => {}
             Change::InsertedPacked { index, key, .. } => {
                 self.indexes[index as usize].remove_packed(key);
@@ -552,7 +560,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
             return Err(Error::OutOfRange { table: table as u32, column });
         }
         self.room_for_notes(3, HANDLE_BYTES)?;
-        let Ok(new) = self.values.put(value) else { return Err(self.no_space()) };
+        let Ok(new) = self.tables[table].values.put(value) else { return Err(self.no_space()) };
         let position = table as u32;
         let bytes = &mut self.tables[table].slab.slot_mut(slot)[offset..offset + HANDLE_BYTES];
         let old = Handle::read(bytes, 0);
@@ -562,14 +570,15 @@ impl<P: MemoryProfile> MemoryStore<P> {
             offset: offset as u32,
             bytes: HANDLE_BYTES as u32,
         };
-        self.undo.note_in_room(Change::ValueStored { handle: new.to_bits() });
+        self.undo.note_in_room(Change::ValueStored { table: position, handle: new.to_bits() });
         self.undo.note_image_in_room(updated, bytes);
         bytes.copy_from_slice(&new.to_bits().to_le_bytes());
         let logged = self.log.variable_set(position, slot, offset, value);
         if P::Undo::KEEPS {
-            self.undo.note_in_room(Change::ValueReplaced { handle: old.to_bits() });
+            self.undo
+                .note_in_room(Change::ValueReplaced { table: position, handle: old.to_bits() });
         } else {
-            self.values.free(old);
+            self.tables[table].values.free(old);
         }
         logged.map_err(|TooLong| self.logged_too_much())
     }

@@ -47,11 +47,15 @@ pub enum Change {
     },
     /// A variable-length value was stored.
     ValueStored {
+        /// The table.
+        table: u32,
         /// Its handle.
         handle: u64,
     },
     /// A variable-length value is no longer referred to.
     ValueReplaced {
+        /// The table.
+        table: u32,
         /// Its handle.
         handle: u64,
     },

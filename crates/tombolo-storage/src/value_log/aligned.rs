@@ -33,6 +33,11 @@ impl AlignedBuffer {
         taken.map_err(|error| DiskError::new(operation, file.name(), None, &error))
     }
 
+    /// Memory it takes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.bytes.capacity() as u64
+    }
+
     fn take(&mut self, bytes: usize) -> io::Result<()> {
         let needed = bytes.saturating_add(ALIGNMENT_MAX);
         if self.bytes.capacity() >= needed {

@@ -467,11 +467,6 @@ impl<'a> Records<'a> {
         Self { rest: bytes, at }
     }
 
-    /// The bytes of the remaining records.
-    pub(crate) const fn rest(&self) -> &'a [u8] {
-        self.rest
-    }
-
     fn decode(&self) -> Option<(Record<'a>, &'a [u8])> {
         let (word, rest) = self.rest.split_first_chunk::<8>()?;
         let word = u64::from_le_bytes(*word);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
 use tombolo_storage::memory::budget::Budget;
+use tombolo_storage::memory::image::RowsInPlace;
 use tombolo_storage::sync::{AtomicU64, Ordering};
 use tombolo_storage::value_log::LogBuffer;
 
@@ -167,5 +168,9 @@ impl Executor for Runner {
 
     fn take_log(&mut self, into: &mut LogBuffer) {
         self.store.take_log(into);
+    }
+
+    fn rows_in_place(&mut self) -> Option<RowsInPlace<'_>> {
+        self.store.rows_in_place()
     }
 }

@@ -16,6 +16,7 @@ use crate::pipeline::policy::{Options, Overruns, ThreadLayout, Watch};
 use crate::pipeline::remote_checkpoint;
 use crate::pipeline::remote_checkpoint::RemoteCheckpoints;
 use crate::pipeline::stage::{Stage, StageKind};
+use crate::pipeline::stages::copying::Desk;
 use crate::pipeline::stages::execution::log_sender::LogSender;
 use crate::pipeline::stages::execution::{self, Cut, Execution};
 use crate::pipeline::stages::logging::{FlushObserver, Logging, Parts};
@@ -143,6 +144,10 @@ impl<E: Executor> Wires<E> {
                 preparing: (0..layout.parts).map(part).collect(),
                 writing: (layout.parts..2 * layout.parts).map(part).collect(),
                 logging: layout.signal(StageKind::Logging, 0),
+                rows: Some(Arc::new(Desk {
+                    queue: self.long_queue.clone(),
+                    retired: self.retired_executor.clone(),
+                })),
             };
             let reader = || log.reader();
             let end = checkpoint::LogEnd { position: log.position(), reader: &reader };

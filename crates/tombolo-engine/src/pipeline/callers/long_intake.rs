@@ -54,7 +54,8 @@ impl<E: Executor> LongIntake<E> {
         }
         let is_cancelled = Arc::new(AtomicBool::new(false));
         let handle = LongHandle { is_cancelled: is_cancelled.clone() };
-        let call = LongCall { work, caller: submitter.id, tag, durability, is_cancelled };
+        let caller = Some(submitter.id);
+        let call = LongCall { work, caller, tag, durability, is_cancelled };
         let put = self.queue.try_put(call, Load { transactions: 1, bytes: 0 });
         if put.is_err() {
             under_way.fetch_sub(1, Ordering::Relaxed);

@@ -25,6 +25,8 @@ pub(crate) struct Arrivals<B> {
     waiting: VecDeque<Arc<Installment<B>>>,
     /// Up to where the log is to be read when nothing waits.
     pub(crate) behind: Option<LogPosition>,
+    /// What of the log's files was taken since this was looked at last.
+    pub(crate) file_bytes: u64,
     /// Nothing more comes.
     pub(crate) is_closed: bool,
     /// Demands that were made before the handover was looked at last.
@@ -38,8 +40,9 @@ impl<B: Records> Arrivals<B> {
         buffers: Arc<Pool<B>>,
         vectors: Arc<Pool<Vec<B>>>,
     ) -> Self {
-        let (waiting, behind, is_closed, asked) = (VecDeque::new(), None, false, 0);
-        Self { handover, state, buffers, vectors, waiting, behind, is_closed, asked }
+        let (waiting, behind, file_bytes) = (VecDeque::new(), None, 0);
+        let (is_closed, asked) = (false, 0);
+        Self { handover, state, buffers, vectors, waiting, behind, file_bytes, is_closed, asked }
     }
 
     /// Takes what was handed over, when all before was dealt with.
@@ -51,17 +54,13 @@ impl<B: Records> Arrivals<B> {
         self.asked = self.state.asked();
         let taken = self.handover.take(&mut self.waiting);
         self.behind = taken.behind;
+        self.file_bytes += taken.file_bytes;
         self.is_closed = !taken.is_open;
     }
 
     /// Whether all that was taken was dealt with.
     pub(crate) fn is_caught_up(&self) -> bool {
         self.waiting.is_empty() && self.behind.is_none()
-    }
-
-    /// Whether nothing more comes, as the handover knows it, which was perhaps not looked at since.
-    pub(crate) fn will_be_closed(&self) -> bool {
-        self.handover.is_closed()
     }
 
     /// The next installment.

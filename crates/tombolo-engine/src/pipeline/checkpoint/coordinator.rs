@@ -91,8 +91,7 @@ pub(crate) struct Coordinator {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) now_ns: u64,
-    /// Whether it has installed all that was handed over when it last looked, or as much of it as it
-    /// can before a checkpoint.
+    /// Whether it has installed all that was handed over when it last looked.
     pub(crate) is_caught_up: bool,
     /// Demands that were made before all was handed over that is installed.
     pub(crate) asked: u64,
@@ -112,6 +111,8 @@ pub(crate) enum Turn {
     Rest(Option<u64>),
     /// Something changed for all.
     Progress,
+    /// The store's rows are asked what it needs; nothing before that is known.
+    Asked,
     /// It has handed in what it needs: what it installs from here on is the next checkpoint's.
     HandedIn,
     /// A checkpoint has begun with what was handed in.
@@ -202,10 +203,12 @@ impl Coordinator {
         }
         inner.serves = if is_first { view.asked } else { inner.serves.min(view.asked) };
         inner.is_wanted = true;
-        inner.parts[number] = Progress::Ready(part.needs()?);
+        let needs = part.needs()?;
         if is_first {
             self.state.wake_stages(); // those without much to install sleep
         }
+        let Some(needs) = needs else { return Ok(Turn::Asked) };
+        inner.parts[number] = Progress::Ready(needs);
         self.begin_if_all_are_ready(&mut inner, view)?;
         Ok(Turn::HandedIn)
     }

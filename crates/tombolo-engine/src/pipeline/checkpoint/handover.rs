@@ -75,6 +75,8 @@ impl<B: Records> Installment<B> {
 pub(crate) struct Handover<B> {
     inner: Mutex<Inner<B>>,
     bytes_max: u64,
+    /// Whether records are kept, or positions alone.
+    keeps_records: bool,
     /// The stage is woken for so many bytes of the log's files, too.
     wake_file_bytes: u64,
     stage: Arc<Signal>,
@@ -99,13 +101,16 @@ struct Inner<B> {
 pub(crate) struct Taken {
     /// Up to where it has to read the log, once it has installed the rest.
     pub(crate) behind: Option<LogPosition>,
+    /// What of the log's files all of it takes, but for what was handed over as a mere position.
+    pub(crate) file_bytes: u64,
     /// Whether more may come.
     pub(crate) is_open: bool,
 }
 
 impl<B: Records> Handover<B> {
-    /// Holds so many bytes of buffers, for a stage to which so many bytes of the log are much.
-    pub(crate) fn new(bytes_max: u64, log_bytes: u64, stage: Arc<Signal>) -> Self {
+    /// Holds so many bytes of buffers, or positions alone where that is `None`, for a stage to which so many
+    /// bytes of the log are much.
+    pub(crate) fn new(bytes_max: Option<u64>, log_bytes: u64, stage: Arc<Signal>) -> Self {
         let inner = Inner {
             waiting: VecDeque::new(),
             bytes: 0,
@@ -116,7 +121,8 @@ impl<B: Records> Handover<B> {
             is_closed: false,
         };
         let wake_file_bytes = WAKE_BYTES.min(log_bytes / 8);
-        Self { inner: Mutex::new(inner), bytes_max, wake_file_bytes, stage }
+        let (keeps_records, bytes_max) = (bytes_max.is_some(), bytes_max.unwrap_or_default());
+        Self { inner: Mutex::new(inner), bytes_max, keeps_records, wake_file_bytes, stage }
     }
 
     /// Keeps an installment whose buffers hold so many bytes; past the bound only its position.
@@ -171,7 +177,7 @@ impl<B: Records> Handover<B> {
             true => u64::MAX,
             false => self.bytes_max.saturating_sub(inner.bytes),
         };
-        if inner.behind.is_some() || !keep(&mut inner, room_bytes) {
+        if !self.keeps_records || inner.behind.is_some() || !keep(&mut inner, room_bytes) {
             inner.behind = Some(position);
         }
         inner.file_bytes += file_bytes;
@@ -184,7 +190,7 @@ impl<B: Records> Handover<B> {
 
     /// Whether there is enough to wake a stage for.
     fn has_work(&self, inner: &Inner<B>) -> bool {
-        inner.behind.is_some()
+        self.keeps_records && inner.behind.is_some()
             || inner.bytes >= WAKE_BYTES
             || inner.buffers >= WAKE_BUFFERS
             || inner.file_bytes >= self.wake_file_bytes
@@ -205,15 +211,16 @@ impl<B: Records> Handover<B> {
         assert!(into.is_empty(), "what was taken before is still there");
         let mut inner = self.inner.lock();
         std::mem::swap(&mut inner.waiting, into);
-        (inner.bytes, inner.buffers, inner.file_bytes) = (0, 0, 0);
-        Taken { behind: inner.behind.take(), is_open: !inner.is_closed }
+        (inner.bytes, inner.buffers) = (0, 0);
+        let file_bytes = std::mem::take(&mut inner.file_bytes);
+        Taken { behind: inner.behind.take(), file_bytes, is_open: !inner.is_closed }
     }
 
     /// Nothing is taken any more: nothing is kept from here on.
     pub(crate) fn leave(&self) -> VecDeque<Arc<Installment<B>>> {
         let mut inner = self.inner.lock();
         inner.is_left = true;
-        inner.behind = None;
+        (inner.behind, inner.file_bytes) = (None, 0);
         std::mem::take(&mut inner.waiting)
     }
 
@@ -272,7 +279,7 @@ mod tests {
 
     #[test]
     fn past_the_bound_only_the_position_is_kept() {
-        let handover = Handover::new(100, 1 << 20, Arc::default());
+        let handover = Handover::new(Some(100), 1 << 20, Arc::default());
         let mut taken = VecDeque::new();
         // The first one always fits.
         for (group, bytes) in [(1, 500), (2, 1), (3, 1)] {
@@ -293,7 +300,7 @@ mod tests {
 
     #[test]
     fn small_flushes_are_copied_behind_each_other() {
-        let handover = Handover::new(2 * COPIED_BYTES as u64 + 100, 64 << 10, Arc::default());
+        let handover = Handover::new(Some(2 * COPIED_BYTES as u64 + 100), 64 << 10, Arc::default());
         let (mut taken, at) = (VecDeque::new(), |group| installment(group).position);
         let put_copy = |group: u64, bytes: usize| {
             handover.stage.announce();
@@ -315,13 +322,13 @@ mod tests {
 
     #[test]
     fn a_stage_that_left_is_handed_nothing() {
-        let handover = Handover::new(100, 1 << 20, Arc::default());
+        let handover = Handover::new(Some(100), 1 << 20, Arc::default());
         handover.put(&installment(1), 10);
         assert_eq!(groups(&handover.leave()), [1]);
         handover.put(&installment(2), 10);
         handover.put_position(LogPosition::default());
         let mut taken = VecDeque::new();
-        assert_eq!(handover.take(&mut taken), Taken { behind: None, is_open: true });
+        assert_eq!(handover.take(&mut taken), Taken { behind: None, file_bytes: 0, is_open: true });
         assert!(taken.is_empty());
     }
 

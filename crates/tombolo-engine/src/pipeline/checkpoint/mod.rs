@@ -16,6 +16,10 @@
 //! for them. While the log is flushed, too, the device is left alone for a part of the time (setting
 //! `checkpoint_device_percent`), unless the log runs short of room.
 //!
+//! Without a second copy nothing is installed, and the handover keeps positions alone: blocks are copied from the
+//! store's rows by the execution stage, between two batches, and come back to be written when the log is durable up
+//! to there (`fetching.rs`, `asked.rs`, `stages/copying.rs`).
+//!
 //! When the pipeline closes, a last checkpoint is written, if anything was logged since the last one:
 //! the next process then has nothing to replay.
 //!
@@ -25,8 +29,10 @@
 //! here is never the database's.
 
 pub(crate) mod arrivals;
+pub(crate) mod asked;
 mod coordinator;
 mod demands;
+mod fetching;
 mod handles;
 pub(crate) mod handover;
 mod preparing;
@@ -44,8 +50,11 @@ pub(crate) use sender::{CheckpointControl, CheckpointSender};
 pub(crate) use state::CheckpointState;
 pub use state::CheckpointStatistics;
 
+pub(crate) use asked::{AskRows, Asked, Fetched};
+
 use arrivals::Arrivals;
 use coordinator::Coordinator;
+use fetching::Fetching;
 use handover::Handover;
 use preparing::Preparing;
 use writing::{Exchange, Writing};
@@ -74,6 +83,8 @@ pub(crate) struct Shares<'a, A, B> {
     pub(crate) preparing: Vec<Arc<Signal>>,
     pub(crate) writing: Vec<Arc<Signal>>,
     pub(crate) logging: Arc<Signal>,
+    /// Where the rows are, if they are in this process.
+    pub(crate) rows: Option<Arc<dyn AskRows>>,
 }
 
 /// What is wired, whichever process writes the image: the logging stage's end, and the stages: those that prepare,
@@ -101,11 +112,15 @@ pub(crate) fn wire<A: Send + 'static, B: Records>(
         let (preparing, writing) = (of.preparing[number].clone(), of.writing[number].clone());
         let exchange = Arc::new(Exchange::new(preparing.clone(), writing));
         exchanges.push(Arc::clone(&exchange));
+        let queue_bytes_max = part.installs().then_some(of.policy.queue_bytes_max);
         let handover =
-            Arc::new(Handover::new(of.policy.queue_bytes_max, of.policy.log_bytes, preparing));
-        // What was loaded past the pipeline is in the log only.
+            Arc::new(Handover::new(queue_bytes_max, of.policy.log_bytes, preparing.clone()));
+        // What was loaded past the pipeline is in the log only. Where it is not installed it is not counted, and a
+        // checkpoint is due.
+        let mut installed_bytes = behind_bytes;
         if let Some(end) = log_end.filter(|end| end.group > part.position().group) {
             handover.put_position(end);
+            installed_bytes += if part.installs() { 0 } else { of.policy.log_bytes };
         }
         handovers.push(Arc::clone(&handover));
         write.push(Box::new(Writing {
@@ -115,8 +130,7 @@ pub(crate) fn wire<A: Send + 'static, B: Records>(
         }));
         prepare.push(Box::new(Preparing {
             number,
-            // What is read back is counted then.
-            installed_bytes: if part.wants_again() { 0 } else { behind_bytes },
+            installed_bytes,
             arrivals: Arrivals::new(
                 handover,
                 Arc::clone(&state),
@@ -125,12 +139,8 @@ pub(crate) fn wire<A: Send + 'static, B: Records>(
             ),
             exchange,
             asked_installed: 0,
-            reader: (log.reader)().map(|mut reader| {
-                if part.wants_again() {
-                    reader.again(part.position());
-                }
-                reader
-            }),
+            reader: (log.reader)(),
+            fetching: Fetching::new(of.rows.clone(), Asked::new(preparing)),
             coordinator: Arc::clone(&coordinator),
             state: Arc::clone(&state),
             shared: Arc::clone(of.shared),

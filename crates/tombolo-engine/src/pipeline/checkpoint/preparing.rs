@@ -1,4 +1,5 @@
-//! The stage that installs what is durable into a part of DB′ and prepares batches of its blocks (TPK-15, TPK-17).
+//! The stage that installs what is durable into a part of DB′ and prepares batches of its blocks (TPK-15, TPK-17);
+//! without DB′ it asks the store's rows for them (`fetching.rs`).
 //!
 //! Not here: writing a batch (`writing.rs`), when a checkpoint begins (`coordinator.rs`).
 
@@ -9,6 +10,7 @@ use tombolo_storage::value_log::{LogFailure, LogPosition, LogReader};
 
 use super::arrivals::Arrivals;
 use super::coordinator::{Coordinator, RETRY_NS, Turn, View};
+use super::fetching::Fetching;
 use super::state::CheckpointState;
 use super::writing::Exchange;
 use crate::clock::Clock;
@@ -28,6 +30,8 @@ pub(crate) struct Preparing<A, B> {
     /// What was handed over and is not installed.
     pub(super) arrivals: Arrivals<B>,
     pub(super) exchange: Arc<Exchange>,
+    /// What the part asks of the store's rows, without a second copy.
+    pub(super) fetching: Fetching,
     /// Demands that were made before all was handed over that is installed.
     pub(super) asked_installed: u64,
     pub(super) reader: Option<LogReader>,
@@ -62,12 +66,11 @@ impl From<LogFailure> for Unread {
 }
 
 impl<A, B: Records> Preparing<A, B> {
-    /// Installs some of what has arrived, as far as there is room for it; whether there was anything.
+    /// Installs some of what has arrived; whether there was anything.
     fn install(&mut self) -> Result<bool, String> {
-        let had_any = !self.arrivals.is_caught_up() && self.part.has_room();
+        let had_any = !self.arrivals.is_caught_up();
         let mut bytes = 0;
         while bytes < INSTALL_BYTES
-            && self.part.has_room()
             && let Some(installment) = self.arrivals.front()
         {
             let position = installment.position;
@@ -79,13 +82,23 @@ impl<A, B: Records> Preparing<A, B> {
             self.installed_bytes += installment.file_bytes;
             self.arrivals.passed();
         }
-        if let Some(to) = self.arrivals.to_read().filter(|_| self.part.has_room()) {
-            self.read_back(to)?;
+        match self.arrivals.to_read() {
+            Some(to) if self.part.installs() => self.read_back(to)?,
+            Some(to) => self.pass(to)?,
+            None => {}
         }
         if self.arrivals.is_caught_up() {
             self.asked_installed = self.arrivals.asked;
         }
         Ok(had_any)
+    }
+
+    /// Notes how far the log is durable, where there is nothing to install.
+    fn pass(&mut self, to: LogPosition) -> Result<(), String> {
+        self.part.install(to, &[]).map_err(|failure| failure.to_string())?;
+        self.installed_bytes += std::mem::take(&mut self.arrivals.file_bytes);
+        self.arrivals.behind = None;
+        Ok(())
     }
 
     /// Installs some of what was not kept in memory, from the log's files.
@@ -94,13 +107,12 @@ impl<A, B: Records> Preparing<A, B> {
         let reader = reader.as_mut().ok_or("this log cannot be read back for a checkpoint")?;
         let (from, settings) = (part.position(), reader.settings());
         let mut bytes = 0;
-        let bytes_max = part.room().min(INSTALL_BYTES as u64) as usize;
         let mut install = |position, records: &[u8]| {
             bytes += records.len();
             *installed_bytes += settings.group_bytes(records.len() as u64);
             part.install(position, records).map_err(Unread::Image)
         };
-        let read = reader.read(from, to.group, bytes_max, &mut install);
+        let read = reader.read(from, to.group, INSTALL_BYTES, &mut install);
         let reached = read.map_err(|unread| match unread {
             Unread::Log(failure) => format!("the log cannot be read for a checkpoint: {failure}"),
             Unread::Image(failure) => failure.to_string(),
@@ -113,19 +125,16 @@ impl<A, B: Records> Preparing<A, B> {
     }
 
     fn view(&self, now_ns: u64) -> View {
-        let (is_caught_up, is_full) = (self.arrivals.is_caught_up(), !self.part.has_room());
+        let is_caught_up = self.arrivals.is_caught_up();
         let news = self.installed_bytes - self.covered_bytes;
-        let is_cut_short = is_full && self.arrivals.will_be_closed();
         View {
             now_ns,
-            is_caught_up: is_caught_up || is_full,
+            is_caught_up,
             asked: self.asked_installed,
             has_news: news > 0,
-            // A pipeline that closes without a checkpoint leaves what is not installed in the log.
-            is_due: news >= self.policy.log_bytes
-                || is_full && (self.policy.at_close || !is_cut_short),
-            // A full disk is not waited for when nothing more comes, whatever is not installed.
-            is_last: self.arrivals.is_closed && is_caught_up || is_cut_short,
+            is_due: news >= self.policy.log_bytes,
+            // A full disk is not waited for when nothing more comes.
+            is_last: self.arrivals.is_closed && is_caught_up,
             closes_with_one: self.policy.at_close,
         }
     }
@@ -138,8 +147,18 @@ impl<A, B: Records> Preparing<A, B> {
         Ok(match turn {
             Turn::Rest(until_ns) => Step::IdleUntil(until_ns),
             Turn::Progress => Step::Progress,
-            Turn::HandedIn => {
+            Turn::Asked => {
+                if !self.fetching.ask(&mut self.part)? {
+                    return Ok(Step::IdleUntil(None));
+                }
+                // What comes meanwhile is the next one's.
                 self.handed_in_bytes = self.installed_bytes;
+                Step::Progress
+            }
+            Turn::HandedIn => {
+                if self.part.installs() {
+                    self.handed_in_bytes = self.installed_bytes;
+                }
                 Step::Progress
             }
             Turn::Begun => {
@@ -173,11 +192,17 @@ impl<A, B: Records> Preparing<A, B> {
             }
             Err(failure) => return Err(failure.to_string()),
         }
+        let has_asked = self.fetching.ask(&mut self.part)?;
         let is_urgent = view.is_last || self.state.log_is_short();
         if view.now_ns < self.pause_until_ns && !is_urgent {
-            return Ok(Step::IdleUntil(Some(self.pause_until_ns)));
+            return Ok(match has_asked {
+                true => Step::Progress,
+                false => Step::IdleUntil(Some(self.pause_until_ns)),
+            });
         }
-        Ok(if let Some(batch) = self.part.next_batch() {
+        Ok(if has_asked {
+            Step::Progress
+        } else if let Some(batch) = self.part.next_batch() {
             self.exchange.put(batch);
             Step::Progress
         } else if let Some(completed) = self.part.completed() {
@@ -233,10 +258,14 @@ impl<A: Send + 'static, B: Records> Stage for Preparing<A, B> {
         }
         self.arrivals.take();
         let stepped = self.install().and_then(|has_installed| {
+            let Self { fetching, part, shared, arrivals, .. } = self;
+            let until_ns = fetching.fetch(part, shared, arrivals.is_closed, now_ns)?;
             self.state.counts.note_copy(self.number, self.part.memory_bytes());
             let step = self.take_turn(now_ns)?;
             Ok(match step {
                 Step::IdleUntil(_) if has_installed => Step::Progress,
+                Step::IdleUntil(_) if until_ns.is_some_and(|ns| ns <= now_ns) => Step::Progress,
+                Step::IdleUntil(other) => Step::IdleUntil(other.into_iter().chain(until_ns).min()),
                 step => step,
             })
         });

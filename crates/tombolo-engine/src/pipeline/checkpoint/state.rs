@@ -267,7 +267,7 @@ pub struct CheckpointStatistics {
     pub processes: u64,
     /// Processor time of those, in nanoseconds, as far as they have reported.
     pub process_cpu_ns: u64,
-    /// Memory that DB′ takes: a second copy of all rows, or, where that is on disk only, what changed.
+    /// Memory that DB′ takes, a second copy of all rows; without one, blocks that are being copied and written.
     pub copy_bytes: u64,
     /// The most it took so far.
     pub copy_bytes_max: u64,

@@ -49,7 +49,7 @@ pub use crate::pipeline::remote_checkpoint::server::CheckpointProcess;
 pub use crate::pipeline::remote_checkpoint::threads::run_checkpoint_process;
 
 use tombolo_storage::memory::Limits;
-use tombolo_storage::memory::image::ImageSettings;
+use tombolo_storage::memory::image::{ImageSettings, SecondCopy};
 use tombolo_storage::value_log::LogPosition;
 
 use crate::pipeline::checkpoint::arrivals::Arrivals;
@@ -87,11 +87,12 @@ pub(crate) fn wire<A: Send + 'static, B: Records>(
     position: Option<LogPosition>,
     of: &Shares<'_, A, B>,
 ) -> Wired<B> {
+    assert!(remote.image.copy == SecondCopy::Memory, "the rows are in this process");
     let RemoteCheckpoints { start, image, limits, parts, salt, epoch, log_is_direct } = remote;
     let stages = vec![Arc::clone(&of.preparing[0])];
     let state = Arc::new(CheckpointState::new(0, false, stages, Arc::clone(&of.logging)));
     let CheckpointPolicy { queue_bytes_max, log_bytes, .. } = of.policy;
-    let handover = Handover::new(queue_bytes_max, log_bytes, Arc::clone(&of.preparing[0]));
+    let handover = Handover::new(Some(queue_bytes_max), log_bytes, Arc::clone(&of.preparing[0]));
     let (handover, vectors) = (Arc::new(handover), Arc::new(Pool::new()));
     let welcome = Welcome {
         connection: 0,

@@ -23,7 +23,7 @@ use tombolo_storage::value_log::{GroupNumber, LogPosition};
 use crate::pipeline::policy::CheckpointPolicy;
 
 /// The version of everything here.
-pub(crate) const VERSION: u64 = 3;
+pub(crate) const VERSION: u64 = 4;
 
 /// What a process is sent when it has said hello.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -239,10 +239,6 @@ impl Welcome {
     fn encode(&self) -> Out {
         let Self { connection, salt, epoch, position, image, policy, limits, parts, log_is_direct } =
             *self;
-        let (is_on_disk, changes_bytes_max) = match image.copy {
-            SecondCopy::Memory => (false, 0),
-            SecondCopy::Disk { changes_bytes_max } => (true, changes_bytes_max),
-        };
         let CheckpointPolicy { log_bytes, device_percent, queue_bytes_max, at_close } = policy;
         Out::of(WELCOME)
             .number(connection)
@@ -252,8 +248,6 @@ impl Welcome {
             .number(image.block_bytes.into())
             .number(image.spare_blocks.into())
             .yes(image.direct)
-            .yes(is_on_disk)
-            .number(changes_bytes_max)
             .number(log_bytes)
             .number(device_percent)
             .number(queue_bytes_max)
@@ -275,10 +269,8 @@ impl Welcome {
                 block_bytes: from.size()?,
                 spare_blocks: from.size()?,
                 direct: from.yes()?,
-                copy: match (from.yes()?, from.number()?) {
-                    (true, changes_bytes_max) => SecondCopy::Disk { changes_bytes_max },
-                    (false, _) => SecondCopy::Memory,
-                },
+                // The rows are in the other process.
+                copy: SecondCopy::Memory,
             },
             policy: CheckpointPolicy {
                 log_bytes: from.number()?,
@@ -396,7 +388,7 @@ mod tests {
                 block_bytes: 8192,
                 spare_blocks: 2,
                 direct: false,
-                copy: SecondCopy::Disk { changes_bytes_max: 5_000 },
+                copy: SecondCopy::Memory,
             },
             policy: CheckpointPolicy {
                 log_bytes,

@@ -211,6 +211,7 @@ impl CheckpointProcess {
             preparing: preparing.clone(),
             writing: writing.clone(),
             logging: Arc::default(),
+            rows: None,
         };
         let reader = || Some(opening::reader(&self.disks, welcome));
         let log = LogEnd { position: Some(position), reader: &reader };

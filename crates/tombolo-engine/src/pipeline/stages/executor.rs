@@ -9,6 +9,8 @@
 //! [`crate::transaction::execute`], so that a panic inside it is undone, and is answered when it has
 //! ended, before the next begins.
 
+use tombolo_storage::memory::image::RowsInPlace;
+
 use crate::pipeline::log::Records;
 use crate::pipeline::transport::{Answered, Call, Durability, Failure, Outcome, Reply};
 use crate::transaction::Stop;
@@ -62,6 +64,12 @@ pub trait Executor: Send + 'static {
     fn take_log(&mut self, into: &mut Self::Records) {
         let _ = into;
     }
+
+    /// The rows in place, for checkpoints without a second copy; called between two batches. Without them
+    /// (the default) there is none of those.
+    fn rows_in_place(&mut self) -> Option<RowsInPlace<'_>> {
+        None
+    }
 }
 
 impl<R, A, B> Executor for Box<dyn Executor<Request = R, Answer = A, Records = B>>
@@ -96,6 +104,10 @@ where
 
     fn take_log(&mut self, into: &mut B) {
         (**self).take_log(into);
+    }
+
+    fn rows_in_place(&mut self) -> Option<RowsInPlace<'_>> {
+        (**self).rows_in_place()
     }
 }
 

@@ -15,6 +15,9 @@
 //! The answer reports what was committed before the work began: it leaves when the log is durable
 //! up to the position of that moment (TPK-E3), whatever was logged since.
 //!
+//! What checkpoints copy from the rows is long work of the engine's own, without a caller and without an answer
+//! (`copying.rs`).
+//!
 //! Not here: what is read (the work), how rows stay as they were (the store's snapshots). Contract:
 //! a work changes nothing, so it logs nothing and needs no room in the log; it takes no longer per row
 //! than its size explains. Invariants: a work that began is ended once, also when it fails, panics, is
@@ -58,6 +61,8 @@ pub enum Sliced<A> {
     },
     /// That was all.
     Done(A),
+    /// That was all, of a work without a caller.
+    Over,
 }
 
 /// Work that takes long, cut into slices. See the module's head.
@@ -73,6 +78,20 @@ pub trait LongWork<E: Executor>: Send {
     /// # Errors
     /// Why there is no answer; only [`LongWork::end`] is called then.
     fn slice(&mut self, executor: &mut E, rows_max: usize) -> Result<Sliced<E::Answer>, Stop>;
+
+    /// The same, when the log ended at `position`: what is called, for a work that has to know.
+    ///
+    /// # Errors
+    /// As [`LongWork::slice`].
+    fn slice_at(
+        &mut self,
+        executor: &mut E,
+        rows_max: usize,
+        position: u64,
+    ) -> Result<Sliced<E::Answer>, Stop> {
+        let _ = position;
+        self.slice(executor, rows_max)
+    }
 
     /// Called once, after the last slice, whatever it was: closes the snapshot.
     fn end(&mut self, executor: &mut E);
@@ -97,6 +116,9 @@ pub struct LongHandle {
     pub(crate) is_cancelled: Arc<AtomicBool>,
 }
 
+/// The answer of a work that has none.
+const NO_ANSWER: &str = "the work has no answer";
+
 /// Why cancelled work has no answer.
 pub const CANCELLED: &str = "the work was cancelled";
 
@@ -111,7 +133,8 @@ impl LongHandle {
 /// Long work on its way in.
 pub(crate) struct LongCall<E: Executor> {
     pub(crate) work: Box<dyn LongWork<E>>,
-    pub(crate) caller: CallerId,
+    /// Where the answer goes; of what the engine itself does there is none.
+    pub(crate) caller: Option<CallerId>,
     pub(crate) tag: u64,
     pub(crate) durability: Durability,
     pub(crate) is_cancelled: Arc<AtomicBool>,
@@ -220,6 +243,7 @@ impl<E: Executor> LongWorks<E> {
                 Err(failure) => {
                     let LongCall { work, caller, tag, durability, .. } = call;
                     guarded(|| drop(work));
+                    let Some(caller) = caller else { continue };
                     self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
                     let outcome = match failure {
                         Ok(failure) => Ok(Err(failure)),
@@ -231,8 +255,12 @@ impl<E: Executor> LongWorks<E> {
         }
     }
 
-    /// Runs a slice of the work whose turn it is.
-    pub(crate) fn run_slice(&mut self, executor: &mut E) -> Option<Finished<E::Answer>> {
+    /// Runs a slice of the work whose turn it is; the log ends at `position`.
+    pub(crate) fn run_slice(
+        &mut self,
+        executor: &mut E,
+        position: u64,
+    ) -> Option<Finished<E::Answer>> {
         let mut active = self.active.pop_front()?;
         if let Some(outcome) = active.outcome.take() {
             let work = &mut active.call.work;
@@ -249,7 +277,7 @@ impl<E: Executor> LongWorks<E> {
         }
         let (work, rows_max) = (&mut active.call.work, active.rows_max);
         let start_ns = self.clock.now_ns();
-        let sliced = catch_unwind(AssertUnwindSafe(|| work.slice(executor, rows_max)));
+        let sliced = catch_unwind(AssertUnwindSafe(|| work.slice_at(executor, rows_max, position)));
         let slice_ns = self.clock.now_ns().saturating_sub(start_ns);
         self.count(slice_ns);
         let outcome = match sliced {
@@ -259,6 +287,7 @@ impl<E: Executor> LongWorks<E> {
                 return None;
             }
             Ok(Ok(Sliced::Done(answer))) => Ok(answer),
+            Ok(Ok(Sliced::Over)) => Err(Failure::Stopped(Stop::Abort(NO_ANSWER))),
             Ok(Err(stop)) => Err(Failure::Stopped(stop)),
             Err(panic) => Err(Failure::Panicked(panic_message(&*panic))),
         };
@@ -302,21 +331,26 @@ impl<E: Executor> LongWorks<E> {
                 self.active.push_back(active);
                 None
             }
-            Ok(false) => Some(self.drop_work(active, outcome)),
-            Err(panic) => Some(self.drop_work(active, Ok(Err(panicked(&*panic))))),
+            Ok(false) => self.drop_work(active, outcome),
+            Err(panic) => self.drop_work(active, Ok(Err(panicked(&*panic)))),
         }
     }
 
-    fn drop_work(&mut self, active: Active<E>, outcome: Ended<E::Answer>) -> Finished<E::Answer> {
+    fn drop_work(
+        &mut self,
+        active: Active<E>,
+        outcome: Ended<E::Answer>,
+    ) -> Option<Finished<E::Answer>> {
         let Active { call, position, .. } = active;
         let LongCall { work, caller, tag, durability, .. } = call;
         let outcome = match catch_unwind(AssertUnwindSafe(|| drop(work))) {
             Ok(()) => outcome,
             Err(panic) => Ok(Err(panicked(&*panic))),
         };
+        let caller = caller?;
         add(&self.shared.counters.long_works, 1);
         self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
-        Finished { caller, tag, durability, position, outcome }
+        Some(Finished { caller, tag, durability, position, outcome })
     }
 }
 

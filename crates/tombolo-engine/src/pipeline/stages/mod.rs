@@ -2,6 +2,7 @@
 
 pub(crate) mod archive;
 pub(crate) mod batch;
+pub(crate) mod copying;
 pub(crate) mod execution;
 pub(crate) mod executor;
 pub(crate) mod input;

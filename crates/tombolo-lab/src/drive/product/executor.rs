@@ -12,6 +12,7 @@ use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::image::RowsInPlace;
 use tombolo_storage::probe;
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::store::Store;
@@ -164,6 +165,10 @@ impl<P: MemoryProfile, W: Workload> Executor for Database<P, W> {
 
     fn take_log(&mut self, into: &mut LogBuffer) {
         self.store.take_log(into);
+    }
+
+    fn rows_in_place(&mut self) -> Option<RowsInPlace<'_>> {
+        self.store.rows_in_place()
     }
 }
 

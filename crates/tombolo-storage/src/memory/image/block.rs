@@ -1,4 +1,5 @@
-//! A block: a stretch of slots of one slab as they were at one moment between two installs.
+//! A block: a stretch of slots of one slab, each as it was at one moment between two installs, or two
+//! transactions.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
@@ -19,6 +20,8 @@
 //! users store from passing for one.
 //!
 //! Not here: which copy of a block counts (`load.rs`), where it lies (`ring.rs`).
+
+use std::ops::Range;
 
 use super::super::recovery::Slots;
 use super::ring::{HEADER_BYTES, Ring, UNIT_BYTES, slots_offset};
@@ -81,19 +84,36 @@ pub(super) fn encode(
     let first = ring.first_slot_of(block);
     let used = of.map_or(0, Slots::used);
     let slots = used.saturating_sub(first).min(ring.block_slots);
-    let (bits_end, slots_at) = (bits_end(ring), slots_offset(ring.block_slots));
-    let end = slots_at + slots as usize * ring.slot_bytes as usize;
-    out[HEADER_BYTES..slots_at].fill(0);
+    out[HEADER_BYTES..slots_offset(ring.block_slots)].fill(0);
     if let Some(of) = of.filter(|_| slots > 0) {
-        for (at, word) in out[HEADER_BYTES..bits_end].chunks_exact_mut(8).enumerate() {
-            let left = slots.saturating_sub(at as u32 * 64);
-            let mask = if left < 64 { (1 << left) - 1 } else { !0 };
-            let first = first.saturating_add(at as u32 * 64);
-            word.copy_from_slice(&(of.live_bits(first) & mask).to_le_bytes());
-        }
-        of.copy(first, slots, &mut out[slots_at..end]);
+        copy_slots(ring, first, 0..slots, of, out);
     }
     put_header(ring, Header { block, stamp, newest, slots }, salt, out)
+}
+
+/// Copies some slots of a block whose first one is `first`, and their live bits, which are zeros in `out`.
+pub(super) fn copy_slots(
+    ring: &Ring,
+    first: u32,
+    slots: Range<u32>,
+    of: Slots<'_>,
+    out: &mut [u8],
+) {
+    copy_bits(ring, first, slots.clone(), of, out);
+    let at = |slot: u32| slots_offset(ring.block_slots) + slot as usize * ring.slot_bytes as usize;
+    of.copy(first + slots.start, slots.end - slots.start, &mut out[at(slots.start)..at(slots.end)]);
+}
+
+/// Copies the live bits alone.
+fn copy_bits(ring: &Ring, first: u32, slots: Range<u32>, of: Slots<'_>, out: &mut [u8]) {
+    let words = &mut out[HEADER_BYTES..bits_end(ring)];
+    for at in slots.start / 64..slots.end.div_ceil(64) {
+        let (start, end) = (slots.start.max(at * 64) % 64, slots.end.min(at * 64 + 64) - at * 64);
+        let mask = !0 << start & !0 >> (64 - end);
+        let word = &mut words[8 * at as usize..][..8];
+        let bits = long(word, 0) | of.live_bits(first.saturating_add(at * 64)) & mask;
+        word.copy_from_slice(&bits.to_le_bytes());
+    }
 }
 
 /// Where the live bits end.
@@ -103,7 +123,7 @@ fn bits_end(ring: &Ring) -> usize {
 
 /// Puts the header in front of live bits and slots, zeros behind them, and the checksum over all;
 /// returns how many bytes are to be written.
-fn put_header(ring: &Ring, header: Header, salt: u64, out: &mut [u8]) -> usize {
+pub(super) fn put_header(ring: &Ring, header: Header, salt: u64, out: &mut [u8]) -> usize {
     let end = slots_offset(ring.block_slots) + header.slots as usize * ring.slot_bytes as usize;
     let written = end.next_multiple_of(UNIT_BYTES as usize);
     out[..CHECKSUM].copy_from_slice(&MAGIC);
@@ -123,85 +143,6 @@ fn put_header(ring: &Ring, header: Header, salt: u64, out: &mut [u8]) -> usize {
     let checksum = checksum(salt, &out[..end]);
     out[CHECKSUM..RING].copy_from_slice(&checksum.to_le_bytes());
     written
-}
-
-/// A block in memory that becomes the next checkpoint's where it lies.
-#[derive(Debug)]
-pub(super) struct OpenBlock<'a> {
-    ring: &'a Ring,
-    header: Header,
-    out: &'a mut [u8],
-}
-
-impl<'a> OpenBlock<'a> {
-    /// The copy in `out`, which is as long as blocks are, if it is intact and of this course.
-    pub(super) fn read(
-        ring: &'a Ring,
-        (block, course): (u32, Stamp),
-        salt: u64,
-        out: &'a mut [u8],
-    ) -> Option<Self> {
-        let header = decode(ring, salt, out)?.header;
-        let is_it = header.block == block && header.stamp.is_of(course);
-        is_it.then_some(Self { ring, header, out })
-    }
-
-    /// A block without slots.
-    pub(super) fn empty(ring: &'a Ring, block: u32, out: &'a mut [u8]) -> Self {
-        out[HEADER_BYTES..slots_offset(ring.block_slots)].fill(0);
-        Self { ring, header: Header { block, stamp: Stamp::default(), newest: 0, slots: 0 }, out }
-    }
-
-    /// The first of its slots.
-    pub(super) fn first(&self) -> u32 {
-        self.ring.first_slot_of(self.header.block)
-    }
-
-    /// How many slots are here.
-    pub(super) fn slots(&self) -> u32 {
-        self.header.slots
-    }
-
-    /// Makes it hold the slots below `used`, if it has room for them: new ones are zero.
-    pub(super) fn grow(&mut self, used: u32) {
-        let slots = used.saturating_sub(self.first()).min(self.ring.block_slots);
-        if slots > self.header.slots {
-            let end = |slots: u32| slots as usize * self.ring.slot_bytes as usize;
-            let at = slots_offset(self.ring.block_slots);
-            self.out[at + end(self.header.slots)..at + end(slots)].fill(0);
-            self.header.slots = slots;
-        }
-    }
-
-    /// The bytes of a slot, counted from the first one here.
-    ///
-    /// # Panics
-    /// When it is not here.
-    pub(super) fn slot(&mut self, at: u32) -> &mut [u8] {
-        assert!(at < self.header.slots);
-        let bytes = self.ring.slot_bytes as usize;
-        let start = slots_offset(self.ring.block_slots) + at as usize * bytes;
-        &mut self.out[start..start + bytes]
-    }
-
-    /// Whether a slot is live.
-    pub(super) fn is_live(&self, at: u32) -> bool {
-        self.out[HEADER_BYTES + at as usize / 8] >> (at % 8) & 1 == 1
-    }
-
-    /// Says whether it is.
-    pub(super) fn set_live(&mut self, at: u32, is_live: bool) {
-        assert!(at < self.header.slots);
-        let bits = &mut self.out[HEADER_BYTES + at as usize / 8];
-        *bits = *bits & !(1 << (at % 8)) | u8::from(is_live) << (at % 8);
-    }
-
-    /// It gets this stamp, and holds everything up to `newest`, or what it held if that is
-    /// more; returns how many bytes of it are to be written.
-    pub(super) fn close(self, stamp: Stamp, newest: GroupNumber, salt: u64) -> usize {
-        let newest = self.header.newest.max(newest);
-        put_header(self.ring, Header { stamp, newest, ..self.header }, salt, self.out)
-    }
 }
 
 /// What a header says, if it is of a block of this ring.
@@ -293,18 +234,6 @@ mod tests {
             again.load_live(first, 3, block.live_bits());
             assert!(again.live().eq(slab().live().filter(|id| (first..first + 3).contains(id))));
         }
-    }
-
-    /// What a block is made from that lies on disk only.
-    #[test]
-    fn a_copy_is_that_of_one_course() {
-        let (mut out, _) = encoded(1);
-        let mut is_read = |block, epoch| {
-            let course = Stamp { epoch, ..STAMP };
-            OpenBlock::read(&ring(4, 1), (block, course), SALT, &mut out).is_some()
-        };
-        assert!(is_read(1, STAMP.epoch) && is_read(1, 0));
-        assert!(!is_read(1, STAMP.epoch + 1) && !is_read(0, STAMP.epoch));
     }
 
     #[test]

@@ -52,8 +52,6 @@ pub struct Checkpoints {
 #[derive(Clone, Debug)]
 pub struct Begun {
     pub(super) stamp: Stamp,
-    /// The course of the complete checkpoint, whose blocks those of this one follow.
-    pub(super) last: Stamp,
     /// Those that are new.
     pub(super) rings: Vec<Ring>,
     /// Numbers of rings that are no longer: their tables were dropped.
@@ -151,10 +149,9 @@ impl Checkpoints {
         self.catalogue.complete.number
     }
 
-    /// What parts write blocks with while a checkpoint is written, and the course of the complete one.
-    pub(super) fn stamps(&self) -> (Option<Stamp>, Stamp) {
-        let stamp = |checkpoint| Stamp { checkpoint, epoch: self.epoch };
-        (self.writing().map(stamp), self.catalogue.complete.course())
+    /// What parts write blocks with while a checkpoint is written.
+    pub(super) fn stamp(&self) -> Option<Stamp> {
+        self.writing().map(|checkpoint| Stamp { checkpoint, epoch: self.epoch })
     }
 
     /// What the last complete checkpoint is complete as of: the log from that group on is needed.
@@ -219,14 +216,14 @@ impl Checkpoints {
         }
         self.sync_directories(&rings)?;
         next.rings.extend_from_slice(&rings);
-        let (stamp, last) = (next.writing.course(), next.complete.course());
+        let stamp = next.writing.course();
         self.write(next, !plant::is(Plant::RingNotInCatalogueFirst))?;
         for ring in &gone {
             let removed = self.disks[ring.stripe as usize].remove(&ring.file_name());
             removed.map_err(|error| self.fail(error))?;
         }
         let gone = gone.iter().map(|ring| ring.number).collect();
-        Ok(Begun { stamp, last, rings, gone })
+        Ok(Begun { stamp, rings, gone })
     }
 
     /// Rings for the slots that no ring has.

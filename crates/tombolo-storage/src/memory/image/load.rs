@@ -9,11 +9,10 @@
 //! (`mod.rs`).
 
 use super::super::Limits;
-use super::super::recovery::ReplayPart;
+use super::super::recovery::{ReplayPart, is_own};
 use super::block::{Block, decode, header};
 use super::catalogue::{Catalogue, CatalogueScan};
 use super::directories;
-use super::on_disk::DiskCopy;
 use super::ring::{Ring, is_ring_file};
 use super::settings::{ImageFailure, ImageSettings, SecondCopy};
 use super::stamp::Stamp;
@@ -50,11 +49,11 @@ pub struct LoadedPart {
     epoch: u32,
     bytes: u64,
     dangling: usize,
-    /// DB′, if it stays on disk: as the image is, whatever is replayed.
-    on_disk: Option<DiskCopy>,
+    /// Where DB′ is to be.
+    second: SecondCopy,
 }
 
-/// A second copy of the rows of some tables (DB′), with their rings.
+/// A second copy of the rows of some tables (DB′), if there is one, with their rings.
 #[derive(Debug)]
 pub struct MirroredPart {
     pub(super) copy: Copied,
@@ -67,7 +66,11 @@ pub struct MirroredPart {
 #[derive(Debug)]
 pub(super) enum Copied {
     Memory(Box<ReplayPart>),
-    Disk(Box<DiskCopy>),
+    /// There is none: this part of so many asks the store for its rows.
+    None {
+        part: usize,
+        parts: usize,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -98,13 +101,11 @@ impl LoadedPart {
     /// # Errors
     /// `Rows`: no memory, or as [`ReplayPart::settle`].
     pub fn mirror(&mut self) -> Result<MirroredPart, ImageFailure> {
-        let copy = match self.on_disk.take() {
-            None => Copied::Memory(Box::new(self.replay.mirror().map_err(ImageFailure::Rows)?)),
-            Some(on_disk) => {
-                self.replay.settle().map_err(ImageFailure::Rows)?;
-                Copied::Disk(Box::new(on_disk))
-            }
+        let copy = match self.second {
+            SecondCopy::Memory => self.replay.mirror().map(|copy| Copied::Memory(Box::new(copy))),
+            SecondCopy::None => self.replay.settle().map(|()| Copied::None { part: 0, parts: 1 }),
         };
+        let copy = copy.map_err(ImageFailure::Rows)?;
         Ok(MirroredPart { copy, rings: self.rings.clone(), epoch: self.epoch })
     }
 }
@@ -116,25 +117,20 @@ impl MirroredPart {
     /// # Panics
     /// When a part is missing, or `count` is 0.
     pub fn divide(parts: Vec<Self>, count: usize) -> Vec<Self> {
-        let (mut in_memory, mut on_disk, mut rings) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut in_memory, mut rings) = (Vec::new(), Vec::new());
         let epoch = parts.iter().map(|part| part.epoch).max().unwrap_or(0);
         for part in parts {
             rings.extend(part.rings);
-            match part.copy {
-                Copied::Memory(replay) => in_memory.push(*replay),
-                Copied::Disk(copy) => on_disk.push(*copy),
+            if let Copied::Memory(replay) = part.copy {
+                in_memory.push(*replay);
             }
         }
-        assert!(in_memory.is_empty() || on_disk.is_empty(), "the parts are of one image");
-        let copies: Vec<Copied> = match on_disk.is_empty() {
-            true => ReplayPart::divide(in_memory, count)
+        let copies: Vec<Copied> = match in_memory.is_empty() {
+            false => ReplayPart::divide(in_memory, count)
                 .into_iter()
                 .map(|replay| Copied::Memory(Box::new(replay)))
                 .collect(),
-            false => DiskCopy::divide(on_disk, count)
-                .into_iter()
-                .map(|copy| Copied::Disk(Box::new(copy)))
-                .collect(),
+            true => (0..count).map(|part| Copied::None { part, parts: count }).collect(),
         };
         let divided = copies.into_iter().map(|copy| {
             let own = rings.iter().filter(|ring| copy.keeps(ring.ring.slab.table));
@@ -149,7 +145,7 @@ impl Copied {
     pub(super) fn keeps(&self, table: u32) -> bool {
         match self {
             Self::Memory(replay) => replay.keeps(table),
-            Self::Disk(copy) => copy.keeps(table),
+            Self::None { part, parts } => is_own(table as usize, *part, *parts),
         }
     }
 }
@@ -279,11 +275,10 @@ impl Image {
         progress: &mut dyn FnMut(u64),
     ) -> Result<LoadedPart, ImageFailure> {
         let replay = ReplayPart::new(part, parts, limits);
-        let (rings, on_disk) = (Vec::new(), None);
+        let (rings, second) = (Vec::new(), self.settings.copy);
         let mut loaded =
-            LoadedPart { replay, rings, known: 0, epoch: 0, bytes: 0, dangling: 0, on_disk };
+            LoadedPart { replay, rings, known: 0, epoch: 0, bytes: 0, dangling: 0, second };
         let Some((catalogue, file)) = &self.found.catalogue else {
-            loaded.on_disk = self.on_disk((part, parts), &loaded);
             return Ok(loaded);
         };
         loaded.epoch = catalogue.complete.epoch.max(catalogue.writing.epoch);
@@ -304,15 +299,7 @@ impl Image {
             }
         }
         loaded.dangling = loaded.replay.claim_values(loaded.known);
-        loaded.on_disk = self.on_disk((part, parts), &loaded);
         Ok(loaded)
-    }
-
-    /// DB′ of a part that was just loaded, if it stays on disk.
-    fn on_disk(&self, part: (usize, usize), loaded: &LoadedPart) -> Option<DiskCopy> {
-        let SecondCopy::Disk { changes_bytes_max } = self.settings.copy else { return None };
-        let (schema, outlines) = (loaded.replay.schema().clone(), loaded.replay.outlines());
-        Some(DiskCopy::new(part, changes_bytes_max, loaded.known, schema, outlines))
     }
 
     /// Refuses a ring that is of other slots than its table has.

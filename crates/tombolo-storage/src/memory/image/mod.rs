@@ -9,7 +9,7 @@
 //!
 //!   after a restart:  Image::find ─► Image::load ─► value_log::recover from Image::log_start
 //!                                         │                    │
-//!                                         └── ReplayPart ◄─────┘ ──finish──► store
+//!                                         └── ReplayPart ◄─────┘ ──finish──► store (or its rows: no DB′)
 //!                                                 └──mirror, divide──► CheckpointPart::new
 //! ```
 //!
@@ -43,9 +43,13 @@
 //! block holds. The group g itself stays in the log, and its checksum is in the catalogue: a log of
 //! another database, or one that was cut before g, is refused.
 //!
-//! *Where DB′ is.* In memory, as above, or on disk only (`on_disk.rs`): the image is DB′ then, and a
-//! checkpoint makes its blocks from their last copies and from what changed (`pass.rs`,
-//! `changes.rs`). What is on the disk is the same.
+//! *Without DB′* the store takes its place: blocks are copied from its rows between transactions
+//! (`request.rs`), and written when the log is durable up to there. So a block holds committed changes
+//! only, and the log reaches them. The position g is what was durable before the store was surveyed: all
+//! of g is in it then, behind no ring's end. From g on its slots are as said above: a value is put down in
+//! a slot of its own and given back when its transaction has committed, an abort brings the old handle
+//! back, and what follows a restart begins with the values where loading left them. Rows that died hold no
+//! handle in their further pieces (`memory/columns.rs`). What is on the disk is the same.
 //!
 //! *Copied* for a backup (`copy.rs`): what a load would read.
 //!
@@ -59,25 +63,24 @@
 mod batch;
 mod block;
 mod catalogue;
-mod changes;
 mod checkpoints;
 mod copy;
 mod directories;
-mod gathered;
 mod load;
-mod on_disk;
 mod part;
-mod pass;
+mod request;
 mod ring;
 mod settings;
 mod stamp;
 mod survey;
 
+pub use super::rows::RowsInPlace;
 pub use batch::{Batch, Written};
 pub use checkpoints::{Begun, Checkpoints};
 pub(crate) use directories::restored_file;
 pub use load::{Image, LoadedPart, MirroredPart};
 pub use part::{CheckpointPart, Completed, Needs, PartProgress, Step};
+pub use request::Request;
 pub use settings::{FORMAT_VERSION, ImageFailure, ImageSettings, SecondCopy};
 pub use survey::{ImageSurvey, RingSurvey};
 

@@ -1,8 +1,9 @@
 //! `CheckpointPart`: DB′ of some tables, and the blocks of their rings (TPK-14 … TPK-19, TPK-25).
 //!
 //! A part installs durable groups and prepares blocks, in turns: a block holds what was installed when
-//! it was prepared, or, where DB′ lies on disk only, when the checkpoint was handed in (`on_disk.rs`), and
-//! says so. [`CheckpointPart::prepare`] makes a batch of one ring, at most s
+//! it was prepared, and says so. Without a second copy there is nothing to install: blocks are copied from
+//! the store's rows in place, which the part asks for ([`CheckpointPart::request`]).
+//! [`CheckpointPart::prepare`] makes a batch of one ring, at most s
 //! blocks; the caller writes and syncs it on a thread of its choice ([`Batch::write`]), and reports that
 //! to [`CheckpointPart::wrote`]. Meanwhile groups are installed and the next batch is prepared.
 //! [`CheckpointPart::step`] does all of it in one call. Nothing is locked, parts share nothing and may
@@ -14,10 +15,12 @@
 //! were prepared.
 
 use super::super::recovery::{SlabName, Slots};
+use super::super::rows::RowsInPlace;
 use super::batch::{Batch, Unwritten, Written};
 use super::block::encode;
 use super::checkpoints::{Begun, Checkpoints};
 use super::load::{Copied, LoadedRing, MirroredPart};
+use super::request::{Draft, Request, Survey, What};
 use super::ring::Ring;
 use super::settings::ImageFailure;
 use super::stamp::Stamp;
@@ -26,7 +29,7 @@ use crate::plant::{self, Plant};
 use crate::schema::Schema;
 use crate::sync::Arc;
 use crate::value_log::AlignedBuffer;
-use crate::value_log::LogPosition;
+use crate::value_log::{GroupNumber, LogPosition};
 
 /// What a part needs of the checkpoint that is to begin.
 #[derive(Clone, Debug)]
@@ -36,12 +39,18 @@ pub struct Needs {
     pub(super) slabs: Vec<SlabNeed>,
 }
 
-/// How many slots of a slab were handed out.
+/// How many slots of a slab are handed out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SlabNeed {
     pub(super) slab: SlabName,
     pub(super) slot_bytes: u32,
     pub(super) used: u32,
+}
+
+impl SlabNeed {
+    pub(super) fn of((slab, slots): (SlabName, Slots<'_>)) -> Self {
+        Self { slab, slot_bytes: slots.bytes() as u32, used: slots.used() }
+    }
 }
 
 /// That a part has written all its blocks of a checkpoint.
@@ -82,13 +91,9 @@ pub struct PartProgress {
 pub struct CheckpointPart {
     copy: Copied,
     position: LogPosition,
-    /// Whether what the image is complete as of is to be installed once more.
-    wants_again: bool,
     rings: Vec<RingWriter>,
     /// What blocks are written with, while a checkpoint is.
     writing: Option<Stamp>,
-    /// The course of the checkpoint before.
-    last: Stamp,
     /// The ring whose blocks are being prepared.
     current: usize,
     disks: Vec<Arc<dyn Disk>>,
@@ -96,10 +101,21 @@ pub struct CheckpointPart {
     salt: u64,
     /// Prepared, and not being written.
     ready: Option<Batch>,
+    /// What the store's rows are asked for next, until it is handed out.
+    wanted: Option<Request>,
+    /// Whether blocks are asked for or being copied, and whether they are of no use any more.
+    is_copying: bool,
+    is_void: bool,
+    /// Whether a survey is asked for or being made.
+    is_surveying: bool,
+    /// What the checkpoint that is to begin needs.
+    surveyed: Option<Needs>,
     /// Whether a batch is being written.
     is_under_way: bool,
     /// What batches were in.
     buffers: Vec<AlignedBuffer>,
+    /// Bytes of those and of all that are in use.
+    buffer_bytes: u64,
     written_bytes: u64,
     syncs: u64,
     failure: Option<ImageFailure>,
@@ -117,8 +133,7 @@ struct RingWriter {
 }
 
 impl RingWriter {
-    /// When it is written: the slots of values in use are known after the rows that own them were
-    /// seen, the live rows after their first piece was.
+    /// When it is written: rows before values, in the order of their slots.
     fn turn(&self) -> (bool, SlabName, u32) {
         let slab = self.ring.slab;
         (slab.class().is_some(), slab, self.ring.first_slot)
@@ -127,20 +142,13 @@ impl RingWriter {
 
 impl CheckpointPart {
     /// A part with the rows of `mirrored`, replayed up to `position`
-    /// ([`crate::value_log::LogWriter::position`] of the log that was opened); on disk only, they are
-    /// those of the image, and what is behind it has to be installed ([`CheckpointPart::wants_again`]).
-    /// If a checkpoint was under way when the last process ended, the part continues it.
+    /// ([`crate::value_log::LogWriter::position`] of the log that was opened). If a
+    /// checkpoint was under way when the last process ended, the part continues it.
     pub fn new(mirrored: MirroredPart, checkpoints: &Checkpoints, position: LogPosition) -> Self {
         let MirroredPart { copy, rings, .. } = mirrored;
-        let (writing, last) = checkpoints.stamps();
-        let wants_again = matches!(copy, Copied::Disk(_));
-        let skips = wants_again && plant::is(Plant::InterruptedNotCopied);
+        let writing = checkpoints.stamp();
         let rings = rings.into_iter().map(|LoadedRing { ring, written }| {
-            let prepared = match writing {
-                Some(_) if skips => ring.blocks,
-                Some(_) => written,
-                None => 0,
-            };
+            let prepared = if writing.is_some() { written } else { 0 };
             RingWriter { ring, file: None, prepared, written: prepared, in_doubt: written > 0 }
         });
         let mut rings: Vec<_> = rings.collect();
@@ -148,16 +156,20 @@ impl CheckpointPart {
         Self {
             rings,
             copy,
-            position: if wants_again { checkpoints.position() } else { position },
-            wants_again,
+            position,
             writing,
-            last,
             current: 0,
             disks: checkpoints.disks().to_vec(),
             direct: checkpoints.settings().direct,
             salt: checkpoints.salt(),
             buffers: Vec::new(),
+            buffer_bytes: 0,
             ready: None,
+            wanted: None,
+            is_copying: false,
+            is_void: false,
+            is_surveying: false,
+            surveyed: None,
             is_under_way: false,
             written_bytes: 0,
             syncs: 0,
@@ -166,42 +178,26 @@ impl CheckpointPart {
     }
 
     /// Installs the records of durable groups, the newest of which ends at `position`; records of
-    /// other parts' tables are skipped.
+    /// other parts' tables are skipped, and all without a second copy.
     ///
     /// # Errors
     /// `Rows`, which is final: DB′ is not what the log says any more.
     pub fn install(&mut self, position: LogPosition, records: &[u8]) -> Result<(), ImageFailure> {
         self.refuse_if_failed()?;
-        let installed = match &mut self.copy {
-            Copied::Memory(replay) => replay.apply(records),
-            Copied::Disk(copy) => copy.install(records),
-        };
-        if let Err(what) = installed {
+        if let Copied::Memory(replay) = &mut self.copy
+            && let Err(what) = replay.apply(records)
+        {
             let what = format!("group {} cannot be installed: {what}", position.group);
             return Err(self.failure.insert(ImageFailure::Rows(what)).clone());
         }
         assert!(position.group >= self.position.group, "groups are installed in order");
-        (self.position, self.wants_again) = (position, false);
+        self.position = position;
         Ok(())
     }
 
-    /// Whether nothing was installed yet and the group at [`CheckpointPart::position`] has to be, once
-    /// more, and all behind it ([`crate::value_log::LogReader::again`]).
-    pub fn wants_again(&self) -> bool {
-        self.wants_again
-    }
-
-    /// Whether more may be installed before the next checkpoint begins.
-    pub fn has_room(&self) -> bool {
-        self.room() > 0
-    }
-
-    /// How many bytes of records: more do no harm, but take more memory than they should.
-    pub fn room(&self) -> u64 {
-        match &self.copy {
-            Copied::Memory(_) => u64::MAX,
-            Copied::Disk(copy) => copy.room(self.position.group),
-        }
+    /// Whether there is a second copy, into which records are installed.
+    pub fn installs(&self) -> bool {
+        matches!(self.copy, Copied::Memory(_))
     }
 
     /// What was installed so far.
@@ -209,49 +205,89 @@ impl CheckpointPart {
         self.position
     }
 
-    /// Whether the next checkpoint may be handed in: none is being written, and what is installed
-    /// reaches as far as what any block holds.
+    /// Whether the next checkpoint may be handed in: none is being written.
     pub fn may_begin(&self) -> bool {
-        let is_even = match &self.copy {
-            Copied::Memory(_) => true,
-            Copied::Disk(copy) => copy.is_even(self.position.group),
-        };
-        is_even && self.is_at_rest()
+        self.is_at_rest()
     }
 
     /// What [`Checkpoints::begin`] is to know of this part: the next checkpoint holds what is
-    /// installed now.
+    /// installed now. `None` without a second copy until the request was served that is due then: the
+    /// checkpoint holds what was durable when that was made.
     ///
     /// # Errors
-    /// `Rows`, which is final.
+    /// As before.
     ///
     /// # Panics
     /// When it may not begin.
-    pub fn needs(&mut self) -> Result<Needs, ImageFailure> {
+    pub fn needs(&mut self) -> Result<Option<Needs>, ImageFailure> {
         self.refuse_if_failed()?;
         assert!(self.may_begin(), "a checkpoint is handed in too early");
-        let need = |(slab, slots): (SlabName, Slots<'_>)| SlabNeed {
-            slab,
-            slot_bytes: slots.bytes() as u32,
-            used: slots.used(),
-        };
         let position = self.position;
-        match &mut self.copy {
-            Copied::Memory(replay) => {
-                let slabs = replay.slots().map(need).collect();
-                Ok(Needs { position, schema: replay.schema().clone(), slabs })
+        match self.copy {
+            Copied::Memory(ref replay) => {
+                let slabs = replay.slots().map(SlabNeed::of).collect();
+                Ok(Some(Needs { position, schema: replay.schema().clone(), slabs }))
             }
-            Copied::Disk(copy) => copy.hand_in(position).map_err(|what| {
-                let what = format!("up to group {}: {what}", position.group);
-                self.failure.insert(ImageFailure::Rows(what)).clone()
-            }),
+            Copied::None { part, parts } => {
+                let mut surveyed = self.surveyed.take();
+                if surveyed.is_none() && !self.is_surveying {
+                    let survey = Survey::new(position, (part, parts));
+                    self.wanted = Some(Request(What::Survey(survey)));
+                    self.is_surveying = true;
+                }
+                if let Some(needs) = surveyed.as_mut().filter(|_| plant::is(Plant::SurveyTooOld)) {
+                    needs.position = position;
+                }
+                Ok(surveyed)
+            }
+        }
+    }
+
+    /// What the store's rows are asked for, if anything is. The caller has it served, and gives it back to
+    /// [`CheckpointPart::served`].
+    pub fn request(&mut self) -> Option<Request> {
+        self.wanted.take()
+    }
+
+    /// Whether a request was handed out and has not come back.
+    pub fn is_asking(&self) -> bool {
+        self.wanted.is_none() && (self.is_copying || self.is_surveying)
+    }
+
+    /// A request was served, and the log is durable up to the moment when that was: this group is no older than
+    /// any whose changes it may hold.
+    ///
+    /// # Panics
+    /// When none was handed out, or it was not served.
+    pub fn served(&mut self, request: Request, newest: GroupNumber) {
+        assert!(self.is_asking(), "the store's rows were not asked for anything");
+        assert!(request.is_served(), "all was copied");
+        match request.0 {
+            What::Survey(Survey { position, found, .. }) => {
+                self.is_surveying = false;
+                self.surveyed = found.map(|(schema, slabs)| Needs { position, schema, slabs });
+            }
+            What::Blocks(draft) => {
+                self.is_copying = false;
+                if std::mem::take(&mut self.is_void) {
+                    return self.buffers.push(draft.batch.into_buffer());
+                }
+                let stamp =
+                    self.writing.expect("blocks are asked for while a checkpoint is written");
+                self.ready = Some(draft.close(stamp, newest, self.salt));
+            }
         }
     }
 
     /// Whether all blocks of the checkpoint at hand are written, if there is one.
     fn is_at_rest(&self) -> bool {
-        let is_written = self.current == self.rings.len() && self.ready.is_none();
-        self.writing.is_none() || is_written && !self.is_under_way
+        let is_prepared = self.current == self.rings.len() && !self.is_preparing();
+        self.writing.is_none() || is_prepared && !self.is_under_way
+    }
+
+    /// Whether a batch is ready or becomes so.
+    fn is_preparing(&self) -> bool {
+        self.ready.is_some() || self.is_copying
     }
 
     /// Begins to write a checkpoint: its first blocks are due.
@@ -260,7 +296,7 @@ impl CheckpointPart {
     /// When one is being written.
     pub fn begin(&mut self, begun: &Begun) {
         assert!(self.is_at_rest(), "checkpoint {:?} is being written", self.writing);
-        (self.writing, self.last) = (Some(begun.stamp), begun.last);
+        self.writing = Some(begun.stamp);
         self.rings.retain(|ring| !begun.gone.contains(&ring.ring.number));
         let own = begun.rings.iter().filter(|ring| self.copy.keeps(ring.slab.table));
         self.rings.extend(own.map(|&ring| RingWriter {
@@ -275,9 +311,31 @@ impl CheckpointPart {
             (ring.prepared, ring.written, ring.in_doubt) = (0, 0, false);
         }
         self.current = 0;
-        if let Copied::Disk(copy) = &mut self.copy {
-            copy.begin();
+    }
+
+    /// Prepares, writes and syncs the next blocks. Without a second copy they are copied from `rows`, which the
+    /// log is durable up to: `newest` is its newest group.
+    ///
+    /// # Errors
+    /// As [`CheckpointPart::step`].
+    ///
+    /// # Panics
+    /// As there.
+    pub fn step_with(
+        &mut self,
+        rows: RowsInPlace<'_>,
+        newest: GroupNumber,
+    ) -> Result<Step, ImageFailure> {
+        if self.writing.is_some() {
+            self.prepare()?;
+            if let Some(mut request) = self.request() {
+                while !request.is_served() {
+                    request.serve(rows, usize::MAX);
+                }
+                self.served(request, newest);
+            }
         }
+        self.step()
     }
 
     /// Prepares, writes and syncs the next blocks.
@@ -298,20 +356,20 @@ impl CheckpointPart {
         }
     }
 
-    /// Prepares the next batch, if there is one and none is ready; says whether one is ready.
+    /// Prepares the next batch, if there is one and none is ready; says whether one is ready. Without a second
+    /// copy it is asked for first ([`CheckpointPart::request`]).
     ///
     /// # Errors
     /// `Full`: it may be tried again. `Disk`: final.
     pub fn prepare(&mut self) -> Result<bool, ImageFailure> {
         self.refuse_if_failed()?;
         let Some(stamp) = self.writing else { return Ok(false) };
-        while self.ready.is_none()
+        while !self.is_preparing()
             && let Some(ring) = self.rings.get(self.current)
         {
             // A ring that was written to its end may have its last batch in doubt, too.
             if ring.prepared < ring.ring.blocks || ring.in_doubt {
-                let batch = self.try_batch(stamp);
-                self.ready = batch.map_err(|unwritten| self.failed(unwritten))?;
+                self.try_batch(stamp).map_err(|unwritten| self.failed(unwritten))?;
             } else {
                 self.current += 1;
             }
@@ -345,6 +403,11 @@ impl CheckpointPart {
         if let Err(unwritten) = done {
             // What was prepared behind it is prepared again, so that all stay in order.
             self.buffers.extend(self.ready.take().map(Batch::into_buffer));
+            self.is_void = self.is_copying;
+            if let Some(wanted) = self.wanted.take_if(|_| self.is_copying) {
+                self.buffers.extend(wanted.into_buffer());
+                (self.is_copying, self.is_void) = (false, false);
+            }
             self.rings.iter_mut().for_each(|ring| ring.prepared = ring.written);
             self.current = 0;
             return Err(self.failed(unwritten));
@@ -359,11 +422,7 @@ impl CheckpointPart {
     pub fn completed(&mut self) -> Option<Completed> {
         let is_done = self.is_at_rest() && self.failure.is_none();
         let completed = self.writing.filter(|_| is_done);
-        let completed = completed.map(|stamp| Completed(stamp.checkpoint))?;
-        if let Copied::Disk(copy) = &mut self.copy {
-            copy.finish();
-        }
-        Some(completed)
+        completed.map(|stamp| Completed(stamp.checkpoint))
     }
 
     /// How far it is.
@@ -377,11 +436,11 @@ impl CheckpointPart {
         }
     }
 
-    /// Memory that DB′ takes, in bytes.
+    /// Memory that DB′ takes, in bytes, or, without one, what blocks are copied into.
     pub fn memory_bytes(&self) -> u64 {
         match &self.copy {
             Copied::Memory(replay) => replay.memory_bytes(),
-            Copied::Disk(copy) => copy.memory_bytes(),
+            Copied::None { .. } => self.buffer_bytes,
         }
     }
 
@@ -405,9 +464,10 @@ impl CheckpointPart {
         self.failure.insert(failure).clone()
     }
 
-    /// The next batch of the current ring; none if it was only confirmed that all are written.
-    fn try_batch(&mut self, stamp: Stamp) -> Result<Option<Batch>, Unwritten> {
-        let Self { copy, rings, current, disks, buffers, salt, position, syncs, last, .. } = self;
+    /// Prepares the next batch of the current ring, or asks for it; neither if it was only confirmed that all
+    /// are written.
+    fn try_batch(&mut self, stamp: Stamp) -> Result<(), Unwritten> {
+        let Self { copy, rings, current, disks, buffers, salt, position, syncs, .. } = self;
         let checkpoint = stamp.checkpoint;
         let RingWriter { ring, file, prepared, in_doubt, .. } = &mut rings[*current];
         let file = match file {
@@ -415,38 +475,43 @@ impl CheckpointPart {
             none => none.insert(open(&*disks[ring.stripe as usize], ring, self.direct)?),
         };
         let mut buffer = buffers.pop().unwrap_or_default();
+        self.buffer_bytes -= buffer.memory_bytes();
         if *in_doubt {
             confirm(&***file, ring, checkpoint, *prepared, &mut buffer)?;
             *in_doubt = false;
             *syncs += 1;
             if *prepared == ring.blocks {
-                return Ok(None);
+                return Ok(());
             }
         }
         let blocks = ring.batch_of(*prepared);
         assert_eq!(blocks.start, *prepared, "batches begin where the one before ended");
         let block_bytes = ring.block_bytes as usize;
         buffer.reserve(blocks.len() * block_bytes, Operation::Write, &***file)?;
+        self.buffer_bytes += buffer.memory_bytes();
         let mut batch = Batch::new(*current, Arc::clone(file), buffer);
-        for (block, start) in blocks.clone().zip((0..).step_by(block_bytes)) {
+        *prepared = blocks.end;
+        let replay = match copy {
+            Copied::Memory(replay) => replay,
+            Copied::None { .. } => {
+                batch.room(0..blocks.len() * block_bytes); // touched here
+                self.wanted = Some(Request(What::Blocks(Draft::new(batch, *ring, blocks))));
+                self.is_copying = true;
+                return Ok(());
+            }
+        };
+        for (block, start) in blocks.zip((0..).step_by(block_bytes)) {
             let block = match plant::is(Plant::BlocksDescending) {
                 true => ring.blocks - 1 - block,
                 false => block,
             };
             let out = batch.room(start..start + block_bytes);
-            let length = match copy {
-                Copied::Memory(replay) => {
-                    let slots = replay.slots_of(ring.slab);
-                    encode(ring, (block, stamp, position.group), *salt, slots, out)
-                }
-                Copied::Disk(copy) => {
-                    copy.fill(&***file, (*current, ring), (block, stamp, *last), *salt, out)?
-                }
-            };
+            let slots = replay.slots_of(ring.slab);
+            let length = encode(ring, (block, stamp, position.group), *salt, slots, out);
             batch.add(start..start + length, ring.offset(ring.place(checkpoint, block)));
         }
-        *prepared = blocks.end;
-        Ok(Some(batch))
+        self.ready = Some(batch);
+        Ok(())
     }
 }
 

@@ -17,17 +17,14 @@ pub(super) const FORMAT_VERSION_OLDEST: u32 = 1;
 /// The longest block that can be asked for.
 const BLOCK_BYTES_MAX: u32 = 256 << 20;
 
-/// Where DB′ lies: the second copy of all rows, which an image is written from.
+/// Where DB′ is: the second copy of all rows, which an image is written from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SecondCopy {
     /// In memory, as in the paper.
     #[default]
     Memory,
-    /// On disk only: the image is it. Only what changed since the last checkpoint is in memory.
-    Disk {
-        /// Bytes of changes that are gathered for a checkpoint; more of them make it due.
-        changes_bytes_max: u64,
-    },
+    /// There is none: blocks are copied from the store's rows, between transactions (`request.rs`).
+    None,
 }
 
 /// Numbers an image is made with. Rings made before keep theirs.
@@ -40,7 +37,7 @@ pub struct ImageSettings {
     pub spare_blocks: u32,
     /// Whether files are read and written directly, where the file system has that.
     pub direct: bool,
-    /// Where DB′ lies. An image can be opened with either.
+    /// Where DB′ is. An image can be opened with either.
     pub copy: SecondCopy,
 }
 

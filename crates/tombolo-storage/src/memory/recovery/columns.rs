@@ -11,7 +11,6 @@ use super::super::region::RegionError;
 use super::super::rows::Rows;
 use super::super::slab::Slab;
 use super::super::variable::{HANDLE_BYTES, Handle};
-use super::ReplayTable;
 use crate::schema::TableDef;
 
 impl Rows {
@@ -50,22 +49,20 @@ impl Rows {
             self.slab.dead().into_iter().for_each(|slot| self.forget_added(slot));
         }
     }
-}
 
-impl ReplayTable {
     /// Frees the values of columns that were dropped: the table is `def` from now on.
     pub(super) fn forget_dropped(&mut self, def: &TableDef) {
-        let before = std::mem::take(&mut self.rows.shape.variable_offsets);
-        self.rows.describe(def);
-        let Self { rows, values } = self;
-        for offset in before.into_iter().filter(|at| !rows.shape.variable_offsets.contains(at)) {
-            for row in rows.slab.live() {
-                let handle = Handle::read(rows.slab.slot(row), offset);
+        let before = std::mem::take(&mut self.shape.variable_offsets);
+        self.describe(def);
+        let Self { slab, values, shape, .. } = self;
+        for offset in before.into_iter().filter(|at| !shape.variable_offsets.contains(at)) {
+            for row in slab.live() {
+                let handle = Handle::read(slab.slot(row), offset);
                 if handle != Handle::DANGLING {
                     values.free(handle);
                 }
             }
         }
-        rows.clear_dropped();
+        self.clear_dropped();
     }
 }

@@ -1,17 +1,16 @@
-//! What a checkpoint image needs of rows that are replayed: their slabs, to be read and to be filled,
+//! What a checkpoint image needs of rows: their slabs, to be read and, in a replay, to be filled,
 //! and a second copy of them all (DB′, TPK-14).
 //!
 //! Not here: blocks, files, rings (`memory/image/`). Why a row that did not change since the position
 //! an image is complete as of reads its own value is argued in `memory/image/mod.rs`.
 
 use super::super::Limits;
-use super::super::bits::Bits;
 use super::super::budget::Allowance;
 use super::super::region::RegionError;
 use super::super::rows::Rows;
 use super::super::slab::Slab;
 use super::super::variable::{CLASSES, HANDLE_BYTES, Handle, SizeClasses, slot_bytes};
-use super::{Fuzzy, ReplayPart, ReplayTable, is_own, no_memory};
+use super::{Fuzzy, ReplayPart, is_own, no_memory};
 use crate::schema::Schema;
 use crate::value_log::{GroupNumber, definition};
 
@@ -42,31 +41,6 @@ impl SlabName {
 /// The kind of piece `piece` of a table's rows.
 pub(in crate::memory) const fn piece_kind(piece: usize) -> u32 {
     if piece == 0 { 0 } else { (CLASSES + piece) as u32 }
-}
-
-/// Which slots of a table are in use: what a checkpoint has to know of rows that are on disk only.
-#[derive(Clone, Debug, Default)]
-pub(in crate::memory) struct Outline {
-    /// Slots of rows that were handed out.
-    pub(in crate::memory) rows: u32,
-    /// By size class.
-    pub(in crate::memory) values: [ValueSlots; CLASSES],
-}
-
-/// Slots of values of one size class.
-#[derive(Clone, Debug, Default)]
-pub(in crate::memory) struct ValueSlots {
-    /// How many were handed out.
-    pub(in crate::memory) used: u32,
-    /// A bit for each of them: whether a row's handle leads to it.
-    pub(in crate::memory) claimed: Bits,
-}
-
-impl Outline {
-    /// Memory it takes, in bytes.
-    pub(in crate::memory) fn memory_bytes(&self) -> u64 {
-        self.values.iter().map(|class| class.claimed.memory_bytes() as u64).sum()
-    }
 }
 
 /// Slots of a slab, or one piece of each.
@@ -143,34 +117,14 @@ impl ReplayPart {
     /// The slots of all slabs that hold anything, piece by piece.
     pub(in crate::memory) fn slots(&self) -> impl Iterator<Item = (SlabName, Slots<'_>)> {
         let tables = self.tables.iter().enumerate();
-        tables.filter_map(|(position, table)| Some((position as u32, table.as_ref()?))).flat_map(
-            |(table, parts)| {
-                let rows = &parts.rows;
-                let pieces = (0..rows.shape.widths.len()).filter_map(|piece| {
-                    Some((
-                        piece_kind(piece),
-                        Slots { slab: &rows.slab, piece: rows.shape.piece(piece)? },
-                    ))
-                });
-                let values = (0..CLASSES).filter_map(|class| {
-                    parts.values.slab(class).map(|slab| (1 + class as u32, Slots::whole(slab)))
-                });
-                let slots = pieces.chain(values);
-                slots.map(move |(kind, slots)| (SlabName { table, kind }, slots))
-            },
-        )
+        let tables =
+            tables.filter_map(|(position, table)| Some((position as u32, table.as_ref()?)));
+        tables.flat_map(|(position, table)| table.slots(position))
     }
 
     /// The slots of this name, if they are this part's and the slab holds anything.
     pub(in crate::memory) fn slots_of(&self, name: SlabName) -> Option<Slots<'_>> {
-        let table = self.tables.get(name.table as usize)?.as_ref()?;
-        match name.class() {
-            Some(class) => table.values.slab(class).map(Slots::whole),
-            None => {
-                let piece = table.rows.shape.piece(name.piece()?)?;
-                Some(Slots { slab: &table.rows.slab, piece })
-            }
-        }
+        self.tables.get(name.table as usize)?.as_ref()?.slots_of(name)
     }
 
     /// How long slots of this name are, whether there are any or not; `None` when they are of another
@@ -179,7 +133,7 @@ impl ReplayPart {
         let table = self.tables.get(name.table as usize)?.as_ref()?;
         match name.class() {
             Some(class) => Some(slot_bytes(class)),
-            None => table.rows.shape.piece(name.piece()?).map(|(_, width)| width),
+            None => table.shape.piece(name.piece()?).map(|(_, width)| width),
         }
     }
 
@@ -206,8 +160,8 @@ impl ReplayPart {
                 (slab, (0, width))
             }
             None => {
-                let piece = name.piece().and_then(|piece| table.rows.shape.piece(piece));
-                (&mut table.rows.slab, piece.expect("a piece of the rows"))
+                let piece = name.piece().and_then(|piece| table.shape.piece(piece));
+                (&mut table.slab, piece.expect("a piece of the rows"))
             }
         };
         let no_memory = |error| format!("no memory for what the image holds: {error}");
@@ -233,22 +187,6 @@ impl ReplayPart {
         open
     }
 
-    /// Which slots of this part's tables are in use, by position. Values for which
-    /// [`Self::claim_values`] found no row are not in use.
-    pub(in crate::memory) fn outlines(&self) -> Vec<Option<Outline>> {
-        let of = |table: &ReplayTable| {
-            let values = std::array::from_fn(|class| {
-                table.values.slab(class).map_or_else(ValueSlots::default, |slab| {
-                    let words = 0..slab.used().div_ceil(64);
-                    let claimed = words.map(|word| slab.live_word(word)).collect();
-                    ValueSlots { used: slab.used(), claimed }
-                })
-            });
-            Outline { rows: table.rows.slab.used(), values }
-        };
-        self.tables.iter().map(|table| table.as_ref().map(of)).collect()
-    }
-
     /// The same rows and values in the same slots, in memory of their own.
     ///
     /// # Errors
@@ -257,9 +195,8 @@ impl ReplayPart {
         self.settle()?;
         // Nothing is refused here, so nothing is counted on the way.
         let allowance = Allowance { budget: None, ..self.allowance.clone() };
-        let of = |table: &Option<ReplayTable>| {
-            table.as_ref().map(|table| table.mirror(&allowance)).transpose()
-        };
+        let of =
+            |table: &Option<Rows>| table.as_ref().map(|table| table.mirror(&allowance)).transpose();
         let tables = self.tables.iter().map(of).collect::<Result<_, _>>().map_err(no_memory)?;
         let (part, parts, schema) = (self.part, self.parts, self.schema.clone());
         Ok(Self::of_tables((part, parts), (allowance, self.limits), schema, tables))
@@ -296,7 +233,7 @@ impl ReplayPart {
         (part, parts): (usize, usize),
         (allowance, limits): (Allowance, Limits),
         schema: Schema,
-        tables: Vec<Option<ReplayTable>>,
+        tables: Vec<Option<Rows>>,
     ) -> Self {
         let of_none = Self::new(part, parts, limits);
         Self { allowance, schema, tables, ..of_none }
@@ -309,35 +246,59 @@ impl ReplayPart {
     }
 }
 
-impl ReplayTable {
-    fn mirror(&self, allowance: &Allowance) -> Result<ReplayTable, RegionError> {
-        let Rows { slab, shape, raw_row_bytes } = &self.rows;
-        Ok(ReplayTable {
-            rows: Rows {
-                slab: slab.mirror(allowance.clone())?,
-                shape: shape.clone(),
-                raw_row_bytes: *raw_row_bytes,
-            },
+impl Rows {
+    /// The slots of all slabs of the table at this position, piece by piece.
+    pub(in crate::memory) fn slots(
+        &self,
+        table: u32,
+    ) -> impl Iterator<Item = (SlabName, Slots<'_>)> {
+        let pieces = (0..self.shape.widths.len()).filter_map(|piece| {
+            let slots = Slots { slab: &self.slab, piece: self.shape.piece(piece)? };
+            Some((piece_kind(piece), slots))
+        });
+        let values = (0..CLASSES).filter_map(|class| {
+            self.values.slab(class).map(|slab| (1 + class as u32, Slots::whole(slab)))
+        });
+        let slots = pieces.chain(values);
+        slots.map(move |(kind, slots)| (SlabName { table, kind }, slots))
+    }
+
+    /// The slots of this name, which is of this table, if the slab holds anything.
+    pub(in crate::memory) fn slots_of(&self, name: SlabName) -> Option<Slots<'_>> {
+        match name.class() {
+            Some(class) => self.values.slab(class).map(Slots::whole),
+            None => {
+                let piece = self.shape.piece(name.piece()?)?;
+                Some(Slots { slab: &self.slab, piece })
+            }
+        }
+    }
+
+    fn mirror(&self, allowance: &Allowance) -> Result<Rows, RegionError> {
+        Ok(Rows {
+            slab: self.slab.mirror(allowance.clone())?,
             values: self.values.mirror(allowance.clone())?,
+            shape: self.shape.clone(),
+            raw_row_bytes: self.raw_row_bytes,
         })
     }
 
     /// Lets every live row claim the slots its handles lead to, and those slots alone live.
     fn claim_values(&mut self, mut dangling: impl FnMut(u32, usize)) {
-        let Self { rows, values } = self;
-        rows.clear_dropped(); // the definitions may be newer than blocks
+        self.clear_dropped(); // the definitions may be newer than blocks
+        let Self { slab, values, shape, .. } = self;
         let mut claimed = Claims::new(values);
         // The ids are gathered word by word: the rows change under the walk.
-        for first in (0..rows.slab.used()).step_by(64) {
-            if rows.shape.variable_offsets.is_empty() {
+        for first in (0..slab.used()).step_by(64) {
+            if shape.variable_offsets.is_empty() {
                 break;
             }
-            let mut live = rows.slab.live_bits(first);
+            let mut live = slab.live_bits(first);
             while live != 0 {
                 let row = first + live.trailing_zeros();
                 live &= live - 1;
-                for &offset in &rows.shape.variable_offsets {
-                    let slot = &mut rows.slab.slot_mut(row)[offset..offset + HANDLE_BYTES];
+                for &offset in &shape.variable_offsets {
+                    let slot = &mut slab.slot_mut(row)[offset..offset + HANDLE_BYTES];
                     let handle = Handle::read(slot, 0);
                     if handle == Handle::EMPTY
                         || values.leads_somewhere(handle) && claimed.claim(handle)
@@ -353,7 +314,7 @@ impl ReplayTable {
             if values.slab(class).is_some()
                 && let Ok(slab) = values.slab_mut(class)
             {
-                slab.keep_live(claimed.words());
+                slab.keep_live(claimed);
                 slab.rebuild_free_list();
             }
         }
@@ -361,17 +322,21 @@ impl ReplayTable {
 }
 
 /// Which slots of each size class a row's handle led to: a bit each.
-struct Claims(Vec<Bits>);
+struct Claims([Vec<u64>; CLASSES]);
 
 impl Claims {
     fn new(values: &SizeClasses) -> Self {
         let used = |class| values.slab(class).map_or(0, |slab| slab.used());
-        Self((0..CLASSES).map(|class| Bits::below(used(class))).collect())
+        Self(std::array::from_fn(|class| vec![0; used(class).div_ceil(64) as usize]))
     }
 
     /// Whether no handle claimed it before.
     fn claim(&mut self, handle: Handle) -> bool {
-        !self.0[handle.class()].put(handle.slot() as usize, true)
+        let word = &mut self.0[handle.class()][handle.slot() as usize / 64];
+        let bit = 1 << (handle.slot() % 64);
+        let is_new = *word & bit == 0;
+        *word |= bit;
+        is_new
     }
 }
 
@@ -380,6 +345,6 @@ impl Claims {
 impl ReplayPart {
     /// The rows of a table.
     pub(in crate::memory) fn rows_for_test(&mut self, table: usize) -> &mut Slab {
-        &mut self.tables[table].as_mut().expect("a table of this part").rows.slab
+        &mut self.tables[table].as_mut().expect("a table of this part").slab
     }
 }

@@ -14,7 +14,6 @@ use super::super::packer::{KeyPacker, ROWS};
 use super::super::region::RegionError;
 use super::super::rows::Rows;
 use super::super::store::MemoryRow;
-use super::super::variable::SizeClasses;
 use super::NotBuilt;
 use crate::key::{Dynamic, Fit, IndexType};
 use crate::schema::TableDef;
@@ -33,11 +32,10 @@ pub(super) fn build(
     mut index: RowIndex,
     table: &TableDef,
     rows: &Rows,
-    values: &SizeClasses,
 ) -> Result<RowIndex, NotBuilt> {
     match &mut index.entries {
         Entries::Packed(_) | Entries::PackedHash(_) => build_packed(&mut index, table, rows)?,
-        Entries::Bytes(_) | Entries::BytesHash(_) => build_bytes(&mut index, table, rows, values)?,
+        Entries::Bytes(_) | Entries::BytesHash(_) => build_bytes(&mut index, table, rows)?,
     }
     Ok(index)
 }
@@ -135,16 +133,11 @@ fn sort(entries: &mut Vec<(u64, u32)>) {
     }
 }
 
-fn build_bytes(
-    index: &mut RowIndex,
-    table: &TableDef,
-    rows: &Rows,
-    values: &SizeClasses,
-) -> Result<(), NotBuilt> {
+fn build_bytes(index: &mut RowIndex, table: &TableDef, rows: &Rows) -> Result<(), NotBuilt> {
     // Keys lie one behind the other; an entry is where its key ends, with the row's slot.
     let (mut keys, mut ends, mut key) = (Vec::new(), Vec::new(), Vec::new());
     for slot in rows.slab.live() {
-        let row = MemoryRow { fixed: rows.slab.slot(slot), values };
+        let row = MemoryRow { fixed: rows.slab.slot(slot), values: &rows.values };
         key.clear();
         let columns = key_values(&row, &table.columns, index);
         if Dynamic::encode(&index.shape, &columns, usize::MAX, &mut key) != Fit::Within {

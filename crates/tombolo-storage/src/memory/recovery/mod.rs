@@ -26,7 +26,7 @@ mod image;
 mod indexes;
 
 use definitions::Effect;
-pub(in crate::memory) use image::{Outline, SlabName, Slots, piece_kind};
+pub(in crate::memory) use image::{SlabName, Slots};
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ use super::index::RowIndex;
 use super::region::RegionError;
 use super::rows::Rows;
 use super::store::MemoryStore;
-use super::variable::{HANDLE_BYTES, Handle, SizeClasses};
+use super::variable::{HANDLE_BYTES, Handle};
 use crate::plant::{self, Plant};
 use crate::profile::MemoryProfile;
 use crate::schema::{Schema, TableDef};
@@ -53,7 +53,7 @@ pub struct ReplayPart {
     budget: Arc<Budget>,
     schema: Schema,
     /// By position in the schema; those of other parts are `None`.
-    tables: Vec<Option<ReplayTable>>,
+    tables: Vec<Option<Rows>>,
     handles: Vec<(usize, u64)>,
     applied: u64,
     fuzzy: Fuzzy,
@@ -87,12 +87,6 @@ impl Ahead<'_> {
     }
 }
 
-#[derive(Debug)]
-struct ReplayTable {
-    rows: Rows,
-    values: SizeClasses,
-}
-
 /// A part whose log is over: rows, free slots and index entries are complete.
 #[derive(Debug)]
 pub struct RebuiltPart {
@@ -100,7 +94,7 @@ pub struct RebuiltPart {
     budget: Arc<Budget>,
     schema: Schema,
     /// With the indexes that rows fit.
-    tables: Vec<Option<(ReplayTable, Vec<RowIndex>)>>,
+    tables: Vec<Option<(Rows, Vec<RowIndex>)>>,
     left_out: Vec<LeftOut>,
     applied: u64,
 }
@@ -188,7 +182,7 @@ impl ReplayPart {
         let Fuzzy { dangling, .. } = std::mem::take(&mut self.fuzzy);
         for (position, row, offset) in dangling {
             let Some(Some(table)) = self.tables.get(position as usize) else { continue };
-            let slab = &table.rows.slab;
+            let slab = &table.slab;
             let is_open =
                 slab.is_live(row) && Handle::read(slab.slot(row), offset) == Handle::DANGLING;
             if is_open && !plant::is(Plant::DanglingAccepted) {
@@ -231,7 +225,7 @@ impl ReplayPart {
             };
             match self.tables.get(position) {
                 Some(Some(_)) if self.forgets(position) => continue,
-                Some(Some(table)) => table.rows.slab.prefetch(row, offset),
+                Some(Some(table)) => table.slab.prefetch(row, offset),
                 Some(None) => continue,
                 None => {
                     return Err(format!("a record of table {position}, which was not created yet"));
@@ -275,7 +269,7 @@ impl ReplayPart {
                     Ok(())
                 }
                 // The row is gone in the image, which is newer.
-                Record::ValueSet { .. } if is_fuzzy && !table.rows.slab.is_live(row) => Ok(()),
+                Record::ValueSet { .. } if is_fuzzy && !table.slab.is_live(row) => Ok(()),
                 Record::ValueSet { offset, value, .. } => table.set_value(row, offset, value),
                 Record::Schema(_) => Ok(()),
             };
@@ -294,7 +288,7 @@ impl ReplayPart {
             Effect::ColumnAdded(position) => {
                 let def = &self.schema.tables[position];
                 if let Some(table) = &mut self.tables[position] {
-                    table.rows.widen(def, &self.allowance).map_err(no_memory)?;
+                    table.widen(def, &self.allowance).map_err(no_memory)?;
                 }
             }
             Effect::ColumnDropped(position) => {
@@ -314,13 +308,12 @@ impl ReplayPart {
     }
 
     /// A table without rows, if it is of this part and was not dropped.
-    fn empty_table(&self, position: usize) -> Result<Option<ReplayTable>, RegionError> {
+    fn empty_table(&self, position: usize) -> Result<Option<Rows>, RegionError> {
         let def = &self.schema.tables[position];
         if def.is_dropped() || !is_own(position, self.part, self.parts) {
             return Ok(None);
         }
-        let values = SizeClasses::new(self.allowance.clone());
-        Ok(Some(ReplayTable { rows: Rows::new(def, &self.allowance)?, values }))
+        Rows::new(def, &self.allowance).map(Some)
     }
 
     /// Rebuilds free lists and indexes. Settles ([`ReplayPart::settle`]) before.
@@ -337,14 +330,14 @@ impl ReplayPart {
                 rebuilt.push(None);
                 continue;
             };
-            table.rows.forget_dead();
-            table.rows.slab.rebuild_free_list();
+            table.forget_dead();
+            table.slab.rebuild_free_list();
             let def = &schema.tables[position];
             let mut indexes = Vec::new();
             for (number, index) in def.indexes.iter().enumerate() {
                 let empty = RowIndex::new(position, def, index, &allowance, limits.hash_seed());
                 let empty = empty.map_err(no_memory)?;
-                let built = indexes::build(empty, def, &table.rows, &table.values);
+                let built = indexes::build(empty, def, &table);
                 match built {
                     Ok(built) => indexes.push(built),
                     Err(NotBuilt::NoMemory(what)) => return Err(what),
@@ -399,21 +392,21 @@ fn no_memory(error: RegionError) -> String {
     format!("no memory for what the log holds: {error}")
 }
 
-impl ReplayTable {
+impl Rows {
     #[inline]
     fn insert(&mut self, row: u32, fixed: &[u8]) -> Result<(), String> {
-        let RowShape { row_bytes: bytes, base_bytes, .. } = self.rows.shape;
+        let RowShape { row_bytes: bytes, base_bytes, .. } = self.shape;
         // Procedures that know nothing of columns that were added make shorter ones.
         if !(base_bytes..=bytes).contains(&fixed.len()) {
             return Err(format!("a row of {} bytes where they have {bytes}", fixed.len()));
         }
-        if !self.rows.shape.variable_offsets.is_empty() {
+        if !self.shape.variable_offsets.is_empty() {
             self.free_values(row);
         }
-        let (_, slot) = self.rows.slab.claim(row).map_err(no_memory)?;
+        let (_, slot) = self.slab.claim(row).map_err(no_memory)?;
         slot[..fixed.len()].copy_from_slice(fixed);
         slot[fixed.len()..bytes].fill(0);
-        for &offset in &self.rows.shape.handle_offsets {
+        for &offset in &self.shape.handle_offsets {
             slot[offset..offset + HANDLE_BYTES].fill(0);
         }
         Ok(())
@@ -427,7 +420,7 @@ impl ReplayTable {
         bytes: &[u8],
         handles: &mut Vec<(usize, u64)>,
     ) -> Result<(), String> {
-        let Rows { slab, shape, .. } = &mut self.rows;
+        let Self { slab, shape, .. } = self;
         let slot =
             slab.head_mut(row.into(), shape.row_bytes).ok_or("the row was never inserted")?;
         let end = offset + bytes.len();
@@ -452,16 +445,16 @@ impl ReplayTable {
             return;
         }
         self.free_values(row);
-        self.rows.slab.retire(row);
+        self.slab.retire(row);
     }
 
     /// Frees the values of a row, if it is live.
     fn free_values(&mut self, row: u32) {
-        if !self.rows.slab.is_live(row) {
+        if !self.slab.is_live(row) {
             return;
         }
-        for &offset in &self.rows.shape.variable_offsets {
-            let slot = self.rows.slab.slot_mut(row);
+        for &offset in &self.shape.variable_offsets {
+            let slot = self.slab.slot_mut(row);
             let handle = Handle::read(slot, offset);
             slot[offset..offset + HANDLE_BYTES].fill(0);
             if handle != Handle::DANGLING {
@@ -471,43 +464,22 @@ impl ReplayTable {
     }
 
     fn set_value(&mut self, row: u32, offset: usize, value: &[u8]) -> Result<(), String> {
-        let shape = &self.rows.shape;
+        let shape = &self.shape;
         if shape.is_dropped(offset) {
             return Ok(()); // the image knows more than the record
         }
         if !shape.variable_offsets.contains(&offset) {
             return Err(format!("no variable-length column lies at byte {offset} of the row"));
         }
-        if !self.rows.slab.is_live(row) {
+        if !self.slab.is_live(row) {
             return Err("a value of a row that is not there".to_owned());
         }
         let new = self.values.put(value).map_err(no_memory)?;
-        let slot = &mut self.rows.slab.slot_mut(row)[offset..offset + HANDLE_BYTES];
+        let slot = &mut self.slab.slot_mut(row)[offset..offset + HANDLE_BYTES];
         let old = Handle::read(slot, 0);
         slot.copy_from_slice(&new.to_bits().to_le_bytes());
         if old != Handle::DANGLING {
             self.values.free(old);
-        }
-        Ok(())
-    }
-
-    /// Moves the values of all rows into `values`.
-    fn move_values(&mut self, values: &mut SizeClasses) -> Result<(), RegionError> {
-        if self.values.is_empty() {
-            return Ok(());
-        }
-        if values.is_empty() {
-            // The handles stay what they are.
-            *values = std::mem::replace(&mut self.values, SizeClasses::new(0));
-            return Ok(());
-        }
-        let live: Vec<u32> = self.rows.slab.live().collect();
-        for row in live {
-            let slot = self.rows.slab.slot_mut(row);
-            for &offset in &self.rows.shape.variable_offsets {
-                let new = values.put(self.values.get(Handle::read(slot, offset)))?;
-                slot[offset..offset + HANDLE_BYTES].copy_from_slice(&new.to_bits().to_le_bytes());
-            }
         }
         Ok(())
     }
@@ -550,9 +522,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
                 store.tables.push(nothing.map_err(no_memory)?);
                 continue;
             }
-            let (mut table, indexes) = table.expect("two parts of a replay are the same");
-            table.move_values(&mut store.values).map_err(no_memory)?;
-            store.tables.push(table.rows);
+            let (table, indexes) = table.expect("two parts of a replay are the same");
+            store.tables.push(table);
             for (number, index) in indexes.into_iter().enumerate() {
                 placed[store.schema.index_position(position, number)] = Some(index);
             }

@@ -192,7 +192,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     #[inline]
     fn row_in_place(&self, table: usize, slot: u32) -> MemoryRow<'_> {
         let rows = &self.tables[table];
-        MemoryRow { fixed: &rows.slab.slot(slot)[..rows.shape.row_bytes], values: &self.values }
+        MemoryRow { fixed: &rows.slab.slot(slot)[..rows.shape.row_bytes], values: &rows.values }
     }
 
     /// Within a transaction rows may be changed whose images are not kept yet.

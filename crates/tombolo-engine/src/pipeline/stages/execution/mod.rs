@@ -334,7 +334,8 @@ impl<E: Executor> Execution<E> {
         if !self.long.are_active() {
             return false;
         }
-        if let Some(finished) = self.long.run_slice(&mut self.executor) {
+        let position = self.position();
+        if let Some(finished) = self.long.run_slice(&mut self.executor, position) {
             self.finished.push(finished);
             self.answer_long(now_ns);
         }

@@ -66,12 +66,11 @@ fn a_full_disk_puts_a_checkpoint_off() {
     assert_eq!(why.matches("make room").count(), 1, "{why}");
 }
 
-/// With DB′ on disk, what is handed in for a checkpoint that cannot begin counts as what changed: the rest
-/// is read from the log once it has.
+/// Without a second copy a checkpoint that cannot begin takes no memory, whatever changes meanwhile.
 #[test]
-fn changes_keep_their_bound_while_no_checkpoint_can_begin() {
-    let copy = SecondCopy::Disk { changes_bytes_max: 40_000 };
-    let (disks, how) = (Disks::default(), How { copy, ..HOW });
+fn without_a_second_copy_nothing_is_kept_while_no_checkpoint_can_begin() {
+    let (copy, policy) = (SecondCopy::None, CheckpointPolicy { log_bytes: 10_000, ..POLICY });
+    let (disks, how) = (Disks::default(), How { copy, policy, ..HOW });
     let mut database = Database::open(&disks, how);
     database.pay(50);
     disks[1].set_capacity_bytes(Some(1 << 10));
@@ -136,11 +135,11 @@ fn closing_on_a_full_disk_ends() {
     assert!(verify(&disks, HOW, &paid) > 0);
 }
 
-/// What is not installed for lack of room is no reason to wait for a disk that stays full.
+/// The same where the last checkpoint would copy from what the execution stage has left.
 #[test]
-fn closing_on_a_full_disk_ends_with_much_that_is_not_installed() {
+fn closing_on_a_full_disk_ends_without_a_second_copy() {
     let disks = Disks::default();
-    let copy = SecondCopy::Disk { changes_bytes_max: 1_000 };
+    let copy = SecondCopy::None;
     let mut database = Database::open(&disks, How { copy, ..HOW });
     disks[1].set_capacity_bytes(Some(1 << 10));
     database.pay(500);
@@ -158,8 +157,10 @@ fn closing_on_a_full_disk_ends_with_much_that_is_not_installed() {
 fn closing_on_a_disk_full_under_one_parts_blocks_ends() {
     const PAYMENTS: i64 = 1_000;
     let (mut put_off, mut completed) = (0, 0);
-    for after in 0..40 {
-        let (disks, how) = (Disks::default(), How { parts: 2, ..HOW });
+    for (after, copy) in
+        (0..40).flat_map(|after| [(after, SecondCopy::Memory), (after, SecondCopy::None)])
+    {
+        let (disks, how) = (Disks::default(), How { parts: 2, copy, ..HOW });
         let pipeline = started(&disks, how, Spread::Two);
         let mut caller = pipeline.caller(PAYMENTS as usize);
         for n in 0..PAYMENTS {
@@ -222,7 +223,7 @@ fn a_restart_goes_on_with_a_checkpoint_under_way() {
             let mut database = Database::open(&disks, how);
             database.pay(1_500);
             let asked = database.pipeline().checkpoint();
-            database.step(steps, |kind| kind == Checkpoint);
+            database.step(steps, |kind| kind == Checkpoint || kind == StageKind::Execution);
             database.pay(20);
             ends += u64::from(asked.poll().is_some());
             let was_writing = database.statistics().is_writing;

@@ -179,8 +179,8 @@ impl Database {
 
 #[test]
 fn a_close_leaves_nothing_to_replay_and_no_process() {
-    for (parts, copy) in WAYS {
-        let (disks, how) = (Disks::default(), How { parts, copy, ..HOW });
+    for parts in [1, 2] {
+        let (disks, how) = (Disks::default(), How { parts, ..HOW });
         let mut paid = BTreeMap::new();
         for round in 1..=3_i64 {
             let (mut database, processes) = open(&disks, how);

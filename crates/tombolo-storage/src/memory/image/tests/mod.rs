@@ -18,6 +18,7 @@ use crate::memory::online::Built;
 use crate::memory::recovery::tests::{change, rows, tables};
 use crate::memory::test_random::Random;
 use crate::memory::{Limits, MemoryStore};
+use crate::plant::{self, Plant};
 use crate::profile::MemoryLogged;
 use crate::schema::ColumnDef;
 use crate::sync::Arc;
@@ -48,10 +49,9 @@ fn image_settings(spare_blocks: u32) -> ImageSettings {
     ImageSettings { block_bytes: 4096, spare_blocks, direct: true, copy: SecondCopy::Memory }
 }
 
-/// The same with DB′ on disk only; so much may change before a checkpoint.
-fn on_disk(spare_blocks: u32, changes_bytes_max: u64) -> ImageSettings {
-    let copy = SecondCopy::Disk { changes_bytes_max };
-    ImageSettings { copy, ..image_settings(spare_blocks) }
+/// The same without a second copy.
+fn in_place(spare_blocks: u32) -> ImageSettings {
+    ImageSettings { copy: SecondCopy::None, ..image_settings(spare_blocks) }
 }
 
 /// Why a database was not opened or does not continue.
@@ -91,10 +91,16 @@ struct Database {
     done: Vec<Option<Completed>>,
     /// What each part's thread for writing was given.
     under_way: Vec<Option<Batch>>,
+    /// What each part has asked for, and the newest group that what was copied may be of, if
+    /// that is written.
+    asked: Vec<Option<(Request, Option<GroupNumber>)>>,
     /// Groups that are not durable yet, then those that are, for each part those it did not install.
     written: Vec<(LogPosition, Arc<Vec<u8>>)>,
     waiting: Vec<VecDeque<(LogPosition, Arc<Vec<u8>>)>>,
     buffer: LogBuffer,
+    /// What parts need of the checkpoint that is to begin.
+    needs: Vec<Option<Needs>>,
+    turns: usize,
     /// Segments of the log that were given back.
     released: usize,
 }
@@ -152,16 +158,6 @@ impl Database {
         let divided = MirroredPart::divide(mirrored, parts).into_iter();
         let checkpoint_parts: Vec<CheckpointPart> = divided.map(to_part).collect();
         let store = Logged::from_replay(limits, rebuilt).map_err(Failure::Rows)?;
-        let mut behind = VecDeque::new();
-        if checkpoint_parts[0].wants_again() {
-            let (from, mut reader) = (checkpoints.position(), writer.reader());
-            reader.again(from);
-            let mut keep = |position, records: &[u8]| {
-                behind.push_back((position, Arc::new(records.to_vec())));
-                Ok::<_, LogFailure>(())
-            };
-            reader.read(from, position.group, usize::MAX, &mut keep)?;
-        }
         Ok(Self {
             store,
             writer,
@@ -170,8 +166,11 @@ impl Database {
             done: vec![None; parts],
             under_way: (0..parts).map(|_| None).collect(),
             written: Vec::new(),
-            waiting: vec![behind; parts],
+            asked: (0..parts).map(|_| None).collect(),
+            waiting: vec![VecDeque::new(); parts],
             buffer: LogBuffer::new(),
+            needs: (0..parts).map(|_| None).collect(),
+            turns: 0,
             released: 0,
         })
     }
@@ -202,7 +201,7 @@ impl Database {
             number => drop(self.store.drop_index(&secondary[number - 2]).unwrap()),
         }
         for _ in 0..random.below(3) {
-            drop(self.store.values_slice(20));
+            self.store.values_slice(20);
         }
     }
 
@@ -227,7 +226,7 @@ impl Database {
             added: true,
             default: sql.integer_range().map(|(_, most)| most).filter(|_| number % 2 == 0),
         };
-        while self.store.values_slice(50).0 != Built::Done {}
+        while self.store.values_slice(50) != Built::Done {}
         let build = self.store.begin_column(&name, column).unwrap();
         while self.store.column_slice(&build, 50).unwrap() != Built::Done {}
         drop(self.store.finish_column(build).unwrap());
@@ -275,6 +274,9 @@ impl Database {
         let transactions = self.buffer.transactions();
         self.buffer.clear();
         let group = self.writer.append_group(&[&records], transactions, None)?;
+        for (_, newest) in self.asked.iter_mut().flatten() {
+            newest.get_or_insert(group);
+        }
         self.written.push((self.writer.position(), records));
         Ok(Some(group))
     }
@@ -287,25 +289,55 @@ impl Database {
         Ok(durable)
     }
 
-    /// Lets a part install the next durable group, if it has room for it.
+    /// Lets a part install the next durable group.
     fn install(&mut self, part: usize) -> Result<(), Failure> {
-        if self.parts[part].has_room()
-            && let Some((position, records)) = self.waiting[part].pop_front()
-        {
+        if let Some((position, records)) = self.waiting[part].pop_front() {
             self.parts[part].install(position, &records)?;
         }
         Ok(())
     }
 
     fn begin(&mut self) -> Result<(), Failure> {
-        if self.checkpoints.writing().is_none() && self.parts.iter().all(CheckpointPart::may_begin)
+        if self.checkpoints.writing().is_some() || !self.parts.iter().all(CheckpointPart::may_begin)
         {
-            let needs = self.parts.iter_mut().map(CheckpointPart::needs);
-            let needs = needs.collect::<Result<Vec<_>, _>>()?;
-            let begun = self.checkpoints.begin(&needs)?;
-            self.parts.iter_mut().for_each(|part| part.begin(&begun));
+            return Ok(());
         }
+        for part in 0..self.parts.len() {
+            if self.needs[part].is_none() {
+                self.needs[part] = self.parts[part].needs()?;
+                self.serve(part, usize::MAX);
+            }
+            if self.needs[part].is_none() && !self.parts[part].is_asking() {
+                self.needs[part] = self.parts[part].needs()?;
+            }
+        }
+        if self.needs.iter().any(Option::is_none) {
+            return Ok(());
+        }
+        let needs: Vec<_> = self.needs.iter_mut().filter_map(Option::take).collect();
+        let begun = self.checkpoints.begin(&needs)?;
+        self.parts.iter_mut().for_each(|part| part.begin(&begun));
         Ok(())
+    }
+
+    /// Serves what a part asks for, a piece of it; gives it back when the log is durable up to there.
+    fn serve(&mut self, part: usize, bytes_max: usize) {
+        let asked = &mut self.asked[part];
+        if asked.is_none() {
+            *asked = self.parts[part].request().map(|request| (request, None));
+        }
+        let Some((request, newest)) = asked else { return };
+        if !request.is_served() {
+            request.serve(self.store.rows_in_place().unwrap(), bytes_max);
+            *newest = Some(self.writer.newest()).filter(|_| self.store.log_bytes() == 0);
+        }
+        let is_durable = newest.is_some_and(|newest| newest <= self.writer.durable())
+            || plant::is(Plant::BlockWrittenEarly);
+        if is_durable
+            && let Some((request, newest)) = asked.take_if(|(request, _)| request.is_served())
+        {
+            self.parts[part].served(request, newest.unwrap_or(self.writer.durable()));
+        }
     }
 
     /// One step of a part: a batch is prepared while the one before it is being written. Completes the
@@ -314,8 +346,10 @@ impl Database {
         if self.checkpoints.writing().is_none() {
             return Ok(false);
         }
+        self.parts[part].prepare()?;
+        self.turns += 1;
+        self.serve(part, [1, 300, 3_000, usize::MAX][self.turns % 4]);
         let (of, under_way) = (&mut self.parts[part], &mut self.under_way[part]);
-        of.prepare()?;
         match under_way.take() {
             Some(batch) => {
                 of.wrote(batch.write())?;
@@ -335,14 +369,19 @@ impl Database {
     /// Installs all that is durable and writes a whole checkpoint; as many as it takes, where not all of
     /// it fits into one.
     fn checkpoint(&mut self) -> Result<(), Failure> {
+        if !self.parts[0].installs() {
+            self.write()?; // what is copied is to become durable
+        }
         self.sync()?;
         loop {
             for part in 0..self.parts.len() {
-                while !self.waiting[part].is_empty() && self.parts[part].has_room() {
+                while !self.waiting[part].is_empty() {
                     self.install(part)?;
                 }
             }
-            self.begin()?;
+            while self.checkpoints.writing().is_none() {
+                self.begin()?;
+            }
             let mut part = 0;
             while !self.step(part)? {
                 part = (part + usize::from(self.done[part].is_some())) % self.parts.len();

@@ -37,7 +37,7 @@ fn add(database: &mut Database, sql: SqlType) {
 }
 
 /// A transaction that changes some rows in each of their added columns, or makes them; durable and
-/// installed as far as there is room.
+/// installed.
 fn change_some(database: &mut Database, random: &mut Random, ids: impl Iterator<Item = u64>) {
     commit(database, |store, table, rows| {
         for id in ids {
@@ -56,7 +56,7 @@ fn change_some(database: &mut Database, random: &mut Random, ids: impl Iterator<
     });
 }
 
-/// A transaction on the table and its rows; durable and installed as far as there is room.
+/// A transaction on the table and its rows; durable and installed.
 fn commit(database: &mut Database, change: impl FnOnce(&mut Logged, &DynamicTable, &[RowId])) {
     let table = DynamicTable::new(database.store.schema(), PLAIN);
     let rows = table.row_ids(&mut database.store).unwrap();
@@ -66,7 +66,7 @@ fn commit(database: &mut Database, change: impl FnOnce(&mut Logged, &DynamicTabl
     database.store.commit().unwrap();
     database.write().unwrap();
     database.sync().unwrap();
-    while !database.waiting[0].is_empty() && database.parts[0].has_room() {
+    while !database.waiting[0].is_empty() {
         database.install(0).unwrap();
     }
 }
@@ -87,12 +87,12 @@ fn make(database: &mut Database, random: &mut Random) {
 }
 
 /// Rows change between any two blocks of checkpoints, the last of which ends in a crash; four times over.
-fn run(seed: u64, is_on_disk: impl Fn(u64) -> bool) {
+fn run(seed: u64, is_in_place: impl Fn(u64) -> bool) {
     let mut random = Random::new(seed);
     let mut disk = CrashDisk::default();
     let mut expected = Vec::new();
     for life in 0..4 {
-        let settings = if is_on_disk(life) { on_disk(1, 40_000) } else { image_settings(1) };
+        let settings = if is_in_place(life) { in_place(1) } else { image_settings(1) };
         let doors: [Arc<dyn Disk>; 1] = [Arc::new(disk.clone())];
         let opened = Database::open_with(&doors, settings, 1, None);
         let mut database = opened.unwrap_or_else(|why| panic!("seed {seed}, life {life}: {why:?}"));
@@ -119,7 +119,7 @@ fn rows_change_between_the_blocks_of_their_pieces() {
 }
 
 #[test]
-fn rows_change_between_the_blocks_of_their_pieces_on_disk_only() {
+fn rows_change_between_the_blocks_of_their_pieces_without_a_second_copy() {
     (0..6).for_each(|seed| run(seed, |_| true));
 }
 
@@ -136,7 +136,7 @@ fn a_dead_row_leaves_no_handle_in_its_further_pieces() {
     for steps in 0..12 {
         let disk = CrashDisk::default();
         let doors: [Arc<dyn Disk>; 1] = [Arc::new(disk.clone())];
-        let mut database = Database::open_with(&doors, on_disk(1, 40_000), 1, None).unwrap();
+        let mut database = Database::open_with(&doors, in_place(1), 1, None).unwrap();
         (0..3).for_each(|_| database.create_table());
         [SqlType::Text, SqlType::Text].into_iter().for_each(|sql| add(&mut database, sql));
         let row = |id, text| [Value::Integer(id), Value::Text(""), Value::Text(text)];
@@ -165,7 +165,7 @@ fn a_dead_row_leaves_no_handle_in_its_further_pieces() {
         (0..steps).for_each(|_| _ = database.step(0).unwrap());
         drop(database);
         let doors: [Arc<dyn Disk>; 1] = [Arc::new(disk.crash(&mut Random::new(steps)))];
-        let opened = Database::open_with(&doors, on_disk(1, 40_000), 1, None);
+        let opened = Database::open_with(&doors, in_place(1), 1, None);
         let mut database = opened.unwrap_or_else(|why| panic!("{steps} steps: {why:?}"));
         assert_eq!(rows(&mut database.store), expected, "{steps} steps");
     }
