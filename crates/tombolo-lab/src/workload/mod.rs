@@ -9,6 +9,9 @@
 //! `list.rs` lists them, the one place besides its folder that names a workload. What all are made with is in
 //! [`loading`] (rows into a store), [`rows`] (out of it), [`log_bytes`] and [`error`].
 
+#[macro_use]
+mod resolve;
+
 pub mod debit_credit;
 pub mod error;
 pub mod loading;

@@ -16,6 +16,7 @@ use super::input::Mix;
 use super::{DISTRICTS, STOCK_PARTS, load, rows, schema};
 use crate::workload::error::WorkloadError;
 use crate::workload::loading::{self, create_rows, insert_run, store_batches};
+use crate::workload::resolve::Resolve;
 
 /// What to load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +143,7 @@ pub fn load_parts<S: Store>(
     for table in schema::tables(scale.mix) {
         store.create_table(table)?;
     }
-    let handles = Handles::bind(store.schema())?;
+    let handles = Handles::resolve(store.schema())?;
     let parts = Part::all(scale.warehouses);
     let store_part = |store: &mut S, rows: &PartRows| handles.store_part(store, rows);
     let generate = |part: &Part| part.generate(scale.seed);
