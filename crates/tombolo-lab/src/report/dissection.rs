@@ -9,12 +9,12 @@ use super::canvas::{Canvas, wrapped};
 use super::terminal::{bar, table};
 use super::{MISSING, quantity, separated};
 use crate::counters::Category;
+use crate::experiment;
 use crate::experiment::looking_glass::figures::{self, Figure};
 use crate::experiment::looking_glass::paper::{self, in_order};
 use crate::experiment::looking_glass::result::{
     Component, Dissection, MatrixOfOne, Reproduction, Row, Rung, Share, Shares,
 };
-use crate::experiment::tpk::table::Table;
 
 /// What `dissect` prints.
 pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
@@ -61,8 +61,7 @@ pub fn reproduction(reproduction: &Reproduction, canvas: Canvas) -> String {
 
 /// The title of the figure or table called `id`.
 pub fn title_of(id: &str) -> &str {
-    let title = Figure::find(id).map(Figure::title).or(Table::find(id).map(Table::title));
-    title.unwrap_or(id)
+    experiment::items().find(|item| item.id == id).map_or(id, |item| item.title)
 }
 
 /// `tpcc · paper mix · 5 warehouses · …`
