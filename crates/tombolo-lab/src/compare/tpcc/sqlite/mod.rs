@@ -89,7 +89,7 @@ impl Engine for Sqlite {
             let finding = |what| Finding { check: name.to_owned(), what, file: None, offset: None };
             verification.damage.extend(violation.map(finding));
         };
-        for (name, query) in checks::CHECKS {
+        for (name, query) in checks::queries() {
             note(name, checks::violation(&self.connection, query).map_err(failed)?);
         }
         note("pages", checks::damage(&self.connection).map_err(failed)?);
