@@ -19,7 +19,7 @@ use tombolo_storage::profile::{Conventional, MemoryProfile, PROFILES, PagedProfi
 
 use super::Instance;
 use super::benchmark::{Benchmark, Kind};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::plan::{Options, profiles::all_on};
 use crate::rows::StoreChecks;
 use crate::workload::{AnyWorkload, Workload, for_each_workload, tpcc};
@@ -68,17 +68,16 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
         Ok(()) // the pool is as large from the beginning as it will ever be
     }
     fn read_all(store: &PagedStore<P>) -> Result<(), Failure> {
-        store.read_all().map_err(|error| Failure::environment(error.to_string()))
+        store.read_all().or_environment()
     }
     fn session(store: &PagedStore<P>) -> Option<Result<PagedStore<P>, Failure>> {
-        let session = store.session()?;
-        Some(session.map_err(|error| Failure::environment(error.to_string())))
+        store.session().map(Blamed::or_environment)
     }
     fn log_usage(store: &PagedStore<P>) -> Option<LogUsage> {
         Some(store.log_usage())
     }
     fn save(store: PagedStore<P>) -> Result<(), Failure> {
-        store.close().map_err(|error| Failure::environment(error.to_string()))
+        store.close().or_environment()
     }
 }
 

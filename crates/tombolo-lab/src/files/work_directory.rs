@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use tombolo_storage::disk::{Disk, DiskFile, Open, OsDisk};
 
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::files::Place;
 
 /// What such directories are called, with a number behind it.
@@ -48,7 +48,7 @@ impl WorkDirectory {
             owner.try_lock()?;
             Ok(owner)
         });
-        let owner = taken.map_err(|error| Failure::environment(error.to_string()))?;
+        let owner = taken.or_environment()?;
         Ok(Self { path, file_system: place.file_system, owner: Some(owner) })
     }
 

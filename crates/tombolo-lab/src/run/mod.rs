@@ -21,7 +21,7 @@ use counting::GroupCost;
 
 use crate::counters::miss;
 use crate::drive::{ByKind, Deployed, Driver, Instance, PipelineOutcome, Throughput};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::files::{FlushTimes, Place, RawFlush, TimedDisk};
 use crate::histogram::Latencies;
 use crate::plan::{Bound, Counter, Part, Plan, WARM_UP};
@@ -206,7 +206,7 @@ fn look(
     progress: &mut dyn Progress,
 ) -> Result<(Verification, Option<String>), Failure> {
     progress.begin("verifying");
-    let verification = left.verify().map_err(|error| Failure::check(error.to_string()))?;
+    let verification = left.verify().or_check()?;
     progress.part(0.5, "hashing");
     let hash = left.hash(dump)?;
     progress.end();
@@ -291,8 +291,7 @@ fn load<W: Deployed>(
         _ => {
             let mut options = plan.options();
             if let Some(place) = place {
-                let disk = OsDisk::open(&place.path);
-                let disk = disk.map_err(|error| Failure::environment(error.to_string()))?;
+                let disk = OsDisk::open(&place.path).or_environment()?;
                 options.disk = Box::new(TimedDisk::new(disk, *clock, flushes.clone()));
             }
             drive::create(&plan.profile, &options)?
