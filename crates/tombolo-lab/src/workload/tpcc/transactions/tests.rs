@@ -4,7 +4,7 @@ use tombolo_engine::transaction::{Reading, execute};
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::Bare;
 
-use super::counting::{Calls, Counting};
+use super::test_store::{Calls, Counting};
 use super::*;
 use crate::workload::resolve::Resolve;
 use crate::workload::tpcc::handles::Handles;
