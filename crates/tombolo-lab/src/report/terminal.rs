@@ -9,12 +9,10 @@ use minijinja::value::{Serde, Value};
 use serde_json::Value as Json;
 
 use super::check::CheckResult;
-use super::run::{ByTransaction, ProfileResult, RunResult};
+use super::run::{ProfileResult, RunResult};
 use super::text::{fields, text};
-use super::{quantity, separated};
 use crate::compare::calls::CallResult;
 use crate::compare::{EngineResult, RatioResult};
-use crate::histogram::Summary as Latency;
 use crate::sweep::Summary;
 use crate::workload::WORKLOADS;
 
@@ -80,17 +78,6 @@ pub fn table(rows: &[Vec<String>], left: usize, style: Style) -> String {
     text
 }
 
-/// The same with heads of their own.
-fn table_of<const N: usize>(
-    heads: [&str; N],
-    rows: impl IntoIterator<Item = Vec<String>>,
-    left: usize,
-    style: Style,
-) -> String {
-    let heads = heads.map(str::to_owned).to_vec();
-    table(&[heads].into_iter().chain(rows).collect::<Vec<_>>(), left, style)
-}
-
 /// A bar of at most `width` characters for `part` of `of`, in eighths of a character.
 pub fn bar(part: f64, of: f64, width: usize) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
@@ -116,78 +103,28 @@ pub fn checks(checks: &BTreeMap<String, bool>, style: Style) -> String {
 }
 
 /// `profile=bare warehouses=5`: a sweep's point.
-fn at_point(point: &BTreeMap<String, Json>) -> String {
+pub(super) fn at_point(point: &BTreeMap<String, Json>) -> String {
     let at = point.iter().map(|(key, value)| format!("{key}={value}"));
     at.collect::<Vec<_>>().join(" ").replace('"', "")
 }
 
 /// What `run` prints when it has its figures, before it verifies them.
 pub fn measured(result: &RunResult, style: Style) -> String {
-    let at = result.point.as_ref().map(at_point);
     let (title, size, memory_ratio) = (result.title(), result.size(), result.memory_ratio());
-    text("run", fields(result, context! { at, title, size, memory_ratio }), style)
+    text("run", fields(result, context! { title, size, memory_ratio }), style)
 }
 
 /// What `run` prints behind that, when all is verified and counted.
 pub fn verified(result: &RunResult, style: Style) -> String {
-    let (checks, state) = (checks(&result.checks, style), result.state());
-    let transactions = by_transaction(&result.by_transaction, style);
-    let mut text = format!("  checks     {checks}\n  state      {state}\n\n{transactions}");
-    if let Some(counter) = &result.counter {
-        text.push('\n');
-        let by_transaction = Value::from(Serde(&result.by_transaction));
-        let kinds: Vec<_> = kind_names().collect();
-        text.push_str(&super::text::text(
-            "instructions",
-            context! { counter, by_transaction, kinds },
-            style,
-        ));
-    }
-    for note in &result.notes {
-        text.push_str(&format!("  {}\n", style.faint(note)));
-    }
-    text
-}
-
-/// The kinds of transaction of all workloads, in the order they are printed.
-fn kind_names() -> impl Iterator<Item = &'static str> {
-    WORKLOADS.iter().flat_map(|workload| workload.kinds).copied()
-}
-
-fn by_transaction(by_name: &BTreeMap<String, ByTransaction>, style: Style) -> String {
-    let rows = kind_names().filter_map(|name| {
-        let kind = by_name.get(name)?;
-        let at = |get: fn(&Latency) -> f64| {
-            kind.latency_us.as_ref().map_or_else(String::new, |summary| quantity(get(summary)))
-        };
-        Some(vec![
-            name.to_owned(),
-            separated(kind.committed),
-            separated(kind.aborted),
-            at(|summary| summary.p50),
-            at(|summary| summary.p99),
-            at(|summary| summary.p999),
-        ])
-    });
-    let heads = ["transaction", "committed", "aborted", "p50 µs", "p99 µs", "p99.9 µs"];
-    table_of(heads, rows, 1, style)
+    // Kinds of transaction of all workloads, in the order they are printed.
+    let kinds: Vec<_> = WORKLOADS.iter().flat_map(|workload| workload.kinds).copied().collect();
+    let (checked, state) = (checks(&result.checks, style), result.state());
+    text("verified", fields(result, context! { kinds, checked, state }), style)
 }
 
 /// What a sweep prints last.
 pub fn summary(summary: &Summary, style: Style) -> String {
-    let rows = summary.summary.iter().map(|point| {
-        let at = at_point(&point.point);
-        let rate = &point.tps_per_cpu_s;
-        vec![
-            if at.is_empty() { "all rounds".to_owned() } else { at },
-            quantity(rate.median),
-            quantity(rate.min),
-            quantity(rate.max),
-            format!("{:.2} ×", point.ratio_to_first.median),
-        ]
-    });
-    let heads = ["point", "per CPU-second", "least", "most", "to the first"];
-    format!("\n{}", table_of(heads, rows, 1, style))
+    text("summary", Value::from(Serde(summary)), style)
 }
 
 /// What `compare` prints.
@@ -198,29 +135,8 @@ pub fn compare(engines: &[EngineResult], ratios: &RatioResult, style: Style) -> 
 
 /// What `compare calls` prints.
 pub fn calls(results: &[CallResult], style: Style) -> String {
-    let mut text = String::new();
-    let title = "what a call costs its caller, in µs: the middle round, latencies of a closed loop";
-    text.push_str(&format!("{}\n", style.strong(title)));
-    let head = ["", "callers", "wall", "CPU", "p50", "p99", "p99.9", "instructions", ""];
-    for group in results.chunk_by(|a, b| (&a.what, &a.durability) == (&b.what, &b.durability)) {
-        let what = format!("{}, durability {}", group[0].what, group[0].durability);
-        text.push_str(&format!("\n{}\n", style.strong(&what)));
-        let rows = group.iter().map(|result| {
-            let CallResult { wall_us, cpu_us, p50_us, p99_us, p999_us, .. } = result;
-            let mark = match result.consistent {
-                Some(true) => "✓",
-                Some(false) => "✗ money is not what it was",
-                None => "",
-            };
-            let mut row = vec![result.engine.clone(), result.callers.to_string()];
-            row.extend([wall_us, cpu_us, p50_us, p99_us, p999_us].map(|us| quantity(*us)));
-            row.push(result.instructions.map_or_else(String::new, quantity));
-            row.push(mark.to_owned());
-            row
-        });
-        text.push_str(&table_of(head, rows, 1, style));
-    }
-    text
+    let groups = results.chunk_by(|a, b| (&a.what, &a.durability) == (&b.what, &b.durability));
+    text("calls", context! { groups => Serde(groups.collect::<Vec<_>>()) }, style)
 }
 
 /// What `check` prints.
@@ -230,22 +146,11 @@ pub fn check(result: &CheckResult, style: Style) -> String {
 
 /// What `run --list-profiles` prints.
 pub fn profiles(results: &[ProfileResult], style: Style) -> String {
-    let row = |result: &ProfileResult| {
-        vec![
-            result.profile.to_owned(),
-            result.store.to_owned(),
-            if result.undo { "yes" } else { "no" }.to_owned(),
-            format!("1 to {}", result.threads_max).replace("1 to 1", "1"),
-            result.durability.join(" "),
-            switches_on(&result.switches),
-        ]
-    };
-    let heads = ["profile", "store", "undo", "threads", "durability", "components on"];
-    table_of(heads, results.iter().map(row), heads.len(), style)
+    text("profiles", context! { profiles => Serde(results) }, style)
 }
 
 /// The switches that are on: `S2…S6 S9`.
-fn switches_on(switches: &BTreeMap<String, bool>) -> String {
+pub(super) fn switches_on(switches: &BTreeMap<String, bool>) -> String {
     let number = |(name, on): (&String, &bool)| name[1..].parse::<usize>().ok().filter(|_| *on);
     let mut on: Vec<usize> = switches.iter().filter_map(number).collect();
     on.sort_unstable();

@@ -4,65 +4,117 @@
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
-use minijinja::{Environment, UndefinedBehavior};
+use minijinja::{Environment, UndefinedBehavior, context};
 use serde::Serialize;
 
-use super::dissection::whole;
-use super::terminal::{Style, bar};
-use super::{quantity, separated, size};
+use super::canvas::{Canvas, wrapped};
+use super::dissection::{figure, place, signed, times, whole};
+use super::terminal::{Style, at_point, bar, switches_on, table};
+use super::{MISSING, quantity, separated, size};
 use crate::counters::Category;
+use crate::experiment::looking_glass::paper;
+use crate::experiment::looking_glass::result::Component;
 
-const TEMPLATES: [(&str, &str); 10] = [
-    ("macros", include_str!("text/macros.txt")),
-    ("run", include_str!("text/run.txt")),
-    ("instructions", include_str!("text/instructions.txt")),
-    ("compare", include_str!("text/compare.txt")),
-    ("check", include_str!("text/check.txt")),
-    ("recover", include_str!("text/recover.txt")),
-    ("inspect", include_str!("text/inspect.txt")),
-    ("demo_opening", include_str!("text/demo_opening.txt")),
-    ("demo_step", include_str!("text/demo_step.txt")),
-    ("demo_closing", include_str!("text/demo_closing.txt")),
-];
+macro_rules! templates {
+    ($($name:literal)*) => {
+        &[$(($name, include_str!(concat!("text/", $name, ".txt")))),*]
+    };
+}
+
+const TEMPLATES: &[(&str, &str)] = templates! {
+    "macros" "run" "verified" "transactions" "instructions" "summary"
+    "compare" "calls" "profiles" "check" "recover" "inspect"
+    "components" "matrix" "dissect_closing" "demo_opening" "demo_step" "demo_closing"
+};
 
 /// A result as a template has it, with what else it can ask for.
 pub(super) fn fields(result: &impl Serialize, more: Value) -> Value {
-    minijinja::context! { ..more, ..Value::from(Serde(result)) }
+    context! { ..more, ..Value::from(Serde(result)) }
 }
 
 /// The text that the template `name` makes of `context`.
 pub(super) fn text(name: &str, context: Value, style: Style) -> String {
-    let environment = environment(style);
-    let text = environment.get_template(name).and_then(|template| template.render(context));
-    text.unwrap_or_else(|error| panic!("a template shows what results have: {error:#}"))
+    // A field that is not there is a mistake, but for asking whether it is.
+    draw(name, context, Canvas::new(style, true, 0), UndefinedBehavior::SemiStrict)
 }
 
-fn environment(style: Style) -> Environment<'static> {
-    let mut environment = Environment::new();
-    // A field that is not there is a mistake, but for asking whether it is.
-    environment.set_undefined_behavior(UndefinedBehavior::SemiStrict);
-    let mut syntax = SyntaxConfig::builder();
-    syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
-    environment.set_syntax(syntax.build().expect("the usual delimiters"));
+/// The same of a result that may lack parts, as wide as there is space.
+pub(super) fn drawn(name: &str, context: Value, canvas: Canvas) -> String {
+    draw(name, context, canvas, UndefinedBehavior::Chainable)
+}
+
+fn draw(name: &str, context: Value, canvas: Canvas, undefined: UndefinedBehavior) -> String {
+    let mut environment = common(|figure| figure);
+    environment.set_undefined_behavior(undefined);
     for (name, text) in TEMPLATES {
         let added = environment.add_template(name, text);
         added.unwrap_or_else(|error| panic!("{name} is a template: {error:#}"));
     }
-    environment.add_filter("quantity", quantity);
+    let style = canvas.style;
     environment.add_filter("separated", separated);
-    environment.add_filter("size", size);
-    environment.add_filter("whole", whole);
-    environment.add_filter("fixed", |value: f64, digits: usize| format!("{value:.digits$}"));
     environment.add_filter("left", |value: String, width: usize| format!("{value:<width$}"));
     environment.add_filter("right", |value: String, width: usize| format!("{value:>width$}"));
     environment.add_filter("strong", move |text: &str| style.strong(text));
     environment.add_filter("faint", move |text: &str| style.faint(text));
     environment.add_filter("good", move |text: &str| style.good(text));
     environment.add_filter("bad", move |text: &str| style.bad(text));
+    environment.add_filter("paragraph", move |text: &str| {
+        let lines = wrapped(text, canvas.width() - 2).into_iter();
+        lines.map(|line| format!("  {}", style.faint(&line))).collect::<Vec<_>>().join("\n")
+    });
+    // Lines of cells that `|` separates; the first is the heads.
+    environment.add_filter("table", move |text: &str, left: usize| {
+        let row = |line: &str| line.split('|').map(str::to_owned).collect();
+        table(&text.lines().map(row).collect::<Vec<_>>(), left, style)
+    });
+    environment.add_filter("point", |Serde(point): Serde<_>| at_point(&point));
+    environment.add_filter("switches", |Serde(switches): Serde<_>| switches_on(&switches));
     let drawn = move |part: f64, of: f64, width: usize| style.bar(&bar(part, of, width));
     environment.add_function("bar", drawn);
+    let text = environment.get_template(name).and_then(|template| template.render(context));
+    text.unwrap_or_else(|error| panic!("a template shows what results have: {error:#}"))
+}
+
+/// What text and page have in common: figures, components and calls in their order. `finish` is what becomes of a
+/// figure as it is written.
+pub(super) fn common(finish: fn(String) -> String) -> Environment<'static> {
+    let mut environment = Environment::new();
+    let mut syntax = SyntaxConfig::builder();
+    syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
+    environment.set_syntax(syntax.build().expect("the usual delimiters"));
+    let numbers: [(&str, fn(f64) -> String); 7] = [
+        ("quantity", quantity),
+        ("whole", whole),
+        ("size", |bytes| size(bytes as u64)),
+        ("times", times),
+        ("signed", signed),
+        ("amount", amount),
+        ("percent", |value| format!("{value:.1}")),
+    ];
+    let shown = move |number: Option<f64>, show: &dyn Fn(f64) -> String| {
+        number.map_or_else(|| MISSING.to_owned(), |number| finish(show(number)))
+    };
+    for (name, show) in numbers {
+        environment.add_filter(name, move |number: Option<f64>| shown(number, &show));
+    }
+    environment.add_filter("figure", move |number: Option<f64>, unit: &str| {
+        shown(number, &|number| figure(number, unit))
+    });
+    environment.add_filter("fixed", |value: f64, digits: Option<usize>| {
+        format!("{value:.0$}", digits.unwrap_or(2))
+    });
+    environment.add_filter("transaction", |key: &str| paper::name(key).to_owned());
+    let component = |component: Component| {
+        context! { key => component.key(), label => component.label(), at => place(component) }
+    };
+    environment.add_global("components", Component::ALL.map(component).to_vec());
     environment.add_global("calls", Category::ALL.map(Category::name).to_vec());
     environment
+}
+
+/// A count per transaction: whole, where it is.
+fn amount(value: f64) -> String {
+    if value.fract().abs() < 0.005 { whole(value) } else { quantity(value) }
 }
 
 #[cfg(test)]
