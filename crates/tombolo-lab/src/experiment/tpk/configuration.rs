@@ -1,9 +1,9 @@
 //! The paper's configurations: which stage has which thread, and what a thread does that has nothing
 //! to do (TPK-30 … TPK-33).
 //!
-//! Not here: what the paper found of each (`paper.rs`), measuring, the other process of C (the engine's). Where a machine
-//! has fewer cores than a configuration has threads, the configuration is as near as that machine can come, and
-//! [`Configuration::caveat`] says how.
+//! Not here: what the paper found of each (`paper.rs`), measuring, the other process of C (the engine's). Where a
+//! machine has fewer cores than a configuration has threads, the configuration is as near as that machine can come,
+//! and [`Configuration::caveat`] says how.
 
 use serde::Deserialize;
 
