@@ -15,7 +15,7 @@ use tombolo_storage::store::{Index, Store, Table};
 use super::schema::{Account, Branch, Holder, Teller};
 use super::{Scale, code};
 use crate::workload::error::WorkloadError;
-use crate::workload::loading::{self, Fill, create_rows, insert_run, store_batches};
+use crate::workload::loading::{self, Fill, store_keyed};
 use crate::workload::resolve::Resolve;
 
 /// What an account begins with, in cents.
@@ -105,10 +105,7 @@ handles! {
 
 impl<R: Holder> Held<R> {
     fn store<S: Store>(&self, store: &mut S, rows: &[Row]) -> Result<(), Error> {
-        store_batches(store, rows, |store, rows| {
-            let ids = create_rows(store, &self.table, rows)?;
-            insert_run(store, &self.key, rows, &ids, |row| row.id)
-        })
+        store_keyed(store, (&self.table, &self.key), rows, |row| row.id)
     }
 }
 
