@@ -75,6 +75,9 @@ fn draw(name: &str, context: Value, canvas: Canvas, undefined: UndefinedBehavior
     text.unwrap_or_else(|error| panic!("a template shows what results have: {error:#}"))
 }
 
+/// How a figure is shown.
+type Show = fn(f64) -> String;
+
 /// What text and page have in common: figures, components and calls in their order. `finish` is what becomes of a
 /// figure as it is written.
 pub(super) fn common(finish: fn(String) -> String) -> Environment<'static> {
@@ -82,7 +85,7 @@ pub(super) fn common(finish: fn(String) -> String) -> Environment<'static> {
     let mut syntax = SyntaxConfig::builder();
     syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
     environment.set_syntax(syntax.build().expect("the usual delimiters"));
-    let numbers: [(&str, fn(f64) -> String); 7] = [
+    let numbers: [(&str, Show); 7] = [
         ("quantity", quantity),
         ("whole", whole),
         ("size", |bytes| size(bytes as u64)),
