@@ -5,7 +5,6 @@
 //! Names of profiles that mean the same type share its code. Not here: which settings fit a profile
 //! (`run/plan.rs`).
 
-use std::fmt;
 use std::sync::OnceLock;
 
 use tombolo_storage::error::Error;
@@ -91,35 +90,28 @@ pub enum How {
 }
 
 /// Why there is no database; what is wrong with the profile, or with its files.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum NoDatabase {
     /// No profile has this name.
+    #[error("is not known: see tombolo run --list-profiles")]
     NoSuchProfile,
     /// This build was made without it, for the workload of this name.
+    #[error("{}", not_compiled(.0))]
     NotCompiled(&'static str),
     /// The profile keeps no files that could be opened.
+    #[error("keeps no files: use one with pages")]
     NothingToOpen,
     /// The store refused.
+    #[error(transparent)]
     Refused(OpenError),
 }
 
-impl fmt::Display for NoDatabase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSuchProfile => f.write_str("is not known: see tombolo run --list-profiles"),
-            Self::NotCompiled("tpcc") => {
-                f.write_str("is not in this build: add --features every-profile")
-            }
-            Self::NotCompiled(workload) => {
-                write!(f, "does not run {workload}: use bare, memory or conventional")
-            }
-            Self::NothingToOpen => f.write_str("keeps no files: use one with pages"),
-            Self::Refused(error) => error.fmt(f),
-        }
+fn not_compiled(workload: &str) -> String {
+    match workload {
+        "tpcc" => "is not in this build: add --features every-profile".to_owned(),
+        _ => format!("does not run {workload}: use bare, memory or conventional"),
     }
 }
-
-impl std::error::Error for NoDatabase {}
 
 /// A database on pages, of profile `P`. Where this is called is where its code is compiled.
 ///
