@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use tombolo_storage::disk::{Disk, DiskFile, Open, OsDisk};
 
+use super::place::make_first;
 use crate::failure::{Blamed, Failure};
 use crate::files::Place;
 
@@ -80,16 +81,9 @@ fn fresh(parent: &Path) -> Result<PathBuf, Failure> {
         ))
     };
     fs::create_dir_all(parent).map_err(failed)?;
-    for number in 0..NAMES {
-        // Names of one length: they are arguments of counted processes.
-        let path = parent.join(format!("{NAME}{number:04}"));
-        match fs::create_dir(&path) {
-            Ok(()) => return Ok(path),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    Err(failed(std::io::ErrorKind::AlreadyExists.into()))
+    // Names of one length: they are arguments of counted processes.
+    let names = (0..NAMES).map(|number| format!("{NAME}{number:04}"));
+    make_first(parent, names).map_err(failed)
 }
 
 /// Removes what commands left that did not end by themselves.

@@ -27,7 +27,7 @@ use crate::histogram::Latencies;
 use crate::plan::{Bound, Counter, Part, Plan, WARM_UP};
 use crate::progress::Progress;
 use crate::rows::{DumpDirectory, Quiescent, Verification};
-use crate::workload::{AnyWorkload, for_each_workload};
+use crate::workload::{matched_workload, with_workload};
 use crate::{drive, files, host, numbers};
 
 /// Bytes in front of a group's records, about.
@@ -109,14 +109,7 @@ pub fn run(
     progress: &mut dyn Progress,
     measured: Measured<'_>,
 ) -> Result<Outcome, Failure> {
-    macro_rules! run_it {
-        ($($name:ident => $scale:ty,)*) => {
-            match plan.workload {
-                $(AnyWorkload::$name(scale) => run_workload(plan, scale, dump, progress, measured),)*
-            }
-        };
-    }
-    for_each_workload!(run_it)
+    with_workload!(plan.workload, scale => run_workload(plan, scale, dump, progress, measured))
 }
 
 fn run_workload<W: Deployed>(

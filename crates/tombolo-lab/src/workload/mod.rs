@@ -29,5 +29,5 @@ mod list;
 pub use check::Check;
 pub use interface::{Workload, WorkloadInput};
 pub use kind::{KINDS_MAX, Kind};
-pub(crate) use list::for_each_workload;
 pub use list::{AnyWorkload, WORKLOADS, WorkloadInfo, checks, find, info, tamper};
+pub(crate) use list::{for_each_workload, matched_workload, with_workload};

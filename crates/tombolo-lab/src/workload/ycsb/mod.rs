@@ -114,15 +114,7 @@ impl Workload for Scale {
         format!("{} records", separated(values[0]))
     }
 
-    fn describe(&self) -> String {
-        Self::size(&self.values())
-    }
-
     fn all_tables() -> Vec<TableDef> {
-        tables()
-    }
-
-    fn tables(&self) -> Vec<TableDef> {
         tables()
     }
 
