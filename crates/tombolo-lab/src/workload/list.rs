@@ -14,8 +14,8 @@ use super::mixes;
 use crate::failure::Failure;
 use crate::store::DynamicStore;
 
-/// Calls the macro `$then` with what it is given besides, and every workload: its name in code, and its type. The ladders are measured with the
-/// first.
+/// Calls the macro `$then` with what it is given besides, and every workload: its name in code, and its type. The
+/// ladders are measured with the first.
 macro_rules! for_each_workload {
     ($then:ident $($with:tt)*) => {
         $then! {
