@@ -91,6 +91,30 @@ impl From<CounterError> for Failure {
     }
 }
 
+/// What a result's error is blamed on.
+pub(crate) trait Blamed<T> {
+    /// On the command's own check.
+    fn or_check(self) -> Result<T, Failure>;
+    /// On what was given to the command.
+    fn or_usage(self) -> Result<T, Failure>;
+    /// On the machine.
+    fn or_environment(self) -> Result<T, Failure>;
+}
+
+impl<T, E: fmt::Display> Blamed<T> for Result<T, E> {
+    fn or_check(self) -> Result<T, Failure> {
+        self.map_err(|error| Failure::check(error.to_string()))
+    }
+
+    fn or_usage(self) -> Result<T, Failure> {
+        self.map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    fn or_environment(self) -> Result<T, Failure> {
+        self.map_err(|error| Failure::environment(error.to_string()))
+    }
+}
+
 /// What went wrong, in words of the user rather than the system's.
 pub(crate) fn reason(error: &io::Error) -> String {
     match error.kind() {

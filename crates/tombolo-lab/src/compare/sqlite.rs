@@ -48,3 +48,8 @@ pub(super) fn open(file: Option<&Path>, own: &str) -> Result<Connection, Error> 
 pub(super) fn empty_log(connection: &Connection) -> Result<(), Error> {
     connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
 }
+
+/// What a file of SQL has under each name: a section begins with `-- # name`.
+pub(super) fn sections(sql: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    sql.split("-- # ").skip(1).filter_map(|section| section.split_once('\n'))
+}

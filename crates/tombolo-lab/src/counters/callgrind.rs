@@ -26,8 +26,9 @@ use super::symbols::{Symbols, verify_debug_information};
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::{env, fs};
+
+use tempfile::TempDir;
 
 /// An installed valgrind.
 #[derive(Clone, Debug)]
@@ -183,14 +184,15 @@ enum Detail {
 /// A program under callgrind. It is gone when this is.
 struct Running {
     child: Option<Child>,
-    dir: TemporaryDir,
+    dir: TempDir,
     what: String,
 }
 
 impl Running {
     fn start(with: &Callgrind, program: &Program, detail: Detail) -> Result<Self, CounterError> {
-        let dir = TemporaryDir::new()?;
-        let child = with.command(program, &dir.path, detail).spawn();
+        let dir = tempfile::Builder::new().prefix("tombolo-callgrind-").tempdir();
+        let dir = dir.map_err(CounterError::system("make a temporary directory"))?;
+        let child = with.command(program, dir.path(), detail).spawn();
         let child = child.map_err(CounterError::system("start valgrind"))?;
         Ok(Self { child: Some(child), dir, what: program.program.display().to_string() })
     }
@@ -201,11 +203,11 @@ impl Running {
         let ended = self.child.take().map(Child::wait_with_output).transpose();
         let Some(output) = ended.map_err(failed())? else { return Ok(Default::default()) };
         if !output.status.success() {
-            let log = self.dir.last_log_line()?;
+            let log = last_log_line(&self.dir)?;
             let how = format!("ended with {} {log}", output.status).trim_end().to_owned();
             return Err(CounterError::Child { what: self.what.clone(), how });
         }
-        Ok((self.dir.read("out")?, output.stdout))
+        Ok((read(&self.dir, "out")?, output.stdout))
     }
 }
 
@@ -225,42 +227,19 @@ fn file_option(option: &str, dir: &Path, file: &str) -> OsString {
     format!("{option}={dir}/{file}").into()
 }
 
-/// A directory that is gone when this is.
-struct TemporaryDir {
-    path: PathBuf,
+/// What callgrind wrote into `dir`.
+fn read(dir: &TempDir, name: &str) -> Result<String, CounterError> {
+    let bytes = fs::read(dir.path().join(name));
+    let bytes = bytes.map_err(CounterError::system("read callgrind's files"))?;
+    // Names of source files in it need not be UTF-8; what is read of it is.
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-impl TemporaryDir {
-    fn new() -> Result<Self, CounterError> {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::SeqCst);
-        let name = format!("tombolo-callgrind-{}-{number}", std::process::id());
-        let path = env::temp_dir().join(name);
-        fs::create_dir(&path).map_err(CounterError::system("make a temporary directory"))?;
-        Ok(Self { path })
-    }
-
-    /// The contents of one of the files.
-    fn read(&self, name: &str) -> Result<String, CounterError> {
-        let bytes = fs::read(self.path.join(name));
-        let bytes = bytes.map_err(CounterError::system("read callgrind's files"))?;
-        // Names of source files in it need not be UTF-8; what is read of it is.
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// What valgrind said last, for the message of a failure.
-    fn last_log_line(&self) -> Result<String, CounterError> {
-        let log = self.read("log")?;
-        let last = log.lines().rfind(|line| !line.ends_with("== "));
-        Ok(last.map(|line| format!("({line})")).unwrap_or_default())
-    }
-}
-
-impl Drop for TemporaryDir {
-    fn drop(&mut self) {
-        // Nothing depends on it; what cannot be removed stays in the system's temporary directory.
-        let _ = fs::remove_dir_all(&self.path);
-    }
+/// What valgrind said last, in brackets.
+fn last_log_line(dir: &TempDir) -> Result<String, CounterError> {
+    let log = read(dir, "log")?;
+    let last = log.lines().rfind(|line| !line.ends_with("== "));
+    Ok(last.map(|line| format!("({line})")).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -276,11 +255,11 @@ mod tests {
 
     #[test]
     fn temporary_directories_go_away() {
-        let dir = TemporaryDir::new().unwrap();
-        let path = dir.path.clone();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().to_owned();
         fs::write(path.join("out"), "one").unwrap();
-        assert_eq!(dir.read("out").unwrap(), "one");
-        assert!(dir.read("log").is_err());
+        assert_eq!(read(&dir, "out").unwrap(), "one");
+        assert!(read(&dir, "log").is_err());
         drop(dir);
         assert!(!path.exists());
     }

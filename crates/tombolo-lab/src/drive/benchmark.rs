@@ -23,7 +23,7 @@ use super::{Batch, Executed, Instance};
 use crate::counters::CounterError;
 use crate::counters::meter::{Meter, Native, NativeCount};
 use crate::drive::{CountInputs, Group, Tally, kind_of, stopped};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::plan::Options;
 use crate::progress::Progress;
 use crate::rows::{Quiescent, StoreChecks};
@@ -257,7 +257,7 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
             Ok(())
         });
         let bound = loaded.and_then(|()| Ok(self.bind(workload)?));
-        bound.map_err(|error| Failure::environment(error.to_string()))
+        bound.or_environment()
     }
 
     fn bind(&mut self, workload: W) -> Result<(), SchemaError> {

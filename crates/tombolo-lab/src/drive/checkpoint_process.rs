@@ -13,7 +13,7 @@ use tombolo_engine::pipeline::remote_checkpoint::Program;
 use tombolo_engine::pipeline::remote_checkpoint::run_checkpoint_process;
 use tombolo_storage::disk::{Disk, OsDisk};
 
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 
 /// The command's name.
 pub const CHILD_COMMAND: &str = "checkpoint-process";
@@ -47,12 +47,11 @@ pub fn run(directories: &[PathBuf]) -> Result<(), Failure> {
              process: use tombolo run with --checkpoint-process other",
         )
     })?;
-    let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
     let opened = directories.iter().map(|path| {
-        let disk = OsDisk::open(path).map_err(|error| failed(&error))?;
+        let disk = OsDisk::open(path).or_environment()?;
         Ok(Arc::new(disk) as Arc<dyn Disk>)
     });
     let disks = opened.collect::<Result<Vec<_>, Failure>>()?;
     let clock = Arc::new(SystemClock::new());
-    run_checkpoint_process(Box::new(link), disks, clock).map_err(|refused| failed(&refused))
+    run_checkpoint_process(Box::new(link), disks, clock).or_environment()
 }

@@ -5,7 +5,6 @@
 //! Names of profiles that mean the same type share its code. Not here: which settings fit a profile
 //! (`run/plan.rs`).
 
-use std::fmt;
 use std::sync::OnceLock;
 
 use tombolo_storage::error::Error;
@@ -19,7 +18,7 @@ use tombolo_storage::profile::{Conventional, MemoryProfile, PROFILES, PagedProfi
 
 use super::Instance;
 use super::benchmark::{Benchmark, Kind};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::plan::{Options, profiles::all_on};
 use crate::rows::StoreChecks;
 use crate::workload::{AnyWorkload, Workload, for_each_workload, tpcc};
@@ -68,17 +67,16 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
         Ok(()) // the pool is as large from the beginning as it will ever be
     }
     fn read_all(store: &PagedStore<P>) -> Result<(), Failure> {
-        store.read_all().map_err(|error| Failure::environment(error.to_string()))
+        store.read_all().or_environment()
     }
     fn session(store: &PagedStore<P>) -> Option<Result<PagedStore<P>, Failure>> {
-        let session = store.session()?;
-        Some(session.map_err(|error| Failure::environment(error.to_string())))
+        store.session().map(Blamed::or_environment)
     }
     fn log_usage(store: &PagedStore<P>) -> Option<LogUsage> {
         Some(store.log_usage())
     }
     fn save(store: PagedStore<P>) -> Result<(), Failure> {
-        store.close().map_err(|error| Failure::environment(error.to_string()))
+        store.close().or_environment()
     }
 }
 
@@ -92,35 +90,28 @@ pub enum How {
 }
 
 /// Why there is no database; what is wrong with the profile, or with its files.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum NoDatabase {
     /// No profile has this name.
+    #[error("is not known: see tombolo run --list-profiles")]
     NoSuchProfile,
     /// This build was made without it, for the workload of this name.
+    #[error("{}", not_compiled(.0))]
     NotCompiled(&'static str),
     /// The profile keeps no files that could be opened.
+    #[error("keeps no files: use one with pages")]
     NothingToOpen,
     /// The store refused.
+    #[error(transparent)]
     Refused(OpenError),
 }
 
-impl fmt::Display for NoDatabase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoSuchProfile => f.write_str("is not known: see tombolo run --list-profiles"),
-            Self::NotCompiled("tpcc") => {
-                f.write_str("is not in this build: add --features every-profile")
-            }
-            Self::NotCompiled(workload) => {
-                write!(f, "does not run {workload}: use bare, memory or conventional")
-            }
-            Self::NothingToOpen => f.write_str("keeps no files: use one with pages"),
-            Self::Refused(error) => error.fmt(f),
-        }
+fn not_compiled(workload: &str) -> String {
+    match workload {
+        "tpcc" => "is not in this build: add --features every-profile".to_owned(),
+        _ => format!("does not run {workload}: use bare, memory or conventional"),
     }
 }
-
-impl std::error::Error for NoDatabase {}
 
 /// A database on pages, of profile `P`. Where this is called is where its code is compiled.
 ///

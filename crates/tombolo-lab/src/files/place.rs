@@ -127,16 +127,19 @@ impl Place {
 
 /// Makes a directory under `parent` whose name nothing has.
 fn fresh(parent: &Path) -> std::io::Result<PathBuf> {
-    for number in 1..=FRESH_NAMES {
-        let name = match number {
-            1 => FRESH_NAME.to_owned(),
-            _ => format!("{FRESH_NAME}-{number}"),
-        };
-        let path = parent.join(name);
+    let others = (2..=FRESH_NAMES).map(|number| format!("{FRESH_NAME}-{number}"));
+    make_first(parent, std::iter::once(FRESH_NAME.to_owned()).chain(others))
+}
+
+/// Makes the first of the directories `names` in `parent` that is not there.
+pub(super) fn make_first(
+    parent: &Path,
+    names: impl Iterator<Item = String>,
+) -> std::io::Result<PathBuf> {
+    for path in names.map(|name| parent.join(name)) {
         match fs::create_dir(&path) {
-            Ok(()) => return Ok(path),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
+            made => return made.map(|()| path),
         }
     }
     Err(std::io::ErrorKind::AlreadyExists.into())

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use tombolo_storage::disk::{Disk, DiskFile, Open, OsDisk};
 
-use crate::failure::Failure;
+use super::place::make_first;
+use crate::failure::{Blamed, Failure};
 use crate::files::Place;
 
 /// What such directories are called, with a number behind it.
@@ -48,7 +49,7 @@ impl WorkDirectory {
             owner.try_lock()?;
             Ok(owner)
         });
-        let owner = taken.map_err(|error| Failure::environment(error.to_string()))?;
+        let owner = taken.or_environment()?;
         Ok(Self { path, file_system: place.file_system, owner: Some(owner) })
     }
 
@@ -80,16 +81,9 @@ fn fresh(parent: &Path) -> Result<PathBuf, Failure> {
         ))
     };
     fs::create_dir_all(parent).map_err(failed)?;
-    for number in 0..NAMES {
-        // Names of one length: they are arguments of counted processes.
-        let path = parent.join(format!("{NAME}{number:04}"));
-        match fs::create_dir(&path) {
-            Ok(()) => return Ok(path),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(failed(error)),
-        }
-    }
-    Err(failed(std::io::ErrorKind::AlreadyExists.into()))
+    // Names of one length: they are arguments of counted processes.
+    let names = (0..NAMES).map(|number| format!("{NAME}{number:04}"));
+    make_first(parent, names).map_err(failed)
 }
 
 /// Removes what commands left that did not end by themselves.

@@ -9,7 +9,7 @@ use tombolo_storage::memory::image::SecondCopy;
 use super::{Plan, estimate, profiles};
 use crate::workload::tpcc::input::Input;
 use crate::workload::tpcc::loader::Scale;
-use crate::workload::{AnyWorkload, Workload, for_each_workload};
+use crate::workload::{AnyWorkload, Workload, matched_workload, with_workload};
 
 impl Plan {
     /// What is loaded of TPC-C.
@@ -35,26 +35,12 @@ impl Plan {
 
     /// Bytes that the run needs in pages, for `transactions` transactions.
     pub(super) fn page_bytes(&self, transactions: u64) -> u64 {
-        macro_rules! of {
-            ($($name:ident => $scale:ty,)*) => {
-                match &self.workload {
-                    $(AnyWorkload::$name(scale) => estimate::page_bytes(scale, transactions),)*
-                }
-            };
-        }
-        for_each_workload!(of)
+        with_workload!(&self.workload, scale => estimate::page_bytes(scale, transactions))
     }
 
     /// Bytes that the run needs in memory, pages left out, for so many transactions.
     pub(crate) fn bytes(&self, transactions: u64, batch: u64) -> u64 {
-        macro_rules! of {
-            ($($name:ident => $scale:ty,)*) => {
-                match &self.workload {
-                    $(AnyWorkload::$name(scale) => self.bytes_of(scale, transactions, batch),)*
-                }
-            };
-        }
-        for_each_workload!(of)
+        with_workload!(&self.workload, scale => self.bytes_of(scale, transactions, batch))
     }
 
     fn bytes_of<W: Workload>(&self, workload: &W, transactions: u64, batch: u64) -> u64 {

@@ -21,7 +21,6 @@ pub struct CheckResult {
     /// Null where not all rows can be read.
     pub state_hash: Option<String>,
     /// Where the rows were written as text; null where they were not.
-    #[serde(default)]
     pub dump: Option<String>,
 }
 

@@ -5,16 +5,19 @@
 
 use std::collections::BTreeMap;
 
+use minijinja::context;
+use minijinja::value::Serde;
+
 use super::canvas::{Canvas, wrapped};
 use super::terminal::{bar, table};
+use super::text::drawn;
 use super::{MISSING, quantity, separated};
-use crate::counters::Category;
+use crate::experiment;
 use crate::experiment::looking_glass::figures::{self, Figure};
 use crate::experiment::looking_glass::paper::{self, in_order};
 use crate::experiment::looking_glass::result::{
-    Component, Dissection, MatrixOfOne, Reproduction, Row, Rung, Share, Shares,
+    Component, Dissection, MatrixOfOne, Reproduction, Row, Rung,
 };
-use crate::experiment::tpk::table::Table;
 
 /// What `dissect` prints.
 pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
@@ -61,8 +64,7 @@ pub fn reproduction(reproduction: &Reproduction, canvas: Canvas) -> String {
 
 /// The title of the figure or table called `id`.
 pub fn title_of(id: &str) -> &str {
-    let title = Figure::find(id).map(Figure::title).or(Table::find(id).map(Table::title));
-    title.unwrap_or(id)
+    experiment::items().find(|item| item.id == id).map_or(id, |item| item.title)
 }
 
 /// `tpcc · paper mix · 5 warehouses · …`
@@ -241,105 +243,31 @@ pub fn rows(rows: &[Row], canvas: Canvas) -> String {
 
 /// What each removal saves in each call of a type; `•` where the paper says it hits most.
 pub fn matrix(transaction: &str, by_component: &MatrixOfOne, canvas: Canvas) -> String {
-    let title = format!("{}: instructions that a removal saves, by call", paper::name(transaction));
-    let mut text = format!("{}\n", canvas.style.strong(&title));
-    let mut heads = vec!["call".to_owned()];
-    heads.extend(by_component.keys().map(|component| component.label().to_owned()));
-    let mut cells = vec![heads];
-    for call in Category::ALL.map(Category::name) {
-        let saved = |calls: &BTreeMap<_, _>| calls.get(call).copied();
-        if !by_component.values().any(|calls| saved(calls).is_some()) {
-            continue;
-        }
-        let mut line = vec![call.to_owned()];
-        for (component, calls) in by_component {
-            let mark = if paper::calls_hit(*component).contains(&call) { "•" } else { " " };
-            line.push(match saved(calls) {
-                Some(removed) => format!("{mark} {}", signed(removed.instructions)),
-                None => format!("{mark} {MISSING}"),
-            });
-        }
-        cells.push(line);
-    }
-    text.push_str(&table(&cells, 1, canvas.style));
-    text.push_str(&paragraph("• the calls that the paper says this removal hits most", canvas));
-    text
+    let hit = calls_hit();
+    drawn("matrix", context! { transaction, matrix => Serde(by_component), hit }, canvas)
+}
+
+/// The calls that the paper says a removal hits most, by component.
+pub(super) fn calls_hit() -> BTreeMap<&'static str, Vec<&'static str>> {
+    Component::ALL.map(|component| (component.key(), paper::calls_hit(component).to_vec())).into()
 }
 
 /// Each component's share of one type: the paper's, ours on the ladder, removed alone, whatever the
 /// order, and of cycles.
 pub fn components(dissection: &Dissection, transaction: &str, canvas: Canvas) -> String {
-    let title = format!("{}: what each component takes", paper::name(transaction));
-    let mut text = format!("{}\n", canvas.style.strong(&title));
-    let heads = [
-        "% of instructions",
-        "paper",
-        "ours",
-        "ratio",
-        "alone",
-        "any order",
-        "% of cycles",
-        "ours",
-    ];
-    let mut cells = vec![heads.map(str::to_owned).to_vec()];
-    for component in Component::ALL {
-        let of = |shares: &Shares| shares.get(&component)?.get(transaction).copied();
-        let (papers, ours) = (of(&dissection.paper), of(&dissection.components));
-        let instructions = |share: Option<Share>| share?.percent_instructions;
-        let cycles = |share: Option<Share>| share?.percent_cycles;
-        let pair = instructions(papers).zip(instructions(ours));
-        let ratio = pair.filter(|(paper, _)| *paper > 0.0).map(|(paper, ours)| ours / paper);
-        let alone = dissection.alone.get(&component);
-        let alone = alone.and_then(|alone| alone.saved.get(transaction).copied());
-        cells.push(vec![
-            component.label().to_owned(),
-            percent(instructions(papers)),
-            percent(instructions(ours)),
-            ratio.map_or_else(missing, times),
-            percent(instructions(alone)),
-            percent(instructions(of(&dissection.attribution))),
-            percent(cycles(papers)),
-            percent(cycles(ours)),
-        ]);
-    }
-    text.push_str(&table(&cells, 1, canvas.style));
-    let order = "ours are the ladder's; alone: removed from the whole engine; any order: the mean \
-                 over all orders of removal";
-    text.push_str(&paragraph(order, canvas));
-    text
+    drawn("components", context! { transaction, found => Serde(dissection) }, canvas)
 }
 
 /// The rest: the `if`, how exact it all is, the state.
 fn closing(dissection: &Dissection, canvas: Canvas) -> String {
-    let mut text = String::from("\n");
-    if let Some(variant) = &dissection.if_variant {
-        let extra = variant.extra_instructions.iter();
-        let extra: Vec<_> = extra
-            .map(|(transaction, extra)| format!("{} {}", signed(*extra), paper::name(transaction)))
-            .collect();
-        let said = format!(
-            "{} as an if instead of a type costs, in instructions: {}",
-            variant.switch,
-            extra.join(", ")
-        );
-        text.push_str(&paragraph(&said, canvas));
-    }
-    if let Some(error) = dissection.sum_error_percent {
-        let said = format!("the calls' sum is within {error:.3} % of the whole, at every rung");
-        text.push_str(&paragraph(&said, canvas));
-    }
     let mut states: Vec<_> =
         dissection.rungs.iter().map(|rung| rung.measured.state_hash.as_str()).collect();
     states.dedup();
-    let said = match states[..] {
-        [state] => format!("the same state on every rung: {state}"),
-        _ => format!("✗ the rungs leave different states: {}", states.join(" ")),
-    };
-    text.push_str(&paragraph(&said, canvas));
-    for note in &dissection.notes {
-        text.push_str(&paragraph(note, canvas));
-    }
-    text
+    drawn(
+        "dissect_closing",
+        context! { states => Serde(&states), found => Serde(dissection) },
+        canvas,
+    )
 }
 
 fn paragraph(text: &str, canvas: Canvas) -> String {
@@ -349,10 +277,6 @@ fn paragraph(text: &str, canvas: Canvas) -> String {
 
 fn missing() -> String {
     MISSING.to_owned()
-}
-
-fn percent(value: Option<f64>) -> String {
-    value.map_or_else(missing, |value| format!("{value:.1}"))
 }
 
 /// A figure with the digits that mean something in its unit.

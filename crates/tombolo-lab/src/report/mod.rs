@@ -14,6 +14,7 @@ pub mod recovery;
 pub mod run;
 pub mod scale;
 pub mod terminal;
+mod text;
 
 use std::fmt::Write as _;
 

@@ -1,11 +1,13 @@
 //! The results of `recover` and `inspect`.
 
+use minijinja::value::{Serde, Value};
 use serde::{Deserialize, Serialize};
 use tombolo_storage::memory::image::{ImageFailure, ImageSurvey, RingSurvey};
 use tombolo_storage::value_log::{SegmentState, SegmentSurvey};
 
-use super::terminal::{Style, named};
-use super::{Header, rounded, separated, size};
+use super::terminal::Style;
+use super::text::text;
+use super::{Header, rounded};
 use crate::files::{Recovery, notice};
 use crate::rows::Finding;
 use crate::upkeep::inspect::{Inspection, TableRecords};
@@ -58,24 +60,7 @@ impl RecoverResult {
 
     /// The same for people.
     pub fn text(&self, style: Style) -> String {
-        let state = match (self.lost_groups, self.clean) {
-            (_, true) => style.good("✓ nothing was cut off"),
-            (0, _) => format!("a torn tail of {} was cut off", size(self.torn_bytes)),
-            (lost, _) => style.bad(&format!("{} groups are lost", separated(lost))),
-        };
-        let mut text = format!("{}\n", style.strong(&self.directory));
-        let mut say = |name: &str, what: &str| text.push_str(&named(name, what));
-        if self.image_bytes > 0 {
-            let (bytes, cpu_s) = (size(self.image_bytes), self.image_cpu_s);
-            say("image", &format!("{bytes} loaded, {cpu_s:.3} s of CPU"));
-        }
-        say("log", &format!("{} up to group {}", size(self.log_bytes), separated(self.last_group)));
-        let (transactions, images) = (separated(self.transactions), separated(self.row_images));
-        say("replayed", &format!("{transactions} transactions, {images} row images"));
-        let cpu_s = self.image_cpu_s + self.replay_cpu_s;
-        say("took", &format!("{:.3} s, {cpu_s:.3} s of CPU", self.wall_s));
-        say("end", &state);
-        text.trim_end().to_owned()
+        text("recover", Value::from(Serde(self)), style).trim_end().to_owned()
     }
 }
 
@@ -208,44 +193,6 @@ impl From<&ImageSurvey> for ImageResult {
     }
 }
 
-impl ImageResult {
-    /// The same for people, a line each.
-    fn lines(&self) -> Vec<String> {
-        let under_way = self.writing.map_or_else(String::new, |number| {
-            let [written, blocks] =
-                [|ring: &RingResult| ring.written, |ring: &RingResult| ring.blocks]
-                    .map(|of| self.rings.iter().map(of).map(u64::from).sum::<u64>());
-            format!(
-                ", {} of {} blocks of checkpoint {number} written",
-                separated(written),
-                separated(blocks)
-            )
-        });
-        let mut lines = vec![format!(
-            "  image of format {}, {}: checkpoint {} up to group {}, {}{under_way}",
-            self.format_version,
-            self.file,
-            self.complete,
-            separated(self.group),
-            size(self.bytes)
-        )];
-        for ring in &self.rings {
-            lines.push(format!(
-                "  {:<12}{:>9}  {} + {} blocks of {}: {} {} of {}",
-                ring.file,
-                size(u64::from(ring.blocks + ring.spare_blocks) * u64::from(ring.block_bytes)),
-                separated(ring.blocks.into()),
-                ring.spare_blocks,
-                size(ring.block_bytes.into()),
-                separated(ring.live),
-                ring.slots,
-                ring.table
-            ));
-        }
-        lines
-    }
-}
-
 /// Damage of an image.
 fn image_damage(failure: &ImageFailure) -> Finding {
     let (file, offset, what) = match failure {
@@ -314,54 +261,6 @@ impl InspectResult {
 
     /// The same for people.
     pub fn text(&self, style: Style) -> String {
-        let mut lines = vec![
-            style.strong(&self.directory),
-            format!(
-                "  value log of format {}, opened {} times: {} groups, the last ends with transaction {}, \
-                 {} ({} of records)",
-                self.format_version,
-                self.epoch,
-                separated(self.groups),
-                separated(self.transactions),
-                size(self.log_bytes),
-                size(self.record_bytes)
-            ),
-        ];
-        lines.extend(self.image.iter().flat_map(ImageResult::lines));
-        for segment in &self.segments {
-            let holds = match (segment.first_group, segment.last_group) {
-                (Some(first), Some(last)) => {
-                    format!("groups {} to {}", separated(first), separated(last))
-                }
-                _ => segment.state.clone(),
-            };
-            lines.push(format!(
-                "  {:<12}{:>9}  no. {:<6} used {:<4} {holds}",
-                segment.file,
-                size(segment.segment_bytes),
-                segment.sequence,
-                segment.uses
-            ));
-        }
-        let heads = ["inserted", "updated", "deleted", "values", "bytes"];
-        let heads = heads.map(|head| format!("{head:>14}")).concat();
-        lines.push(format!("  {:<14}{heads}", "records of"));
-        for table in &self.tables {
-            let TableRecords { inserted, updated, deleted, values_set, bytes, .. } = *table;
-            let counts = [inserted, updated, deleted, values_set, bytes];
-            let counts = counts.map(|count| format!("{:>14}", separated(count))).concat();
-            lines.push(format!("  {:<14}{counts}", table.table));
-        }
-        for damage in self.damage.iter().filter(|damage| damage.check == "image") {
-            lines.push(format!("  {}", style.bad(&damage.what)));
-        }
-        match (&self.notice, self.damage.is_empty()) {
-            (None, _) => {
-                lines.push(format!("  {} the log ends with a whole group", style.good("✓")))
-            }
-            (Some(notice), true) => lines.push(format!("  {notice}")),
-            (Some(notice), false) => lines.push(format!("  {}", style.bad(notice))),
-        }
-        lines.join("\n")
+        text("inspect", Value::from(Serde(self)), style).trim_end().to_owned()
     }
 }

@@ -29,11 +29,13 @@ use crate::workload::rows::in_transaction;
 const SLOTS_AT_ONCE: u32 = 1 << 14;
 
 /// Why a dump failed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum DumpError {
     /// The store refused to be read.
-    Store(Error),
+    #[error("the database cannot be read: {0}")]
+    Store(#[from] Error),
     /// A table's rows could not be written.
+    #[error("table {table} cannot be written: {error}")]
     Write {
         /// The table.
         table: String,
@@ -41,23 +43,6 @@ pub enum DumpError {
         error: io::Error,
     },
 }
-
-impl From<Error> for DumpError {
-    fn from(error: Error) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl fmt::Display for DumpError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Store(error) => write!(f, "the database cannot be read: {error}"),
-            Self::Write { table, error } => write!(f, "table {table} cannot be written: {error}"),
-        }
-    }
-}
-
-impl std::error::Error for DumpError {}
 
 /// The state of a database: equal for databases with the same rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::{Damage, Usage};
 
 use super::{DumpDirectory, RestoreError, Rows, StateHash, dump, restore_tables};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::store::{DynamicStore, Erased};
 use crate::workload::error::WorkloadError;
 use crate::workload::{checks, tamper};
@@ -158,7 +158,7 @@ impl<'s> Quiescent<'s> {
     pub fn hash(&mut self, dump: Option<&DumpDirectory>) -> Result<StateHash, Failure> {
         match dump {
             Some(directory) => directory.write(self.store),
-            None => self.state_hash().map_err(|error| Failure::check(error.to_string())),
+            None => self.state_hash().or_check(),
         }
     }
 

@@ -7,8 +7,6 @@
 //! Invariant: what restores without an error dumps to the same text; another text of the same value
 //! is refused as not canonical.
 
-use std::fmt;
-
 use tombolo_storage::dynamic::DynamicTable;
 use tombolo_storage::error::{Error, SchemaError};
 use tombolo_storage::schema::{ColumnDef, TableDef};
@@ -29,15 +27,19 @@ pub trait Rows {
 }
 
 /// Why rows could not be restored.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RestoreError {
     /// The store refused a table.
-    Schema(SchemaError),
+    #[error("the tables cannot be created: {0}")]
+    Schema(#[from] SchemaError),
     /// The store refused to begin or commit.
-    Store(Error),
+    #[error(transparent)]
+    Store(#[from] Error),
     /// A table cannot be read.
+    #[error("{0}")]
     Read(String),
     /// A line is no row of its table.
+    #[error("{table}.copy line {line}: {what}")]
     Row {
         /// The table.
         table: String,
@@ -47,31 +49,6 @@ pub enum RestoreError {
         what: String,
     },
 }
-
-impl From<SchemaError> for RestoreError {
-    fn from(error: SchemaError) -> Self {
-        Self::Schema(error)
-    }
-}
-
-impl From<Error> for RestoreError {
-    fn from(error: Error) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl fmt::Display for RestoreError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Schema(error) => write!(f, "the tables cannot be created: {error}"),
-            Self::Store(error) => error.fmt(f),
-            Self::Read(what) => what.fmt(f),
-            Self::Row { table, line, what } => write!(f, "{table}.copy line {line}: {what}"),
-        }
-    }
-}
-
-impl std::error::Error for RestoreError {}
 
 /// Creates `tables` and fills them from `rows`.
 ///

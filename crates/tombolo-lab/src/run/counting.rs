@@ -26,7 +26,7 @@ use crate::counters::names::CallNames;
 use crate::drive::{CountInputs, Deployed, GROUP, Group, Instance, UNCOUNTED};
 use crate::failure::Failure;
 use crate::plan::{Counter, Plan, estimate, own_file, profiles};
-use crate::workload::{AnyWorkload, KINDS_MAX, Workload, for_each_workload};
+use crate::workload::{KINDS_MAX, Workload, matched_workload, with_workload};
 
 /// The calls of every store. What is dropped outside of them are pins.
 const CALLS: CallNames = CallNames {
@@ -192,14 +192,7 @@ pub const CHILD_COMMAND: &str = "count-under-callgrind";
 /// # Errors
 /// When it does not run under callgrind, or something cannot be counted.
 pub fn child(plan: &Plan) -> Result<(), Failure> {
-    macro_rules! count_it {
-        ($($name:ident => $scale:ty,)*) => {
-            match &plan.workload {
-                $(AnyWorkload::$name(scale) => count_in_child(plan, scale),)*
-            }
-        };
-    }
-    for_each_workload!(count_it)
+    with_workload!(&plan.workload, scale => count_in_child(plan, scale))
 }
 
 fn count_in_child<W: Deployed>(plan: &Plan, workload: &W) -> Result<(), Failure> {

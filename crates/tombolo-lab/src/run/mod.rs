@@ -22,13 +22,13 @@ use counting::GroupCost;
 
 use crate::counters::miss;
 use crate::drive::{ByKind, Deployed, Driver, Instance, PipelineOutcome, Throughput};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::files::{FlushTimes, Place, RawFlush, TimedDisk};
 use crate::histogram::Latencies;
 use crate::plan::{Bound, Counter, Part, Plan, WARM_UP};
 use crate::progress::Progress;
 use crate::rows::{DumpDirectory, Quiescent, Verification};
-use crate::workload::{AnyWorkload, for_each_workload};
+use crate::workload::{matched_workload, with_workload};
 use crate::{drive, files, host, numbers};
 
 /// Bytes in front of a group's records, about.
@@ -110,14 +110,7 @@ pub fn run(
     progress: &mut dyn Progress,
     measured: Measured<'_>,
 ) -> Result<Outcome, Failure> {
-    macro_rules! run_it {
-        ($($name:ident => $scale:ty,)*) => {
-            match plan.workload {
-                $(AnyWorkload::$name(scale) => run_workload(plan, scale, dump, progress, measured),)*
-            }
-        };
-    }
-    for_each_workload!(run_it)
+    with_workload!(plan.workload, scale => run_workload(plan, scale, dump, progress, measured))
 }
 
 fn run_workload<W: Deployed>(
@@ -207,7 +200,7 @@ fn look(
     progress: &mut dyn Progress,
 ) -> Result<(Verification, Option<String>), Failure> {
     progress.begin("verifying");
-    let verification = left.verify().map_err(|error| Failure::check(error.to_string()))?;
+    let verification = left.verify().or_check()?;
     progress.part(0.5, "hashing");
     let hash = left.hash(dump)?;
     progress.end();
@@ -292,8 +285,7 @@ fn load<W: Deployed>(
         _ => {
             let mut options = plan.options();
             if let Some(place) = place {
-                let disk = OsDisk::open(&place.path);
-                let disk = disk.map_err(|error| Failure::environment(error.to_string()))?;
+                let disk = OsDisk::open(&place.path).or_environment()?;
                 options.disk = Arc::new(TimedDisk::new(disk, *clock, flushes.clone()));
             }
             drive::create(&plan.profile, &options)?

@@ -16,7 +16,7 @@ use tombolo_storage::disk::OsDisk;
 use tombolo_storage::log::Durability;
 
 use crate::drive::{self, Deployed, Instance};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::files::{LogDisk, OverlayDisk, WorkDirectory};
 use crate::plan::profiles::{Layout, layout, maker};
 use crate::plan::{Options, Plan};
@@ -68,9 +68,8 @@ pub fn with_log_on_disk(
     saved: &Path,
     directory: &Path,
 ) -> Result<Box<dyn Instance>, Failure> {
-    let made = OsDisk::create(directory);
     let mut options = plan.options();
-    options.disk = Arc::new(made.map_err(|error| Failure::environment(error.to_string()))?);
+    options.disk = Arc::new(OsDisk::create(directory).or_environment()?);
     // What was saved has no log. An empty database leaves one that holds nothing.
     drive::create::<tpcc::loader::Scale>(&plan.profile, &options)?.save()?;
     let pages = OverlayDisk::shared(disk(saved)?);
@@ -85,13 +84,13 @@ fn open<W: Deployed>(
 ) -> Result<Box<dyn Instance<W>>, Failure> {
     let mut instance = drive::open_saved(&plan.profile, options)
         .map_err(|error| Failure::environment(format!("profile {}: {error}", plan.profile)))?;
-    instance.bind(*workload).map_err(|error| Failure::check(error.to_string()))?;
+    instance.bind(*workload).or_check()?;
     instance.read_all()?;
     Ok(instance)
 }
 
 fn disk(directory: &Path) -> Result<OsDisk, Failure> {
-    OsDisk::open(directory).map_err(|error| Failure::environment(error.to_string()))
+    OsDisk::open(directory).or_environment()
 }
 
 /// Databases of one scale and seed, one for each layout that was asked for.
@@ -131,8 +130,7 @@ impl SavedDatabases {
         let mut plan = Plan { profile: maker.to_owned(), saved: None, ..plan.clone() };
         plan.durability = Durability::None;
         let mut options = plan.options();
-        let made = OsDisk::create(&path);
-        options.disk = Arc::new(made.map_err(|error| Failure::environment(error.to_string()))?);
+        options.disk = Arc::new(OsDisk::create(&path).or_environment()?);
         database(&plan, &plan.scale(), options, plan.load_threads, progress)?.save()?;
         self.made.push((layout, path.clone()));
         Ok(Some(path))

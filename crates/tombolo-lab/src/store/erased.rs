@@ -274,6 +274,25 @@ macro_rules! erased {
     ($($typed:tt)*) => {};
 }
 
+/// A look-up of the key's values.
+macro_rules! looked_up {
+    ($($name:ident)*) => {$(
+        fn $name<I: IndexType>(
+            &mut self,
+            index: &Index<I>,
+            key: I::Key<'_>,
+        ) -> Result<Option<RowId>> {
+            let (values, fit) = values_of(index, key);
+            match fit {
+                Fit::Within => {
+                    self.store.$name(&self.handles.indexes[index.position()], &values.values())
+                }
+                Fit::Below | Fit::Above => Ok(None),
+            }
+        }
+    )*};
+}
+
 /// `edge` with its key.
 fn with_key<'k>(edge: Edge<()>, key: &'k [Value<'k>]) -> Edge<&'k [Value<'k>]> {
     match edge {
@@ -299,30 +318,7 @@ impl Store for Erased<'_> {
         Ok(())
     }
 
-    fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
-        let (values, fit) = values_of(index, key);
-        match fit {
-            Fit::Within => {
-                self.store.lookup(&self.handles.indexes[index.position()], &values.values())
-            }
-            Fit::Below | Fit::Above => Ok(None),
-        }
-    }
-
-    fn lookup_for_update<I: IndexType>(
-        &mut self,
-        index: &Index<I>,
-        key: I::Key<'_>,
-    ) -> Result<Option<RowId>> {
-        let (values, fit) = values_of(index, key);
-        match fit {
-            Fit::Within => {
-                let index = &self.handles.indexes[index.position()];
-                self.store.lookup_for_update(index, &values.values())
-            }
-            Fit::Below | Fit::Above => Ok(None),
-        }
-    }
+    looked_up! { lookup lookup_for_update }
 
     fn lookup_many_for_update<I: IndexType>(
         &mut self,

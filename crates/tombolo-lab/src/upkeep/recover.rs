@@ -9,7 +9,7 @@ use std::path::Path;
 use tombolo_engine::clock::Clock;
 use tombolo_engine::threads;
 
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::files;
 use crate::files::{OpenOptions, Recovery};
 use crate::progress::Progress;
@@ -34,7 +34,7 @@ pub fn recover(
     // A last segment without room for the new epoch's group would be followed by one used again.
     let options = OpenOptions { accept_loss, keep: Some(FIRST_GROUP), ..options() };
     let mut opened = files::open_directories(directories, &options, clock, progress)?;
-    opened.writer.seal().map_err(|failure| Failure::environment(failure.to_string()))?;
+    opened.writer.seal().or_environment()?;
     Ok(opened.recovery)
 }
 

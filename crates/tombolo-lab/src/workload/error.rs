@@ -1,18 +1,19 @@
 //! What can go wrong around the transactions: loading, checking, tampering.
 
-use std::fmt;
-
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::{Error, SchemaError};
 
 /// Why a workload's database could not be loaded, checked or tampered with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WorkloadError {
     /// The store refused a table, or has none or another one of that name.
-    Schema(SchemaError),
+    #[error("this is not a database of the workload: {0}")]
+    Schema(#[from] SchemaError),
     /// The store refused a call.
-    Stop(Stop),
+    #[error(transparent)]
+    Stop(#[from] Stop),
     /// No condition has this name.
+    #[error("no check is called {name}: use {known}")]
     NoSuchCheck {
         /// What was asked for.
         name: String,
@@ -20,19 +21,8 @@ pub enum WorkloadError {
         known: &'static str,
     },
     /// The database holds nothing that could break the condition without breaking another.
+    #[error("the database has not {0}")]
     NothingToTamper(&'static str),
-}
-
-impl From<SchemaError> for WorkloadError {
-    fn from(error: SchemaError) -> Self {
-        Self::Schema(error)
-    }
-}
-
-impl From<Stop> for WorkloadError {
-    fn from(stop: Stop) -> Self {
-        Self::Stop(stop)
-    }
 }
 
 impl From<Error> for WorkloadError {
@@ -40,18 +30,3 @@ impl From<Error> for WorkloadError {
         Self::Stop(Stop::Error(error))
     }
 }
-
-impl fmt::Display for WorkloadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Schema(error) => write!(f, "this is not a database of the workload: {error}"),
-            Self::Stop(stop) => stop.fmt(f),
-            Self::NoSuchCheck { name, known } => {
-                write!(f, "no check is called {name}: use {known}")
-            }
-            Self::NothingToTamper(needed) => write!(f, "the database has not {needed}"),
-        }
-    }
-}
-
-impl std::error::Error for WorkloadError {}

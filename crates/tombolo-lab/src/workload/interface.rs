@@ -70,13 +70,17 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
     fn size(values: &[u64]) -> String;
 
     /// The scale, for people, while it is loaded.
-    fn describe(&self) -> String;
+    fn describe(&self) -> String {
+        Self::size(&self.values())
+    }
 
     /// The tables that a database may have, at any scale and with any mix.
     fn all_tables() -> Vec<TableDef>;
 
     /// The tables with their indexes.
-    fn tables(&self) -> Vec<TableDef>;
+    fn tables(&self) -> Vec<TableDef> {
+        Self::all_tables()
+    }
 
     /// How many rows `table` will have after `transactions` transactions, about.
     fn rows_after(&self, table: &str, transactions: u64) -> u64;

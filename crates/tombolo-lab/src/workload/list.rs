@@ -1,7 +1,7 @@
 //! The list of workloads, and what is known of each without its type.
 //!
-//! What is measured takes a workload by type: `for_each_workload!` makes a `match` of the list where a planned one
-//! is run. Everything else (plans, results, checks) asks a [`WorkloadInfo`].
+//! What is measured takes a workload by type: `with_workload!` makes a `match` of the list where a planned one is
+//! run. Everything else (plans, results, checks) asks a [`WorkloadInfo`].
 
 use tombolo_engine::settings::{Setting, Settings};
 use tombolo_storage::schema::{Schema, TableDef};
@@ -14,11 +14,12 @@ use super::mixes;
 use crate::failure::Failure;
 use crate::store::DynamicStore;
 
-/// Calls the macro `$then` with every workload: its name in code, and its type. The ladders are measured with the
-/// first.
+/// Calls the macro `$then` with what it is given besides, and every workload: its name in code, and its type. The
+/// ladders are measured with the first.
 macro_rules! for_each_workload {
-    ($then:ident) => {
+    ($then:ident $($with:tt)*) => {
         $then! {
+            $($with)*
             Tpcc => $crate::workload::tpcc::loader::Scale,
             DebitCredit => $crate::workload::debit_credit::Scale,
             Ycsb => $crate::workload::ycsb::Scale,
@@ -26,6 +27,23 @@ macro_rules! for_each_workload {
     };
 }
 pub(crate) use for_each_workload;
+
+/// `$then` of a workload by its type: of `$scale` in `$any`.
+macro_rules! with_workload {
+    ($any:expr, $scale:ident => $then:expr) => {
+        $crate::workload::for_each_workload!(matched_workload ($any) $scale ($then))
+    };
+}
+pub(crate) use with_workload;
+
+macro_rules! matched_workload {
+    (($any:expr) $scale:ident ($then:expr) $($name:ident => $type:ty,)*) => {
+        match $any {
+            $($crate::workload::AnyWorkload::$name($scale) => $then,)*
+        }
+    };
+}
+pub(crate) use matched_workload;
 
 /// What is known of a workload without its type.
 #[derive(Debug)]
@@ -97,16 +115,12 @@ macro_rules! list {
 
             /// See [`Workload::values`].
             pub fn values(&self) -> Vec<u64> {
-                match self {
-                    $(Self::$name(scale) => scale.values(),)*
-                }
+                with_workload!(self, scale => scale.values())
             }
 
             /// See [`Workload::mix`].
             pub fn mix(&self) -> Option<&'static str> {
-                match self {
-                    $(Self::$name(scale) => scale.mix(),)*
-                }
+                with_workload!(self, scale => scale.mix())
             }
         }
 

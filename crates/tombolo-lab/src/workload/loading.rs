@@ -91,3 +91,16 @@ pub(super) fn insert_run<'a, S: Store, I: DeclaredIndex, T>(
 ) -> Result<(), Error> {
     store.insert_run(index, ids, |at| key(&rows[at]))
 }
+
+/// Stores `rows`, which are in the order of their keys, in a table with one index.
+pub(super) fn store_keyed<S: Store, R: DeclaredTable, I: DeclaredIndex, T: Fill<R>>(
+    store: &mut S,
+    (table, index): (&Table<R>, &Index<I>),
+    rows: &[T],
+    key: impl for<'a> Fn(&'a T) -> <I as IndexType>::Key<'a>,
+) -> Result<(), Error> {
+    store_batches(store, rows, |store, rows| {
+        let ids = create_rows(store, table, rows)?;
+        insert_run(store, index, rows, &ids, &key)
+    })
+}

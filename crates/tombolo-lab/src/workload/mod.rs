@@ -9,6 +9,9 @@
 //! `list.rs` lists them, the one place besides its folder that names a workload. What all are made with is in
 //! [`loading`] (rows into a store), [`rows`] (out of it), [`log_bytes`] and [`error`].
 
+#[macro_use]
+mod resolve;
+
 pub mod debit_credit;
 pub mod error;
 pub mod loading;
@@ -26,5 +29,5 @@ mod list;
 pub use check::Check;
 pub use interface::{Workload, WorkloadInput};
 pub use kind::{KINDS_MAX, Kind};
-pub(crate) use list::for_each_workload;
 pub use list::{AnyWorkload, WORKLOADS, WorkloadInfo, checks, find, info, tamper};
+pub(crate) use list::{for_each_workload, matched_workload, with_workload};

@@ -19,7 +19,7 @@ use super::driver::Inputs;
 use super::{Caller, Engine, OpenOwn, Opening, What, durability_name, open};
 use crate::counters::callgrind::{Callgrind, Collected, Program};
 use crate::counters::client;
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::plan::own_file;
 
 /// The hidden command that a counted process is started with.
@@ -132,8 +132,7 @@ fn count_on(
     calls: u64,
     all_threads: bool,
 ) -> Result<(), Failure> {
-    let name = CString::new(format!("{}{suffix}", what.name()));
-    let name = name.map_err(|error| Failure::check(error.to_string()))?;
+    let name = CString::new(format!("{}{suffix}", what.name())).or_check()?;
     let mut outcome = Ok(());
     engine.with_caller(true, &mut |caller| {
         let mut inputs = Inputs::new(1, &[0], what);

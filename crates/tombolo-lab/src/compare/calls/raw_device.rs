@@ -4,11 +4,11 @@
 //! The file is written over beforehand and reached past the system's cache, like a segment of the
 //! log; threads that call write different places of it. Not here: the file (`durable/raw_flush.rs`).
 
-use tombolo_storage::disk::{DiskError, OsDisk};
+use tombolo_storage::disk::OsDisk;
 
 use super::{Caller, Engine, Opening};
 use crate::compare::made;
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::files::RawFile;
 
 pub(super) const NAME: &str = "raw-device";
@@ -22,18 +22,14 @@ pub(super) struct RawDevice {
     file: RawFile,
 }
 
-fn failed(error: DiskError) -> Failure {
-    Failure::environment(error.to_string())
-}
-
 impl RawDevice {
     /// A file for writes of `record_bytes` bytes of records, with a group's header in front.
     ///
     /// # Errors
     /// When the disk fails.
     pub(super) fn open(opening: &Opening<'_>, record_bytes: u64) -> Result<Self, Failure> {
-        let disk = OsDisk::open(made(opening.directory)?).map_err(failed)?;
-        let file = RawFile::create(&disk, record_bytes + GROUP_HEADER_BYTES).map_err(failed)?;
+        let disk = OsDisk::open(made(opening.directory)?).or_environment()?;
+        let file = RawFile::create(&disk, record_bytes + GROUP_HEADER_BYTES).or_environment()?;
         Ok(Self { disk, file })
     }
 
@@ -59,13 +55,13 @@ impl Engine for RawDevice {
 
     fn close(self: Box<Self>) -> Result<(), Failure> {
         let Self { disk, file } = *self;
-        file.remove(&disk).map_err(failed)
+        file.remove(&disk).or_environment()
     }
 }
 
 impl Caller for &RawDevice {
     fn transfer(&mut self, _: i32, _: i32, _: i64) -> Result<(), Failure> {
-        self.file.flush().map_err(failed)
+        self.file.flush().or_environment()
     }
 
     fn read(&mut self, _: i32) -> Result<i64, Failure> {

@@ -13,7 +13,7 @@
 
 use super::Batch;
 use super::rows::{Balances, Rows, TABLES};
-use crate::rows::{Finding, Verification};
+use crate::rows::Verification;
 use crate::workload::WorkloadInput;
 use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::input::{Generator, Input};
@@ -81,15 +81,9 @@ impl Ledger {
     /// Checks what an engine answered in all, and the balances that it holds.
     pub(super) fn verify(&self, found: &Balances, answered: &Batch) -> Verification {
         let mut verification = Verification::default();
-        let mut note = |check: &str, violation: Option<String>| {
-            verification.checks.push((check.to_owned(), violation.is_none()));
-            let finding =
-                |what| Finding { check: check.to_owned(), what, file: None, offset: None };
-            verification.damage.extend(violation.map(finding));
-        };
         let expected = [self.committed, self.aborted];
         let [committed, aborted] = expected;
-        note(
+        verification.note(
             "answers",
             ([answered.committed, answered.aborted] != expected).then(|| {
                 format!(
@@ -104,9 +98,9 @@ impl Ledger {
             (sum != accounts)
                 .then(|| format!("the {what} hold {sum} cents, the accounts {accounts}"))
         };
-        note("tellers", differs("tellers", tellers));
-        note("branches", differs("branches", branches));
-        note("balances", self.first_wrong(found));
+        verification.note("tellers", differs("tellers", tellers));
+        verification.note("branches", differs("branches", branches));
+        verification.note("balances", self.first_wrong(found));
         verification
     }
 

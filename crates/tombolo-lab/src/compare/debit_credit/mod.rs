@@ -300,6 +300,6 @@ pub fn compare(
 }
 
 #[cfg(test)]
-mod syncs;
+mod syncs_tests;
 #[cfg(test)]
 mod tests;

@@ -48,8 +48,11 @@ const VERSIONS: &str = "/usr/lib/postgresql";
 const USERS: [&str; 2] = ["postgres", "nobody"];
 /// As whom it is asked, and the database that is there at first.
 const USER: &str = "postgres";
-/// The transaction, a call of [`function`].
+/// The transaction, a call of [`FUNCTION`].
 const CALL: &str = "SELECT debit_credit($1, $2, $3, $4, $5)";
+/// The transaction: the account's balance, or nothing if it aborted before it changed anything. A
+/// teller's or a branch's balance that does not suffice takes the account's change back.
+const FUNCTION: &str = include_str!("postgres.sql");
 /// What it is prepared as.
 const STATEMENT: &str = "call";
 /// The format of its parameters and its result.
@@ -313,39 +316,14 @@ fn load(client: &mut Client, rows: &Rows, progress: &mut dyn FnMut(f64)) -> Resu
         transaction.batch_execute(&key).map_err(failed)?;
         transaction.commit().map_err(failed)?;
     }
-    for statement in [&*function(), "VACUUM (FREEZE, ANALYZE)", "CHECKPOINT"] {
+    for statement in [
+        &*FUNCTION.replace("BALANCE_MAX", &BALANCE_MAX.to_string()),
+        "VACUUM (FREEZE, ANALYZE)",
+        "CHECKPOINT",
+    ] {
         client.batch_execute(statement).map_err(failed)?;
     }
     Ok(())
-}
-
-/// The transaction: the account's balance, or nothing if it aborted before it changed anything. A
-/// teller's or a branch's balance that does not suffice takes the account's change back.
-fn function() -> String {
-    let pays = |table: &str, id: &str, more: &str| {
-        format!(
-            "UPDATE {table} SET balance = balance + amount
-             WHERE id = {id}{more} AND balance + amount BETWEEN 0 AND {BALANCE_MAX}"
-        )
-    };
-    format!(
-        "CREATE FUNCTION debit_credit(account_id int4, teller_id int4, branch_id int4,
-                                      amount int8, given int8)
-         RETURNS int8 LANGUAGE plpgsql AS $$
-         DECLARE left_over int8;
-         BEGIN
-           {} RETURNING balance INTO left_over;
-           IF NOT FOUND THEN RETURN NULL; END IF;
-           {};
-           IF NOT FOUND THEN RAISE EXCEPTION 'teller % cannot pay', teller_id; END IF;
-           {};
-           IF NOT FOUND THEN RAISE EXCEPTION 'branch % cannot pay', branch_id; END IF;
-           RETURN left_over;
-         END $$",
-        pays("account", "account_id", " AND code = given"),
-        pays("teller", "teller_id", ""),
-        pays("branch", "branch_id", ""),
-    )
 }
 
 impl Engine for Postgres {

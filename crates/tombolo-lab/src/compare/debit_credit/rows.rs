@@ -10,7 +10,7 @@ use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::Bare;
 use tombolo_storage::store::{Store, Table, resolve_table};
 
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::workload::Workload;
 use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::schema::{Account, Branch, Holder, Teller};
@@ -49,8 +49,7 @@ impl Rows {
     /// When there is no memory for them.
     pub(super) fn of(scale: Scale, threads: usize) -> Result<Self, Failure> {
         let mut store = MemoryStore::<Bare>::new(Limits::default());
-        let loaded = scale.load_parts(&mut store, threads, |_, _, _| Ok(()));
-        loaded.map_err(|error| Failure::environment(error.to_string()))?;
+        scale.load_parts(&mut store, threads, |_, _, _| Ok(())).or_environment()?;
         Self::read(&mut store)
     }
 
@@ -59,13 +58,13 @@ impl Rows {
     /// # Errors
     /// When it cannot be read, or ids are missing.
     pub(super) fn read<S: Store>(store: &mut S) -> Result<Self, Failure> {
-        let tables = tables(store).map_err(|error| Failure::check(error.to_string()))?;
+        let tables = tables(store).or_check()?;
         let (branch, teller, account) = tables;
         let read = execute(store, |mut tx| {
             let rows = [of(&mut tx, &branch)?, of(&mut tx, &teller)?, of(&mut tx, &account)?];
             tx.commit(rows)
         });
-        let tables = read.map_err(|stop| Failure::check(stop.to_string()))?;
+        let tables = read.or_check()?;
         for (name, rows) in TABLES.iter().zip(&tables) {
             if let Some((_, row)) = (1..).zip(rows).find(|(id, row)| row.id != *id) {
                 return Err(Failure::check(format!(

@@ -5,7 +5,7 @@ use tombolo_engine::threads;
 
 use super::{Batch, Engine, OURS, Watch};
 use crate::drive::{Instance, Tally};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::plan::Options;
 use crate::rows::{StateHash, Verification};
 use crate::workload::tpcc::input::Input;
@@ -28,10 +28,6 @@ impl Tombolo {
         let instance = crate::drive::create(profile, &options)?;
         Ok(Self { name: format!("{}{profile}", OURS), instance })
     }
-}
-
-fn failed(error: impl std::fmt::Display) -> Failure {
-    Failure::check(error.to_string())
 }
 
 impl Engine for Tombolo {
@@ -59,10 +55,10 @@ impl Engine for Tombolo {
     }
 
     fn verify(&mut self) -> Result<Verification, Failure> {
-        self.instance.rest()?.verify().map_err(failed)
+        self.instance.rest()?.verify().or_check()
     }
 
     fn state_hash(&mut self) -> Result<StateHash, Failure> {
-        self.instance.rest()?.state_hash().map_err(failed)
+        self.instance.rest()?.state_hash().or_check()
     }
 }

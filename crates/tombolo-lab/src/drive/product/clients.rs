@@ -28,7 +28,7 @@ use super::executor::{Answered, Database, Request};
 use super::sequences::CallNumber;
 use crate::drive::Behind;
 use crate::drive::{ByKind, Tally, stopped};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::histogram::Latencies;
 use crate::workload::{Kind, Workload, WorkloadInput};
 
@@ -286,8 +286,7 @@ impl<W: Workload> Clients<W> {
         loop {
             bulk.exchange(own, true)?;
             if let Some((_, reply)) = bulk.replies.pop() {
-                let outcome = reply.outcome();
-                let outcome = outcome.map_err(|why| Failure::environment(why.to_string()))?;
+                let outcome = reply.outcome().or_environment()?;
                 return match outcome {
                     Ok(_) => Ok(()),
                     Err(failure) if bulk.outlives_no_space && is_no_space(&failure) => Ok(()),

@@ -12,7 +12,7 @@ use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::value_log::{LogBuffer, LogFailure, LogWriter};
 
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::workload::Workload;
 
 /// Buffers between the two threads.
@@ -63,7 +63,7 @@ impl Writing {
         let done = self.done.recv();
         self.thread.join();
         match done {
-            Ok(written) => written.map_err(|failure| Failure::environment(failure.to_string())),
+            Ok(written) => written.or_environment(),
             Err(_) => Err(Failure::check("the thread that writes the log ended early")),
         }
     }
@@ -80,8 +80,7 @@ pub(crate) fn load<P: MemoryProfile, W: Workload>(
     threads: usize,
     progress: &mut dyn FnMut(usize, usize),
 ) -> Result<Option<LogWriter>, Failure> {
-    let writing = writer.map(Writing::start).transpose();
-    let writing = writing.map_err(|refused| Failure::environment(refused.to_string()))?;
+    let writing = writer.map(Writing::start).transpose().or_environment()?;
     let mut passed_over = LogBuffer::new();
     let mut is_refused = false;
     let loaded = workload.load_parts(store, threads, |store, done, of| {

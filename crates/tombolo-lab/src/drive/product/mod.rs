@@ -39,7 +39,7 @@ use tombolo_storage::value_log::{LogBuffer, LogSettings};
 use super::{Batch, ByKind, CountInputs, Executed, Instance, PipelineOutcome, Tally, stopped};
 use crate::counters::CounterError;
 use crate::counters::meter::{Meter, Native, NativeCount};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::files::{Created, FlushTimes, Opened, Place, create as create_files, open_directories};
 use crate::plan::{Part, Plan};
 use crate::progress::Progress;
@@ -98,10 +98,6 @@ const NOT_LOADED: Stop = Stop::Error(Error::Poisoned { reason: "nothing was load
 
 fn cannot_run(plan: &Plan, error: &dyn std::fmt::Display) -> Failure {
     Failure::usage(format!("the database cannot run {}: {error}", plan.title()))
-}
-
-fn environment(error: impl std::fmt::Display) -> Failure {
-    Failure::environment(error.to_string())
 }
 
 /// An empty database behind a pipeline, as `plan` has it; its files, if it has any, go to `directory`.
@@ -187,9 +183,9 @@ impl<W: Workload> Product<MemoryLogged, W> {
     /// # Errors
     /// When they cannot be made.
     pub(crate) fn create(plan: Plan, directory: &Path) -> Result<Self, Failure> {
-        let disk: Arc<dyn Disk> = Arc::new(OsDisk::create(directory).map_err(environment)?);
+        let disk: Arc<dyn Disk> = Arc::new(OsDisk::create(directory).or_environment()?);
         let created = create_files(&[disk], &files::open_options(&plan));
-        let Created { store, writer, checkpointing } = created.map_err(environment)?;
+        let Created { store, writer, checkpointing } = created.or_environment()?;
         let files = Files::created(directory, writer, checkpointing);
         Ok(Self::new(plan, store, Some(files)))
     }
@@ -281,7 +277,7 @@ impl<P: MemoryProfile, W: Workload> Instance<W> for Product<P, W> {
             files.writer = Some(writer);
         }
         self.files = files;
-        self.bind(workload).map_err(environment)
+        self.bind(workload).or_environment()
     }
 
     fn bind(&mut self, workload: W) -> Result<(), SchemaError> {

@@ -21,9 +21,9 @@ use super::clients::{Answers, Calling, Clients, Watch};
 use super::executor::Database;
 use super::files;
 use super::sequences::Sequences;
-use super::{Product, State, cannot_run, environment};
+use super::{Product, State, cannot_run};
 use crate::drive::{Batch, Executed, PipelineOutcome, Tally, stopped};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::host;
 use crate::progress::Progress;
 use crate::work::WorkDone;
@@ -95,7 +95,7 @@ impl<P: MemoryProfile, W: Workload> Product<P, W> {
             Some(files) => files.wire(plan, builder)?,
             None => builder,
         };
-        let pipeline = builder.start(Arc::new(self.clock)).map_err(environment)?;
+        let pipeline = builder.start(Arc::new(self.clock)).or_environment()?;
         let mut clients = Clients::new(&pipeline, calling, self.clock);
         clients.outlive_no_space(plan.outlives_no_space());
         if let Some(rate) = plan.rate {

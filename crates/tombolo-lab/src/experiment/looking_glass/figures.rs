@@ -5,9 +5,11 @@
 //! paper has is here, with or without ours; a bar that it draws without a number has no number here
 //! either (LG-E8). Not here: running anything.
 
+use std::fmt::Display;
+
 use super::ladder::{CONVENTIONAL, PRODUCT_LADDER};
-use super::paper::{self, Transaction};
-use super::result::{Component, Dissection, Measured, Reproduction, Row, Rung};
+use super::paper::{self, PRINTED, Transaction};
+use super::result::{Component, Dissection, Measured, Reproduction, Row, Rung, Share};
 use crate::experiment::Reproducible;
 
 /// A figure or table of the paper.
@@ -29,6 +31,16 @@ pub enum Figure {
     Table1,
 }
 
+/// What rows are made of a result for a type of transaction.
+type Rows = fn(&Dissection, &Transaction) -> Vec<Row>;
+
+/// What a figure shows.
+struct Shown {
+    item: Reproducible,
+    of: &'static Transaction,
+    rows: &'static [Rows],
+}
+
 impl Figure {
     /// All of them, in the paper's order.
     pub const ALL: [Self; 7] = [
@@ -41,18 +53,55 @@ impl Figure {
         Self::Fig8,
     ];
 
+    const fn shown(self) -> Shown {
+        use paper::{NEW_ORDER, PAYMENT};
+        let (id, title, of, rows): (_, _, _, &[Rows]) = match self {
+            Self::Fig1 => (
+                "lg/fig1",
+                "Figure 1: where New Order's instructions go",
+                &NEW_ORDER,
+                &[whole, shares, useful, remaining_to_useful],
+            ),
+            Self::Fig5 => (
+                "lg/fig5",
+                "Figure 5: Payment, component by component",
+                &PAYMENT,
+                &[whole, shares, heights, remaining_to_useful, before_buffer_manager],
+            ),
+            Self::Fig6 => (
+                "lg/fig6",
+                "Figure 6: New Order, component by component",
+                &NEW_ORDER,
+                &[whole, shares, useful, heights, remaining_to_useful, to_payment],
+            ),
+            Self::Fig7 => (
+                "lg/fig7",
+                "Figure 7: New Order, switch by switch",
+                &NEW_ORDER,
+                &[switches, shares, useful],
+            ),
+            Self::Fig8 => (
+                "lg/fig8",
+                "Figure 8: instructions against cycles, New Order",
+                &NEW_ORDER,
+                &[whole, whole_cycles, shares, shares_of_cycles, cycles_per_instruction],
+            ),
+            Self::Throughput => (
+                "lg/throughput",
+                "Throughput, from out of the box to optimal",
+                &NEW_ORDER,
+                &[throughput],
+            ),
+            Self::Table1 => {
+                ("lg/table1", "Table 1: what a property lets one remove", &NEW_ORDER, &[table1])
+            }
+        };
+        Shown { item: Reproducible { id, title }, of, rows }
+    }
+
     /// Its name and what it shows.
     pub const fn item(self) -> Reproducible {
-        let (id, title) = match self {
-            Self::Fig1 => ("lg/fig1", "Figure 1: where New Order's instructions go"),
-            Self::Fig5 => ("lg/fig5", "Figure 5: Payment, component by component"),
-            Self::Fig6 => ("lg/fig6", "Figure 6: New Order, component by component"),
-            Self::Fig7 => ("lg/fig7", "Figure 7: New Order, switch by switch"),
-            Self::Fig8 => ("lg/fig8", "Figure 8: instructions against cycles, New Order"),
-            Self::Throughput => ("lg/throughput", "Throughput, from out of the box to optimal"),
-            Self::Table1 => ("lg/table1", "Table 1: what a property lets one remove"),
-        };
-        Reproducible { id, title }
+        self.shown().item
     }
 
     /// Its name on the command line.
@@ -79,22 +128,14 @@ impl Figure {
 
     /// Its rows, without those by call.
     pub fn rows(self, dissection: &Dissection) -> Vec<Row> {
-        match self {
-            Self::Fig1 => fig1(dissection),
-            Self::Fig5 => fig5(dissection),
-            Self::Fig6 => fig6(dissection),
-            Self::Fig7 => fig7(dissection),
-            Self::Fig8 => fig8(dissection),
-            Self::Throughput => throughput(dissection),
-            Self::Table1 => table1(dissection),
-        }
+        let Shown { of, rows, .. } = self.shown();
+        rows.iter().flat_map(|rows| rows(dissection, of)).collect()
     }
 
     /// The bars' parts by call on the right of Figures 5 and 6, which have no numbers in the paper.
     pub fn call_rows(self, dissection: &Dissection) -> Vec<Row> {
         match self {
-            Self::Fig5 => call_rows(dissection, &paper::PAYMENT),
-            Self::Fig6 => call_rows(dissection, &paper::NEW_ORDER),
+            Self::Fig5 | Self::Fig6 => call_rows(dissection, self.shown().of),
             _ => Vec::new(),
         }
     }
@@ -175,132 +216,111 @@ fn instructions(dissection: &Dissection, switch: Option<&str>, transaction: &str
     find_rung(dissection, switch)?.measured.instructions(transaction)
 }
 
-fn whole_row(dissection: &Dissection, of: &Transaction) -> Row {
+/// A row about a type of transaction.
+fn row(
+    of: &Transaction,
+    what: impl Display,
+    unit: &str,
+    paper: impl Into<Option<f64>>,
+    ours: Option<f64>,
+) -> Row {
+    Row::measured(format!("{} · {what}", of.name), unit, paper.into(), ours)
+}
+
+/// How many times the second figure the first one is.
+fn times(of: Option<f64>, as_much_as: Option<f64>) -> Option<f64> {
+    Some(of? / as_much_as?)
+}
+
+fn whole(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
     let ours = instructions(dissection, None, of.key);
     let caveat = format!("{}; {ANOTHER_ENGINE}", of.instructions_caveat);
-    Row::measured(format!("{} · whole", of.name), INSTRUCTIONS, Some(of.instructions), ours)
-        .with(caveat, of.reference)
+    vec![row(of, "whole", INSTRUCTIONS, of.instructions, ours).with(caveat, of.reference)]
 }
 
-fn share(dissection: &Dissection, component: Component, transaction: &str) -> Option<f64> {
-    dissection.components.get(&component)?.get(transaction)?.percent_instructions
+fn share(dissection: &Dissection, component: Component, of: &Transaction) -> Option<Share> {
+    dissection.components.get(&component)?.get(of.key).copied()
 }
 
-fn share_caveat(component: Component) -> &'static str {
-    match component {
-        Component::Remaining => "what is left with the five others off, useful work in it",
-        Component::Logging => "no disk in it: writing the log costs time, hardly instructions",
-        _ => "",
-    }
+fn share_of_instructions(
+    dissection: &Dissection,
+    component: Component,
+    of: &Transaction,
+) -> Option<f64> {
+    share(dissection, component, of)?.percent_instructions
 }
 
-fn share_rows(dissection: &Dissection, of: &Transaction, percents: &[f64; 6]) -> Vec<Row> {
-    let row = |(component, &percent): (Component, &f64)| {
-        let ours = share(dissection, component, of.key);
-        Row::measured(format!("{} · {component}", of.name), PERCENT, Some(percent), ours)
-            .with(share_caveat(component), of.reference)
+fn shares(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
+    let shown = |(component, percent): (Component, f64)| {
+        let ours = share_of_instructions(dissection, component, of);
+        let caveat = match component {
+            Component::Remaining => "what is left with the five others off, useful work in it",
+            Component::Logging => "no disk in it: writing the log costs time, hardly instructions",
+            _ => "",
+        };
+        row(of, component, PERCENT, percent, ours).with(caveat, of.reference)
     };
-    Component::ALL.into_iter().zip(percents).map(row).collect()
+    Component::ALL.into_iter().zip(of.percents).map(shown).collect()
 }
 
 /// The optimum's instructions as a part of the whole engine's.
-fn useful_part(dissection: &Dissection, transaction: &str) -> Option<f64> {
-    let whole = instructions(dissection, None, transaction)?;
-    Some(instructions(dissection, Some("S11"), transaction)? / whole)
+fn useful_part(dissection: &Dissection, of: &Transaction) -> Option<f64> {
+    times(instructions(dissection, Some("S11"), of.key), instructions(dissection, None, of.key))
 }
 
-fn remaining_to_useful(dissection: &Dissection, of: &Transaction, paper: f64) -> Row {
-    let remaining = share(dissection, Component::Remaining, of.key);
-    let useful = useful_part(dissection, of.key).filter(|&useful| useful > 0.0);
-    let ours = remaining.zip(useful).map(|(remaining, useful)| remaining / 100.0 / useful);
-    Row::measured(format!("{} · remaining / useful work", of.name), "times", Some(paper), ours)
-        .with("about, in the text", of.reference)
+fn remaining_to_useful(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
+    let remaining = share_of_instructions(dissection, Component::Remaining, of);
+    let useful = useful_part(dissection, of).filter(|&useful| useful > 0.0);
+    let ours = times(remaining.map(|remaining| remaining / 100.0), useful);
+    let ours = row(of, "remaining / useful work", "times", of.remaining_to_useful, ours);
+    vec![ours.with("about, in the text", of.reference)]
 }
 
-fn useful_row(dissection: &Dissection) -> Row {
-    let of = &paper::NEW_ORDER;
+fn useful(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
     let paper = 100.0 * paper::NEW_ORDER_USEFUL_PART;
-    let ours = useful_part(dissection, of.key).map(|part| 100.0 * part);
-    Row::measured(format!("{} · useful work", of.name), PERCENT, Some(paper), ours)
-        .with("the text says about 1/60", of.reference)
-}
-
-fn fig1(dissection: &Dissection) -> Vec<Row> {
-    let of = &paper::NEW_ORDER;
-    let mut rows = vec![whole_row(dissection, of)];
-    rows.extend(share_rows(dissection, of, &paper::NEW_ORDER_INSTRUCTIONS));
-    rows.push(useful_row(dissection));
-    rows.push(remaining_to_useful(dissection, of, paper::NEW_ORDER_REMAINING_TO_USEFUL));
-    rows
+    let ours = useful_part(dissection, of).map(|part| 100.0 * part);
+    let ours = row(of, "useful work", PERCENT, paper, ours);
+    vec![ours.with("the text says about 1/60", of.reference)]
 }
 
 /// Heights of the bars between the first and the last, which follow from the shares.
-fn height_rows(dissection: &Dissection, of: &Transaction, percents: &[f64; 6]) -> Vec<Row> {
+fn heights(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
     let whole = instructions(dissection, None, of.key);
     let mut left = 100.0;
-    let mut rows = Vec::new();
-    for (i, (component, percent)) in Component::MAIN[..4].iter().zip(percents).enumerate() {
+    let height = |(i, (component, percent)): (usize, (&Component, f64))| {
         left -= percent;
         let ours = without(dissection, i + 1).and_then(|engine| engine.instructions(of.key));
-        let ours = ours.zip(whole).map(|(ours, whole)| 100.0 * ours / whole);
-        rows.push(
-            Row::measured(
-                format!("{} · left after −{component}", of.name),
-                PERCENT,
-                Some(left),
-                ours,
-            )
-            .with("derived from the paper's shares (LG-E10)", "LG-E10"),
-        );
-    }
-    rows
+        let ours = times(ours.map(|ours| 100.0 * ours), whole);
+        row(of, format!("left after −{component}"), PERCENT, left, ours)
+            .with("derived from the paper's shares (LG-E10)", "LG-E10")
+    };
+    Component::MAIN[..4].iter().zip(of.percents).enumerate().map(height).collect()
 }
 
-fn fig5(dissection: &Dissection) -> Vec<Row> {
-    let of = &paper::PAYMENT;
-    let mut rows = vec![whole_row(dissection, of)];
-    rows.extend(share_rows(dissection, of, &paper::PAYMENT_INSTRUCTIONS));
-    rows.extend(height_rows(dissection, of, &paper::PAYMENT_INSTRUCTIONS));
-    rows.push(remaining_to_useful(dissection, of, paper::PAYMENT_REMAINING_TO_USEFUL));
+fn before_buffer_manager(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
     let before = without(dissection, 4).and_then(|engine| engine.instructions(of.key));
-    let whole = instructions(dissection, None, of.key);
-    let ours = whole.zip(before).map(|(whole, before)| whole / before);
-    let name = format!("{} · gain before −buffer manager", of.name);
-    rows.push(
-        Row::measured(name, "times", Some(paper::PAYMENT_BEFORE_BUFFER_MANAGER), ours)
-            .with("about, in the text", of.reference),
-    );
-    rows
+    let ours = times(instructions(dissection, None, of.key), before);
+    let paper = paper::PAYMENT_BEFORE_BUFFER_MANAGER;
+    let ours = row(of, "gain before −buffer manager", "times", paper, ours);
+    vec![ours.with("about, in the text", of.reference)]
 }
 
-fn fig6(dissection: &Dissection) -> Vec<Row> {
-    let of = &paper::NEW_ORDER;
-    let mut rows = vec![whole_row(dissection, of)];
-    rows.extend(share_rows(dissection, of, &paper::NEW_ORDER_INSTRUCTIONS));
-    rows.push(useful_row(dissection));
-    rows.extend(height_rows(dissection, of, &paper::NEW_ORDER_INSTRUCTIONS));
-    rows.push(remaining_to_useful(dissection, of, paper::NEW_ORDER_REMAINING_TO_USEFUL));
+fn to_payment(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
     let whole = |of: &Transaction| instructions(dissection, None, of.key);
-    let ours = whole(of).zip(whole(&paper::PAYMENT)).map(|(more, less)| more / less);
-    rows.push(
-        Row::measured("New Order / Payment", "times", Some(paper::NEW_ORDER_TO_PAYMENT), ours)
-            .with("the text says about 10; 1.73 M / 180 K = 9.6", "LG-49"),
-    );
-    rows
+    let (ours, paper) = (times(whole(of), whole(&paper::PAYMENT)), paper::NEW_ORDER_TO_PAYMENT);
+    let ours = Row::measured("New Order / Payment", "times", Some(paper), ours);
+    vec![ours.with("the text says about 10; 1.73 M / 180 K = 9.6", "LG-49")]
 }
 
 fn call_rows(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
     let mut rows = Vec::new();
     for bar in bars(dissection) {
         let Some(cost) = bar.measured.by_transaction.get(of.key) else { continue };
-        for category in crate::counters::Category::ALL {
-            let Some(&ours) = cost.calls.get(category.name()) else { continue };
-            let name =
-                format!("{} · {} · {category}", of.name, bar.name, category = category.name());
-            let reference = if of.key == paper::PAYMENT.key { "LG-44" } else { "LG-45" };
+        for category in crate::counters::Category::ALL.map(crate::counters::Category::name) {
+            let Some(&ours) = cost.calls.get(category) else { continue };
             rows.push(
-                Row::measured(name, INSTRUCTIONS, None, Some(ours))
-                    .with("the figure draws it without a number", reference),
+                row(of, format!("{} · {category}", bar.name), INSTRUCTIONS, None, Some(ours))
+                    .with("the figure draws it without a number", of.calls_reference),
             );
         }
     }
@@ -317,87 +337,73 @@ fn switch_percent(dissection: &Dissection, switch: &str, transaction: &str) -> O
     Some(100.0 * (before - after) / figure(first)?)
 }
 
-fn fig7(dissection: &Dissection) -> Vec<Row> {
-    let of = &paper::NEW_ORDER;
-    let mut rows = Vec::new();
-    for switch in &paper::SWITCHES {
+fn switches(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
+    let shown = |switch: &paper::Switch| {
         let ours = switch_percent(dissection, switch.key, of.key);
-        let name = format!("{} · {} {}", of.name, switch.key, switch.label);
-        let caveat = match switch.key {
-            "S2" => format!("{}; its price is time: see the throughput", switch.caveat),
-            "S9" => {
-                format!("{}; ours are pointers, Shore kept its pages' interface", switch.caveat)
-            }
-            "S11" => format!("{}; what the bypass saves, not what is left", switch.caveat),
-            _ => switch.caveat.to_owned(),
+        let more = match switch.key {
+            "S2" => "; its price is time: see the throughput",
+            "S9" => "; ours are pointers, Shore kept its pages' interface",
+            "S11" => "; what the bypass saves, not what is left",
+            _ => "",
         };
-        rows.push(
-            Row::measured(name, PERCENT, switch.percent, ours).with(caveat, switch.reference),
-        );
-    }
-    rows.extend(share_rows(dissection, of, &paper::NEW_ORDER_INSTRUCTIONS));
-    rows.push(useful_row(dissection));
-    rows
-}
-
-fn fig8(dissection: &Dissection) -> Vec<Row> {
-    let of = &paper::NEW_ORDER;
-    let first = find_rung(dissection, None).map(|rung| &rung.measured);
-    let cycles = first.and_then(|first| first.cycles(of.key));
-    let total = Some(paper::NEW_ORDER_CYCLES_TOTAL);
-    let mut rows = vec![
-        whole_row(dissection, of),
-        Row::measured("New Order · whole", "cycles", total, cycles).with(
-            "off the figure's axis, the text has none; ours are ticks of the time-stamp counter",
-            paper::CYCLES_REFERENCE,
-        ),
-    ];
-    rows.extend(share_rows(dissection, of, &paper::NEW_ORDER_INSTRUCTIONS));
-    for (component, percent) in Component::ALL.into_iter().zip(paper::NEW_ORDER_CYCLES) {
-        let by_transaction = dissection.components.get(&component);
-        let ours = by_transaction.and_then(|shares| shares.get(of.key)?.percent_cycles);
-        rows.push(
-            Row::measured(format!("New Order · {component}"), PERCENT_CYCLES, Some(percent), ours)
-                .with("indicative: cycles depend on caches and on the machine", "LG-47"),
-        );
-    }
-    let instructions = instructions(dissection, None, of.key).filter(|&count| count > 0.0);
-    let ours = cycles.zip(instructions).map(|(cycles, instructions)| cycles / instructions);
-    let paper = paper::NEW_ORDER_CYCLES_TOTAL / of.instructions;
-    rows.push(
-        Row::measured("New Order · cycles per instruction", "cycles", Some(paper), ours)
-            .with("derived from the paper's figures", paper::CYCLES_REFERENCE),
-    );
-    rows
-}
-
-fn throughput(dissection: &Dissection) -> Vec<Row> {
-    let tps = |rung| find_rung(dissection, rung).map(|rung| rung.measured.tps).filter(|&t| t > 0.0);
-    let join = |a: &str, b: &str| {
-        [a, b].iter().filter(|s| !s.is_empty()).copied().collect::<Vec<_>>().join("; ")
+        row(of, format!("{} {}", switch.key, switch.label), PERCENT, switch.percent, ours)
+            .with(format!("{}{more}", switch.caveat), "LG-46")
     };
-    let mut rows = Vec::new();
-    for point in paper::THROUGHPUT {
-        rows.push(
-            Row::measured(point.name, "tps", Some(point.tps), tps(point.rung))
-                .with(join(point.caveat, point.ours), "LG-41"),
-        );
-    }
-    for point in paper::THROUGHPUT {
-        let ours = tps(point.rung).map(|tps| 1e6 / tps);
-        rows.push(
-            Row::measured(point.name, "µs per transaction", Some(point.us), ours)
-                .with(point.caveat, "LG-41"),
-        );
-    }
-    for gain in paper::GAINS {
-        let at = |point: usize| tps(paper::THROUGHPUT[point].rung);
-        let ours = at(gain.to).zip(at(gain.from)).map(|(to, from)| to / from);
-        rows.push(
-            Row::measured(gain.name, "times", Some(gain.times), ours).with(gain.caveat, "LG-41"),
-        );
-    }
-    rows
+    PRINTED.switches.iter().map(shown).collect()
+}
+
+/// Cycles of one transaction on the first rung.
+fn cycles(dissection: &Dissection, of: &Transaction) -> Option<f64> {
+    find_rung(dissection, None)?.measured.cycles(of.key)
+}
+
+fn whole_cycles(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
+    let caveat =
+        "off the figure's axis, the text has none; ours are ticks of the time-stamp counter";
+    let ours = cycles(dissection, of);
+    let ours = row(of, "whole", "cycles", paper::NEW_ORDER_CYCLES_TOTAL, ours);
+    vec![ours.with(caveat, paper::CYCLES_REFERENCE)]
+}
+
+fn shares_of_cycles(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
+    let shown = |(component, percent): (Component, f64)| {
+        let ours = share(dissection, component, of).and_then(|share| share.percent_cycles);
+        row(of, component, PERCENT_CYCLES, percent, ours)
+            .with("indicative: cycles depend on caches and on the machine", paper::CYCLES_REFERENCE)
+    };
+    Component::ALL.into_iter().zip(paper::NEW_ORDER_CYCLES).map(shown).collect()
+}
+
+fn cycles_per_instruction(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
+    let instructions = instructions(dissection, None, of.key).filter(|&count| count > 0.0);
+    let ours = times(cycles(dissection, of), instructions);
+    let paper = paper::NEW_ORDER_CYCLES_TOTAL / of.instructions;
+    let ours = row(of, "cycles per instruction", "cycles", paper, ours);
+    vec![ours.with("derived from the paper's figures", paper::CYCLES_REFERENCE)]
+}
+
+fn throughput(dissection: &Dissection, _: &Transaction) -> Vec<Row> {
+    let ours = |rung| find_rung(dissection, rung).map(|rung| rung.measured.tps);
+    let ours = |rung| ours(rung).filter(|&tps| tps > 0.0);
+    let points = &PRINTED.throughput;
+    let tps = points.iter().map(|point| {
+        let caveat = match point.ours {
+            "" => point.caveat.to_owned(),
+            ours => format!("{}; {ours}", point.caveat),
+        };
+        Row::measured(point.name, "tps", Some(point.tps), ours(point.rung)).with(caveat, "LG-41")
+    });
+    let us = points.iter().map(|point| {
+        let ours = ours(point.rung).map(|tps| 1e6 / tps);
+        Row::measured(point.name, "µs per transaction", Some(point.us), ours)
+            .with(point.caveat, "LG-41")
+    });
+    let gains = PRINTED.gains.iter().map(|gain| {
+        let at = |point: usize| ours(points[point].rung);
+        let ours = times(at(gain.to), at(gain.from));
+        Row::measured(gain.name, "times", Some(gain.times()), ours).with(gain.caveat, "LG-41")
+    });
+    tps.chain(us).chain(gains).collect()
 }
 
 /// The lattice's point with only these components off.
@@ -409,8 +415,12 @@ fn lattice_point<'a>(dissection: &'a Dissection, off: &[Component]) -> Option<&'
 }
 
 /// What removing only these components saves of New Order, in percent; and how that is known.
-fn saved(dissection: &Dissection, off: &[Component]) -> (Option<f64>, &'static str) {
-    let transaction = paper::NEW_ORDER.key;
+fn saved(
+    dissection: &Dissection,
+    off: &[Component],
+    of: &Transaction,
+) -> (Option<f64>, &'static str) {
+    let transaction = of.key;
     if let [component] = off {
         let alone = dissection.alone.get(component);
         let saved = alone.and_then(|alone| alone.saved.get(transaction)?.percent_instructions);
@@ -423,23 +433,24 @@ fn saved(dissection: &Dissection, off: &[Component]) -> (Option<f64>, &'static s
     if let (Some(whole), Some(point)) = (whole, point) {
         return (Some(100.0 * (whole - point) / whole), "only these removed");
     }
-    let shares: Option<f64> = off.iter().map(|&c| share(dissection, c, transaction)).sum();
+    let shares: Option<f64> = off.iter().map(|&c| share_of_instructions(dissection, c, of)).sum();
     (shares, "their shares of the ladder: what was removed before them is not in it")
 }
 
-fn table1(dissection: &Dissection) -> Vec<Row> {
-    let row = |property: &paper::Property| {
-        let (ours, how) = if property.components.is_empty() {
-            let sessions = switch_percent(dissection, "S10", paper::NEW_ORDER.key);
-            (sessions, "the switch S10, at its place in the ladder")
-        } else {
-            saved(dissection, property.components)
+fn table1(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
+    let shown = |property: &paper::Property| {
+        let (ours, how) = match &property.components[..] {
+            [] => (
+                switch_percent(dissection, "S10", of.key),
+                "the switch S10, at its place in the ladder",
+            ),
+            components => saved(dissection, components, of),
         };
         let name = format!("{} → {}", property.property, property.modification);
         let caveat = format!("the table has no numbers; {how}");
         Row::measured(name, "% of New Order's instructions", None, ours).with(caveat, "LG-24")
     };
-    paper::TABLE_1.iter().map(row).collect()
+    PRINTED.table_1.iter().map(shown).collect()
 }
 
 /// What the text says of B-tree calls and of single removals, which no figure shows (LG-50, LG-51).
@@ -450,27 +461,39 @@ pub fn text_rows(dissection: &Dissection) -> Vec<Row> {
             let calls = &find_rung(dissection, switch)?.measured.by_transaction.get(of.key)?.calls;
             Some(calls.get("lookup")? + calls.get("insert").copied().unwrap_or(0.0))
         };
-        let saved = |from, to| Some((btree(from)?, btree(to)?)).filter(|(from, _)| *from > 0.0);
-        let percent = |pair: Option<(f64, f64)>| pair.map(|(from, to)| 100.0 * (from - to) / from);
-        let (least, most) = paper::BTREE_PERCENT;
-        let name = format!("{} · B-tree calls: saved before the bypass", of.name);
-        rows.push(Row::measured(name, PERCENT, None, percent(saved(None, Some("S10")))).with(
-            format!("the text says {least:.0} to {most:.0} % of their time, all together"),
-            "LG-50",
-        ));
-        let name = format!("{} · B-tree calls: saved of the rest by the bypass", of.name);
-        let ours = percent(saved(Some("S10"), Some("S11")));
-        rows.push(
-            Row::measured(name, PERCENT, Some(paper::BTREE_REST_PERCENT), ours)
-                .with("the text says three quarters of the remaining time", "LG-50"),
-        );
+        let saved = |from, to| -> Option<f64> {
+            let (from, to) = (btree(from)?, btree(to)?);
+            (from > 0.0).then(|| 100.0 * (from - to) / from)
+        };
         let savings = dissection.alone.values().filter_map(|alone| alone.saved.get(of.key));
         let most = savings.filter_map(|share| share.percent_instructions).reduce(f64::max);
-        let name = format!("{} · most that one removal alone saves", of.name);
-        rows.push(
-            Row::measured(name, PERCENT, Some(paper::ALONE_PERCENT), most)
+        let (least_of_btree, most_of_btree) = paper::BTREE_PERCENT;
+        rows.extend([
+            row(
+                of,
+                "B-tree calls: saved before the bypass",
+                PERCENT,
+                None,
+                saved(None, Some("S10")),
+            )
+            .with(
+                format!(
+                    "the text says {least_of_btree:.0} to {most_of_btree:.0} % of their time, all \
+                     together"
+                ),
+                "LG-50",
+            ),
+            row(
+                of,
+                "B-tree calls: saved of the rest by the bypass",
+                PERCENT,
+                paper::BTREE_REST_PERCENT,
+                saved(Some("S10"), Some("S11")),
+            )
+            .with("the text says three quarters of the remaining time", "LG-50"),
+            row(of, "most that one removal alone saves", PERCENT, paper::ALONE_PERCENT, most)
                 .with("the text says about 30 %, of performance and not of instructions", "LG-51"),
-        );
+        ]);
     }
     rows
 }

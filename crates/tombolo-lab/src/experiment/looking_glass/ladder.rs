@@ -3,7 +3,7 @@
 //!
 //! Not here: measuring them.
 
-use super::paper::{SWITCHES, Switch};
+use super::paper::{PRINTED, Switch};
 use super::result::Component;
 use crate::plan::Part;
 
@@ -64,7 +64,7 @@ impl Step {
         Self { switch: None, label: None, component: None, profile }
     }
 
-    const fn turned(switch: &Switch, profile: &'static str) -> Self {
+    fn turned(switch: &Switch, profile: &'static str) -> Self {
         Self {
             switch: Some(switch.key),
             label: Some(switch.label),
@@ -103,13 +103,14 @@ impl Ladder {
     /// Its rungs.
     pub fn steps(self) -> Vec<Step> {
         let mut steps = vec![Step::first(CONVENTIONAL)];
-        let down = SWITCHES.iter().zip(PROFILES).map(|(switch, name)| Step::turned(switch, name));
+        let switches = &PRINTED.switches;
+        let down = switches.iter().zip(PROFILES).map(|(switch, name)| Step::turned(switch, name));
         steps.extend(down);
         match self {
             Self::Paper => {}
             Self::ReverseLocks => {
-                steps[5] = Step::turned(&SWITCHES[5], "swap-no-latching");
-                steps[6] = Step::turned(&SWITCHES[4], "swap-no-locking");
+                steps[5] = Step::turned(&switches[5], "swap-no-latching");
+                steps[6] = Step::turned(&switches[4], "swap-no-locking");
             }
             Self::Product => {
                 let with = |switch, label, profile| Step {
@@ -146,11 +147,11 @@ pub fn find_switch(name: &str) -> Option<&'static Switch> {
         let profile = PROFILES[place(switch)].trim_start_matches("no-");
         [switch.key.to_ascii_lowercase().as_str(), &label, profile].contains(&wanted.as_str())
     };
-    SWITCHES.iter().find(is_named)
+    PRINTED.switches.iter().find(is_named)
 }
 
 fn place(switch: &Switch) -> usize {
-    SWITCHES.iter().position(|other| other.key == switch.key).unwrap_or_default()
+    PRINTED.switches.iter().position(|other| other.key == switch.key).unwrap_or_default()
 }
 
 /// The names that [`find_switch`] knows: one for each.
@@ -158,7 +159,7 @@ pub fn switch_names() -> Vec<String> {
     let name = |(switch, profile): (&Switch, &str)| {
         format!("{} ({})", switch.key, profile.trim_start_matches("no-"))
     };
-    SWITCHES.iter().zip(PROFILES).map(name).collect()
+    PRINTED.switches.iter().zip(PROFILES).map(name).collect()
 }
 
 /// The profile with one component removed alone.

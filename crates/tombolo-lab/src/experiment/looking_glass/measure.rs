@@ -16,7 +16,7 @@ use super::plan::DissectPlan;
 use super::result::{Call, Cost, Speed, StageCost, Transaction};
 use crate::counters::{Category, miss};
 use crate::drive::{Batch, Driver, Instance, Tally, Throughput};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::files::WorkDirectory;
 use crate::host;
 use crate::numbers::separated;
@@ -72,10 +72,6 @@ pub(super) struct Workbench<'p> {
     subjects: Vec<Subject>,
     clock: SystemClock,
     found: Found,
-}
-
-fn check(error: &dyn std::fmt::Display) -> Failure {
-    Failure::check(error.to_string())
 }
 
 impl<'p> Workbench<'p> {
@@ -156,8 +152,7 @@ impl<'p> Workbench<'p> {
             let (throughput, is_whole) =
                 run_durably(&plan, self.plan.durable_max, &mut *instance, &self.clock)?;
             if is_whole && let Some(profile) = self.found.profiles.get(name) {
-                let hash =
-                    instance.rest()?.state_hash().map_err(|error| check(&error))?.to_string();
+                let hash = instance.rest()?.state_hash().or_check()?.to_string();
                 let durable = format!("{} with its log on disk", self.plan.name_of(name));
                 verify_same(&durable, &hash, "without", &profile.state_hash)?;
             }
@@ -355,7 +350,7 @@ fn verified(
     name: &str,
     instance: &mut dyn Instance,
 ) -> Result<String, Failure> {
-    let Verification { damage, .. } = instance.rest()?.verify().map_err(|error| check(&error))?;
+    let Verification { damage, .. } = instance.rest()?.verify().or_check()?;
     if let Some(finding) = damage.first() {
         return Err(Failure::check(format!(
             "{}: check {} failed: {}: this is a defect, please report the command",
@@ -364,7 +359,7 @@ fn verified(
             finding.what
         )));
     }
-    Ok(instance.rest()?.state_hash().map_err(|error| check(&error))?.to_string())
+    Ok(instance.rest()?.state_hash().or_check()?.to_string())
 }
 
 /// What components were asked to do, by type of transaction, in a build that counts it: empty in

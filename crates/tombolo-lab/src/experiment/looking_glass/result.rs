@@ -104,11 +104,9 @@ impl fmt::Display for Component {
 pub struct Cost {
     /// Instructions in user space, from just before begin until commit has returned, of the store
     /// without probes; null without a counter.
-    #[serde(default)]
     pub instructions: Option<f64>,
     /// Ticks of the time-stamp counter, from a native run of the same binary; null where there is
     /// none.
-    #[serde(default)]
     pub cycles: Option<f64>,
     /// Instructions by call; their sum is the whole, but for `sum_error_percent`. Empty without a
     /// counter.
@@ -189,7 +187,6 @@ pub struct Rung {
     pub switch: Option<String>,
     /// The switch's name in the paper's Figure 7 (`Btree keys`, `disk log`, …); null on the first
     /// rung.
-    #[serde(default)]
     pub label: Option<String>,
     /// The component that the switch belongs to; null on the first rung and where a part belongs
     /// to none of the six.
@@ -203,10 +200,8 @@ pub struct Rung {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Share {
     /// Of its instructions; null without a counter, or where the paper prints none.
-    #[serde(default)]
     pub percent_instructions: Option<f64>,
     /// Of its cycles; null where there are none.
-    #[serde(default)]
     pub percent_cycles: Option<f64>,
 }
 
@@ -271,7 +266,6 @@ pub struct Dissection {
     /// Its mix.
     pub mix: String,
     /// Its scale.
-    #[serde(default)]
     pub warehouses: Option<u64>,
     /// `paper`, `reverse-locks` or `product`.
     pub ladder: String,
@@ -307,17 +301,14 @@ pub struct Dissection {
     #[serde(default)]
     pub counts: Vec<Count>,
     /// One switch as an `if`; null where it was not measured.
-    #[serde(default)]
     pub if_variant: Option<IfVariant>,
     /// The most that the per-call categories' sum is from the whole, over all rungs and types, in
     /// percent; null without a counter.
-    #[serde(default)]
     pub sum_error_percent: Option<f64>,
     /// The paper's figures for the rows of `components`; a row is missing where it prints none.
     #[serde(default)]
     pub paper: Shares,
     /// What one load that misses every cache cost here meanwhile, in nanoseconds.
-    #[serde(default)]
     pub miss_ns: Option<f64>,
     /// What a reader has to know, in sentences.
     #[serde(default)]

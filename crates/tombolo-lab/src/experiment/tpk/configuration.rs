@@ -1,16 +1,18 @@
 //! The paper's configurations: which stage has which thread, and what a thread does that has nothing
-//! to do (TPK-30 … TPK-33); what the paper found of each (TPK-39, TPK-42).
+//! to do (TPK-30 … TPK-33).
 //!
-//! Not here: measuring, the other process of C (the engine's). Where a machine has fewer cores than a
-//! configuration has threads, the configuration is as near as that machine can come, and
-//! [`Configuration::caveat`] says how.
+//! Not here: what the paper found of each (`paper.rs`), measuring, the other process of C (the engine's). Where a
+//! machine has fewer cores than a configuration has threads, the configuration is as near as that machine can come,
+//! and [`Configuration::caveat`] says how.
+
+use serde::Deserialize;
 
 use crate::settings::{self, Settings, Source};
 
 use crate::failure::Failure;
 
 /// One of the paper's configurations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Configuration {
     /// One processor: execution, logging and output on one thread, and threads that block.
     A,
@@ -18,21 +20,6 @@ pub enum Configuration {
     B,
     /// Two of them: the checkpoint stage is in another process.
     C,
-}
-
-/// What the paper prints of a configuration in Table 1 (TPK-39).
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Printed {
-    /// Transactions per second.
-    pub tps: f64,
-    /// The mean response time in milliseconds.
-    pub mean_ms: f64,
-    /// The longest one.
-    pub max_ms: f64,
-    /// How many percent of them were below a second.
-    pub within_1s_percent: f64,
-    /// Transactions of a group.
-    pub group: u64,
 }
 
 /// Threads of configuration B without those that replicate: input, execution, logging, output,
@@ -60,16 +47,6 @@ impl Configuration {
     /// The configuration of this name.
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|configuration| configuration.name() == name)
-    }
-
-    /// What the paper prints of it.
-    pub const fn printed(self) -> Printed {
-        let (tps, mean_ms, max_ms, within_1s_percent, group) = match self {
-            Self::A => (77.0, 480.0, 3_792.0, 96.0, 50),
-            Self::B => (449.0, 505.0, 1_622.0, 97.0, 200),
-            Self::C => (1_282.0, 509.0, 1_228.0, 96.0, 400),
-        };
-        Printed { tps, mean_ms, max_ms, within_1s_percent, group }
     }
 
     /// Sets which stage has which thread and process, as far as `settings` do not say otherwise, on

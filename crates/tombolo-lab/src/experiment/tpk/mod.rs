@@ -3,7 +3,8 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | `configuration.rs` | the paper's configurations A, B and C as settings, and what it found of them |
+//! | `configuration.rs` | the paper's configurations A, B and C as settings |
+//! | `paper.rs` | what it found of them |
 //! | `terminals.rs` | a run as the paper made it: terminals that take their time, checkpoints, switches |
 //! | `table.rs` | which runs a table needs; its rows, and what explains them |
 //!
@@ -11,6 +12,7 @@
 //! engine's pipeline), showing (`report/`).
 
 pub mod configuration;
+mod paper;
 pub mod table;
 mod terminals;
 

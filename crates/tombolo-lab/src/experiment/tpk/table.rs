@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use tombolo_engine::threads;
 
-use super::configuration::{Configuration, Printed};
+use super::configuration::Configuration;
+use super::paper::{Column, PRINTED};
 use super::terminals::{Measured, Point, measure};
 use crate::experiment::looking_glass::result::{Reproduction, Row};
 use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
@@ -43,11 +44,6 @@ impl Table {
             Self::Breakdown => ("tpk/breakdown", "Time breakdown: how long each stage is busy"),
         };
         Reproducible { id, title }
-    }
-
-    /// What it shows.
-    pub const fn title(self) -> &'static str {
-        self.item().title
     }
 
     /// The table of this name.
@@ -94,15 +90,6 @@ const SCALED_BY: u32 = 100;
 const LONGER_BY: u64 = 10;
 /// Group sizes, as the paper has them by configuration (TPK-39).
 const GROUPS: [u64; 3] = [50, 200, 400];
-/// Seconds of configuration C's run, in all and by stage (TPK-42).
-const BREAKDOWN: [(&str, f64); 6] = [
-    ("total", 39.0),
-    ("input", 38.5),
-    ("execution", 38.5),
-    ("logging", 28.7),
-    ("output", 12.2),
-    ("checkpoint", 20.9),
-];
 const PAPERS_MACHINE: &str = "another machine: five 1-MIPS processors with a disk for the log";
 
 /// What the tables are made with.
@@ -151,18 +138,22 @@ impl TablePlan {
         }
     }
 
+    /// The run of a configuration in groups of the paper's size.
+    fn own(&self, configuration: Configuration) -> Point {
+        self.point(configuration, PRINTED.configurations[&configuration].group, false)
+    }
+
     /// The runs that `table` needs.
     fn points(&self, table: Table) -> Vec<Point> {
-        let own = |configuration: Configuration| configuration.printed().group;
         match table {
-            Table::Breakdown => vec![self.point(C, own(C), false)],
+            Table::Breakdown => vec![self.own(C)],
             Table::Table1 => {
-                let papers =
-                    [(A, own(A)), (B, own(B)), (C, own(C)), (B, own(A)), (C, own(A)), (C, own(B))];
-                let papers = papers.map(|(of, group)| self.point(of, group, false));
-                let scaled = [A, B, C].into_iter();
-                let scaled = scaled.flat_map(|of| GROUPS.map(|group| self.point(of, group, true)));
-                papers.into_iter().chain(scaled).collect()
+                let own = Configuration::ALL.into_iter().map(|of| self.own(of));
+                let compared =
+                    PRINTED.speedups.iter().flat_map(|speedup| [speedup.over, speedup.of]);
+                let papers = own.chain(compared.map(|(of, group)| self.point(of, group, false)));
+                let at = |of| GROUPS.map(|group| self.point(of, group, true));
+                papers.chain(Configuration::ALL.into_iter().flat_map(at)).collect()
             }
         }
     }
@@ -213,21 +204,23 @@ fn find<'f>(found: &'f Found, point: &Point) -> Option<&'f Measured> {
 pub(super) fn rows(table: Table, plan: &TablePlan, found: &Found, cores: usize) -> Vec<Row> {
     match table {
         Table::Table1 => {
-            let mut rows: Vec<Row> = Configuration::ALL
-                .into_iter()
-                .flat_map(|of| of_configuration(of, plan, found, cores))
-                .collect();
-            rows.extend(speedups(plan, found));
-            rows.extend(scaled(plan, found));
-            rows
+            let columns = Configuration::ALL.into_iter();
+            let columns = columns.flat_map(|of| of_configuration(of, plan, found, cores));
+            columns.chain(speedups(plan, found)).chain(scaled(plan, found)).collect()
         }
         Table::Breakdown => breakdown(plan, found),
     }
 }
 
-fn row(name: String, unit: &str, paper: Option<f64>, ours: Option<f64>, reference: &str) -> Row {
+fn row(
+    name: impl Into<String>,
+    unit: &str,
+    paper: impl Into<Option<f64>>,
+    ours: Option<f64>,
+    reference: &str,
+) -> Row {
     let ours = ours.map(|ours| rounded(ours, 3));
-    let mut row = Row::measured(name, unit, paper, ours);
+    let mut row = Row::measured(name, unit, paper.into(), ours);
     row.ratio = row.ratio.map(|ratio| rounded(ratio, 4));
     row.reference = reference.to_owned();
     row
@@ -235,8 +228,8 @@ fn row(name: String, unit: &str, paper: Option<f64>, ours: Option<f64>, referenc
 
 /// A configuration's column of Table 1.
 fn of_configuration(of: Configuration, plan: &TablePlan, found: &Found, cores: usize) -> Vec<Row> {
-    let Printed { tps, mean_ms, max_ms, within_1s_percent, group } = of.printed();
-    let ours = find(found, &plan.point(of, group, false));
+    let Column { tps, mean_ms, max_ms, within_1s_percent, group } = PRINTED.configurations[&of];
+    let ours = find(found, &plan.own(of));
     let responses = ours.and_then(|ours| ours.responses.summary());
     let within = ours.map(|ours| ours.responses.within_percent(SECOND_NS));
     let figures = [
@@ -246,28 +239,20 @@ fn of_configuration(of: Configuration, plan: &TablePlan, found: &Found, cores: u
         ("responses below 1 s", "%", within_1s_percent, within),
         ("group size", "transactions", group as f64, ours.map(|ours| ours.per_flush)),
     ];
-    let caveat = match of.caveat(cores) {
-        Some(own) => format!("{PAPERS_MACHINE}; {own}"),
-        None => PAPERS_MACHINE.to_owned(),
-    };
-    let rows = figures.map(|(name, unit, paper, ours)| {
-        let name = format!("{} · {name}", of.name());
-        Row { caveat: caveat.clone(), ..row(name, unit, Some(paper), ours, "TPK-39") }
+    let own = of.caveat(cores).map_or_else(String::new, |own| format!("; {own}"));
+    let name = |name: &str| format!("{} · {name}", of.name());
+    let rows = figures.map(|(what, unit, paper, ours)| Row {
+        caveat: format!("{PAPERS_MACHINE}{own}"),
+        ..row(name(what), unit, paper, ours, "TPK-39")
     });
     let mut rows = rows.to_vec();
     if let Some(ours) = ours {
-        let why = |name: &str, unit: &str, ours| {
-            row(format!("{} · {name}", of.name()), unit, None, ours, "TPK-41")
-        };
-        rows.push(why("processors used", "processors", Some(processors(ours))));
-        rows.push(why("context switches", "per transaction", switches(ours)));
-        rows.push(row(
-            format!("{} · checkpoints", of.name()),
-            "",
-            Some(5.0),
-            Some(ours.checkpoints as f64),
-            "TPK-38",
-        ));
+        let (used, checkpoints) = (Some(processors(ours)), Some(ours.checkpoints as f64));
+        rows.extend([
+            row(name("processors used"), "processors", None, used, "TPK-41"),
+            row(name("context switches"), "per transaction", None, switches(ours), "TPK-41"),
+            row(name("checkpoints"), "", 5.0, checkpoints, "TPK-38"),
+        ]);
     }
     rows
 }
@@ -285,56 +270,14 @@ fn speedup(of: Option<&Measured>, over: Option<&Measured>) -> Option<f64> {
     Some(of?.tps() / over?.tps())
 }
 
-fn speedups(plan: &TablePlan, found: &Found) -> Vec<Row> {
-    let [own_a, own_b, own_c] = [A, B, C].map(|of| of.printed().group);
-    let at = |of, group| find(found, &plan.point(of, group, false));
-    let (a, b, c) = (at(A, own_a), at(B, own_b), at(C, own_c));
-    let (b_in_groups_of_a, c_in_groups_of_a, c_in_groups_of_b) =
-        (at(B, own_a), at(C, own_a), at(C, own_b));
-    let speedup_row = |name: &str, paper: Option<f64>, ours, caveat: &str, reference: &str| Row {
-        caveat: caveat.to_owned(),
-        ..row(name.to_owned(), "×", paper, ours, reference)
-    };
-    vec![
-        speedup_row("B / A", Some(5.83), speedup(b, a), PAPERS_MACHINE, "TPK-40"),
-        speedup_row(
-            "B / A, both in groups of 50",
-            None,
-            speedup(b_in_groups_of_a, a),
-            "what overlap and fewer context switches make of it",
-            "TPK-41",
-        ),
-        speedup_row(
-            "B in groups of 200 / of 50",
-            None,
-            speedup(b, b_in_groups_of_a),
-            "what larger groups make of it",
-            "TPK-41",
-        ),
-        speedup_row("C / B", Some(2.9), speedup(c, b), PAPERS_MACHINE, "TPK-40"),
-        speedup_row("C / A", Some(16.6), speedup(c, a), PAPERS_MACHINE, "TPK-40"),
-        speedup_row(
-            "C / A, both in groups of 50",
-            None,
-            speedup(c_in_groups_of_a, a),
-            "what overlap and fewer context switches make of it",
-            "TPK-41",
-        ),
-        speedup_row(
-            "C / B, both in groups of 200",
-            None,
-            speedup(c_in_groups_of_b, b),
-            "what another process for checkpoints makes of it",
-            "TPK-41",
-        ),
-        speedup_row(
-            "C in groups of 400 / of 200",
-            None,
-            speedup(c, c_in_groups_of_b),
-            "what larger groups make of it",
-            "TPK-41",
-        ),
-    ]
+fn speedups(plan: &TablePlan, found: &Found) -> impl Iterator<Item = Row> {
+    PRINTED.speedups.iter().map(|shown| {
+        let at = |(of, group)| find(found, &plan.point(of, group, false));
+        let ours = speedup(at(shown.of), at(shown.over));
+        let reference = if shown.printed.is_some() { "TPK-40" } else { "TPK-41" };
+        let caveat = shown.meaning.unwrap_or(PAPERS_MACHINE).to_owned();
+        Row { caveat, ..row(shown.name, "×", shown.printed, ours, reference) }
+    })
 }
 
 /// The same with more rows and no terminals, for each group size.
@@ -342,24 +285,13 @@ fn scaled(plan: &TablePlan, found: &Found) -> Vec<Row> {
     let mut rows = Vec::new();
     for group in GROUPS {
         let at = |of| find(found, &plan.point(of, group, true));
-        for of in [A, B, C] {
+        for of in Configuration::ALL {
             let name = format!("scaled up, groups of {group} · {}", of.name());
-            let ours = at(of);
-            rows.push(row(
-                format!("{name} · throughput"),
-                "tps",
-                None,
-                ours.map(Measured::tps),
-                "TPK-37",
-            ));
-            let each = ours.and_then(switches);
-            rows.push(row(
-                format!("{name} · context switches"),
-                "per transaction",
-                None,
-                each,
-                "TPK-41",
-            ));
+            let (tps, each) = (at(of).map(Measured::tps), at(of).and_then(switches));
+            rows.extend([
+                row(format!("{name} · throughput"), "tps", None, tps, "TPK-37"),
+                row(format!("{name} · context switches"), "per transaction", None, each, "TPK-41"),
+            ]);
         }
         for (of, over) in [(B, A), (C, B)] {
             let name = format!("scaled up, groups of {group} · {} / {}", of.name(), over.name());
@@ -371,9 +303,7 @@ fn scaled(plan: &TablePlan, found: &Found) -> Vec<Row> {
 
 /// How long the stages of configuration C are busy.
 fn breakdown(plan: &TablePlan, found: &Found) -> Vec<Row> {
-    let Some(ours) = find(found, &plan.point(C, C.printed().group, false)) else {
-        return Vec::new();
-    };
+    let Some(ours) = find(found, &plan.own(C)) else { return Vec::new() };
     let seconds = |ns: u64| ns as f64 / 1e9;
     let busy = &ours.busy;
     let all = [
@@ -384,17 +314,9 @@ fn breakdown(plan: &TablePlan, found: &Found) -> Vec<Row> {
         seconds(busy.output_ns),
         seconds(busy.checkpoint_ns),
     ];
-    let rows = BREAKDOWN.into_iter().zip(all).map(|((name, paper), ours)| {
-        let caveat = match name {
-            "input" | "output" => format!("{PAPERS_MACHINE}; its terminals' time is in it"),
-            "checkpoint" => format!(
-                "{PAPERS_MACHINE}; the other process's installing and writing, and sending it what to \
-                 install"
-            ),
-            "logging" => format!("{PAPERS_MACHINE}; its waiting for the device is in it"),
-            _ => PAPERS_MACHINE.to_owned(),
-        };
-        Row { caveat, ..row(name.to_owned(), "s", Some(paper), Some(ours), "TPK-42") }
+    let rows = PRINTED.breakdown.iter().zip(all).map(|(printed, ours)| Row {
+        caveat: format!("{PAPERS_MACHINE}{}", printed.more),
+        ..row(printed.stage, "s", printed.seconds, Some(ours), "TPK-42")
     });
     rows.collect()
 }
@@ -415,7 +337,7 @@ pub(super) fn notes(table: Table, plan: &TablePlan, found: &Found, cores: usize)
             .to_owned(),
     );
     if table == Table::Table1 {
-        let at = |of: Configuration| find(found, &plan.point(of, of.printed().group, false));
+        let at = |of| find(found, &plan.own(of));
         notes.extend(directions(at, cores));
         for group in GROUPS {
             let at = |of| find(found, &plan.point(of, group, true));

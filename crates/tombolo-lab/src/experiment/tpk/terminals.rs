@@ -24,7 +24,7 @@ use tombolo_storage::profile::MemoryLogged;
 
 use super::configuration::Configuration;
 use crate::drive::{Answered, Database, Instance, Product, Request, pipeline_busy_since};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::histogram::Latencies;
 use crate::host::{self, Switches};
 use crate::plan::Plan;
@@ -202,11 +202,10 @@ pub(super) fn measure(
     // They are asked for.
     (plan.pipeline.checkpoint.log_bytes, plan.pipeline.checkpoint.at_close) = (u64::MAX, false);
     let threads = plan.load_threads;
-    let failed = |error: &dyn std::fmt::Display| Failure::environment(error.to_string());
     let mut database = Product::create(plan, directory)?;
     database.load(point.scale, threads, &mut |_, _| ())?;
     let bound = match point.configuration {
-        Configuration::A => Some(OnOneCore::bind().map_err(|error| failed(&error))?),
+        Configuration::A => Some(OnOneCore::bind().or_environment()?),
         Configuration::B | Configuration::C => None,
     };
     let terminals = Arc::new(Terminals {

@@ -124,19 +124,9 @@ fn of_instructions(value: Option<f64>) -> String {
 
 /// The paper's bar and ours.
 fn component_bars(dissection: &Dissection, of: &Transaction) -> Vec<Bar> {
-    let papers =
-        shares_bar("paper", of_instructions(Some(of.instructions)), percents(of).map(Some));
+    let papers = shares_bar("paper", of_instructions(Some(of.instructions)), of.percents.map(Some));
     let shares = ours(dissection, of, |share| share.percent_instructions);
     vec![papers, shares_bar("ours", of_instructions(instructions(dissection, of)), shares)]
-}
-
-/// The paper's shares of a type's instructions.
-fn percents(of: &Transaction) -> [f64; 6] {
-    if of.key == paper::PAYMENT.key {
-        paper::PAYMENT_INSTRUCTIONS
-    } else {
-        paper::NEW_ORDER_INSTRUCTIONS
-    }
 }
 
 /// How many times fewer instructions the last rung takes than the first, for captions.
@@ -195,8 +185,8 @@ fn calls(dissection: &Dissection, of: &Transaction, whole_cost: f64) -> Chart {
     for bar in &bars(dissection) {
         left = match bar.component {
             // The paper prints what is left in the end; its rounded shares sum to a little more.
-            Some(Component::BufferManager) => percents(of)[place(Component::Remaining)],
-            Some(component) => left - percents(of)[place(component)],
+            Some(Component::BufferManager) => of.percents[place(Component::Remaining)],
+            Some(component) => left - of.percents[place(component)],
             None => left,
         };
         let Some(cost) = bar.measured.by_transaction.get(of.key) else { continue };
@@ -225,9 +215,9 @@ fn calls(dissection: &Dissection, of: &Transaction, whole_cost: f64) -> Chart {
 
 fn fig7(dissection: &Dissection) -> Chart {
     let of = &paper::NEW_ORDER;
-    let small_page = paper::SWITCHES.iter().find_map(|s| s.percent.filter(|_| s.key == "S8"));
+    let small_page = paper::find_switch("S8").and_then(|switch| switch.percent);
     let mut parts = Vec::new();
-    for (component, percent) in Component::ALL.into_iter().zip(paper::NEW_ORDER_INSTRUCTIONS) {
+    for (component, percent) in Component::ALL.into_iter().zip(of.percents) {
         if let (Component::BufferManager, Some(small)) = (component, small_page) {
             parts.push(share(place(component), "small page", small));
             let rest = percent - small;
@@ -272,7 +262,7 @@ fn fig8(dissection: &Dissection) -> Chart {
     let cycles =
         cycles.map_or_else(|| "not measured".to_owned(), |c| format!("{} cycles", whole(c)));
     let about = format!("about {} cycles", quantity(paper::NEW_ORDER_CYCLES_TOTAL));
-    let papers = paper::NEW_ORDER_INSTRUCTIONS.map(Some);
+    let papers = of.percents.map(Some);
     let ours_of = |get| ours(dissection, of, get);
     let bars = vec![
         shares_bar("paper, instructions", of_instructions(Some(of.instructions)), papers),

@@ -15,8 +15,6 @@ mod template;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use minijinja::context;
 use minijinja::value::{Serde, Value};
 use serde::Serialize;
@@ -33,8 +31,8 @@ use super::dissection::{title_of, whole};
 use super::run::RunResult;
 use super::{Header, MISSING, dissection};
 use crate::experiment::looking_glass::figures::{Figure, goes_down, text_rows};
-use crate::experiment::looking_glass::paper::{self, in_order};
-use crate::experiment::looking_glass::result::{Component, Dissection, Row};
+use crate::experiment::looking_glass::paper::in_order;
+use crate::experiment::looking_glass::result::{Dissection, Row};
 
 /// Results that are shown together: the name of their template, a heading, and what the template shows.
 struct Section<'a> {
@@ -142,14 +140,12 @@ fn dissection_view(found: &Dissection) -> Value {
             context! { id, title => figure.title(), charts => Serde(charts), units }
         })
         .collect();
-    let hit =
-        Component::ALL.map(|component| (component.key(), paper::calls_hit(component).to_vec()));
     context! {
         subtitle => dissection::title(found), found => Serde(found),
         transactions => Serde(transactions), ladders => Serde(ladders),
         names => found.rungs.iter().map(figures::rung_name).collect::<Vec<_>>(),
         figures => shown, text_units => by_unit(&text_rows(found)), goes_down => goes_down(found),
-        hit => BTreeMap::from(hit),
+        hit => dissection::calls_hit(),
     }
 }
 

@@ -12,18 +12,13 @@
 //!
 //! Text is escaped, quotes and control characters too: all that is text stays text.
 
-use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value};
-use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior, context};
+use minijinja::{AutoEscape, Environment, Error, Output, State, UndefinedBehavior};
 use serde_json::Value as Json;
 
 use super::chart::Scale;
 use super::json_text;
-use crate::counters::Category;
-use crate::experiment::looking_glass::paper;
-use crate::experiment::looking_glass::result::Component;
-use crate::report::dissection::{figure, place, signed, times, whole};
-use crate::report::{MISSING, quantity, separated, size};
+use crate::report::{MISSING, quantity, separated, size, text};
 
 /// The templates; the first is the page.
 const TEMPLATES: [(&str, &str); 8] = [
@@ -59,42 +54,17 @@ fn explained(error: &Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// How a number is shown.
-type Show = fn(f64) -> String;
-
 fn environment() -> Environment<'static> {
-    let mut environment = Environment::new();
+    let mut environment = text::common(with_minus);
     // What an older result lacks is a dash.
     environment.set_undefined_behavior(UndefinedBehavior::Chainable);
     environment.set_formatter(format);
-    let mut syntax = SyntaxConfig::builder();
-    syntax.trim_blocks(true).lstrip_blocks(true);
-    environment.set_syntax(syntax.build().expect("the usual delimiters"));
     for (name, text) in TEMPLATES {
         let added = environment.add_template(name, text);
         added.unwrap_or_else(|error| panic!("{name} is a template: {error:#}"));
     }
-    let numbers: [(&str, Show); 7] = [
-        ("quantity", quantity),
-        ("whole", whole),
-        ("size", |bytes| size(bytes as u64)),
-        ("times", times),
-        ("signed", signed),
-        ("amount", amount),
-        ("percent", |value| format!("{value:.1}")),
-    ];
-    for (name, show) in numbers {
-        environment.add_filter(name, move |number: Option<f64>| shown(number, show));
-    }
-    environment.add_filter("figure", |number: Option<f64>, unit: &str| {
-        shown(number, |number| figure(number, unit))
-    });
     environment.add_filter("field", |Serde(value): Serde<Json>, name: &str| field(&value, name));
-    environment.add_filter("transaction", |key: &str| paper::name(key).to_owned());
     environment.add_filter("on", |value: f64, Serde(scale): Serde<Scale>| scale.place(value));
-    environment.add_filter("fixed", |value: f64, digits: Option<usize>| {
-        format!("{value:.0$}", digits.unwrap_or(2))
-    });
     environment.add_function("scale", |values: Vec<Option<f64>>, logarithmic: Option<bool>| {
         let values: Vec<f64> = values.into_iter().flatten().collect();
         Value::from(Serde(match logarithmic {
@@ -102,23 +72,13 @@ fn environment() -> Environment<'static> {
             _ => Scale::linear(values.into_iter().fold(0.0, f64::max)),
         }))
     });
-    let component = |component: Component| {
-        context! { key => component.key(), label => component.label(), at => place(component) }
-    };
-    environment.add_global("components", Component::ALL.map(component).to_vec());
-    environment.add_global("calls", Category::ALL.map(Category::name).to_vec());
     environment.add_global("common", COMMON.to_vec());
     environment
 }
 
-/// A number that may be absent, with a minus as wide as a plus.
-fn shown(number: Option<f64>, show: impl Fn(f64) -> String) -> String {
-    number.map_or_else(|| MISSING.to_owned(), |number| show(number).replace('-', "−"))
-}
-
-/// A count per transaction, which may be a fraction.
-fn amount(value: f64) -> String {
-    if value.fract().abs() < 0.005 { whole(value) } else { quantity(value) }
+/// A figure with a minus as wide as a plus.
+fn with_minus(figure: String) -> String {
+    figure.replace('-', "−")
 }
 
 /// A field's value for people; units are at the end of names.
@@ -141,7 +101,7 @@ fn field(value: &Json, name: &str) -> String {
         (Some(bytes), _) if name.ends_with("_bytes") || name == "bytes" => return size(bytes),
         (Some(whole), _) => separated(whole),
         (_, Some(small)) if small != 0.0 && small.abs() < 0.1 => format!("{small:.4}"),
-        (_, value) => shown(value, quantity),
+        (_, value) => with_minus(value.map_or_else(|| MISSING.to_owned(), quantity)),
     };
     const UNITS: [(&str, &str); 6] = [
         ("_us", "µs"),
@@ -176,6 +136,8 @@ fn format(out: &mut Output, state: &mut State, value: &Value) -> Result<(), Erro
 
 #[cfg(test)]
 mod tests {
+    use minijinja::context;
+
     use super::*;
 
     #[test]

@@ -15,7 +15,7 @@ use tombolo_storage::value_log;
 
 use super::{Checked, verify};
 use crate::drive::{Instance, NoDatabase};
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::files::OverlayDisk;
 use crate::plan::{Options, profiles};
 use crate::progress::Progress;
@@ -96,8 +96,7 @@ fn open(directory: &Path) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, F
 
 /// Reads from the directory, writes into memory; the pool holds all of the file if it can.
 fn options(directory: &Path) -> Result<Options, Failure> {
-    let disk = OsDisk::open(directory);
-    let disk = disk.map_err(|error| Failure::environment(error.to_string()))?;
+    let disk = OsDisk::open(directory).or_environment()?;
     let pages = std::fs::metadata(directory.join(PAGES_FILE)).map_or(0, |file| file.len());
     let wanted = (pages + pages / 8).max(POOL_BYTES_MIN);
     let mut options = Options { disk: Arc::new(OverlayDisk::new(disk)), ..Options::default() };

@@ -14,6 +14,7 @@ use super::{ROWS_MAX, Scale};
 use crate::store::DynamicStore;
 use crate::workload::Check;
 use crate::workload::error::WorkloadError;
+use crate::workload::resolve::Resolve;
 use crate::workload::rows::{HasRows, in_transaction};
 
 /// The conditions' names, in order.
@@ -55,7 +56,7 @@ impl Sum {
 
 /// The balances of branches, tellers and accounts.
 fn sums(store: &mut dyn DynamicStore) -> std::result::Result<[Sum; 3], WorkloadError> {
-    let handles = Handles::bind(store.schema())?;
+    let handles = Handles::resolve(store.schema())?;
     in_transaction(store, |store| {
         let branches = Sum::of(store, &handles.branch)?;
         let tellers = Sum::of(store, &handles.teller)?;
@@ -86,7 +87,7 @@ pub fn checks(store: &mut dyn DynamicStore) -> std::result::Result<Vec<Check>, W
 /// When there is none of that name, the database is too small to break it alone, or the store
 /// refuses a call.
 pub fn tamper<S: Store>(store: &mut S, check: &str) -> std::result::Result<(), WorkloadError> {
-    let handles = Handles::bind(store.schema())?;
+    let handles = Handles::resolve(store.schema())?;
     match check {
         "tellers" => change(store, &handles.teller, &[(1, Change::By(1))]),
         "branches" => change(store, &handles.branch, &[(1, Change::By(1))]),

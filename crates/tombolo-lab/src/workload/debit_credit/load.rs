@@ -8,15 +8,15 @@
 
 use std::ops::RangeInclusive;
 
-use tombolo_storage::error::{Error, SchemaError};
+use tombolo_storage::error::Error;
 use tombolo_storage::row::RowMut;
-use tombolo_storage::schema::Schema;
-use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};
+use tombolo_storage::store::{Index, Store, Table};
 
 use super::schema::{Account, Branch, Holder, Teller};
 use super::{Scale, code};
 use crate::workload::error::WorkloadError;
-use crate::workload::loading::{self, Fill, create_rows, insert_run, store_batches};
+use crate::workload::loading::{self, Fill, store_keyed};
+use crate::workload::resolve::Resolve;
 
 /// What an account begins with, in cents.
 pub const INITIAL_BALANCE: i64 = 1_000_000;
@@ -95,39 +95,26 @@ fn share(of_branch: i64, id: u32, scale: Scale) -> i64 {
     of_branch / tellers + i64::from(place < of_branch % tellers)
 }
 
-/// A table with its key.
-pub(super) struct Held<R: Holder> {
-    pub(super) table: Table<R>,
-    pub(super) key: Index<R::Key>,
+handles! {
+    /// A table with its key.
+    pub(super) struct Held<R: Holder> {
+        pub(super) table: Table<R>,
+        pub(super) key: Index<R::Key>,
+    }
 }
 
 impl<R: Holder> Held<R> {
-    pub(super) fn bind(schema: &Schema) -> Result<Self, SchemaError> {
-        Ok(Self { table: resolve_table(schema)?, key: resolve_index(schema)? })
-    }
-
     fn store<S: Store>(&self, store: &mut S, rows: &[Row]) -> Result<(), Error> {
-        store_batches(store, rows, |store, rows| {
-            let ids = create_rows(store, &self.table, rows)?;
-            insert_run(store, &self.key, rows, &ids, |row| row.id)
-        })
+        store_keyed(store, (&self.table, &self.key), rows, |row| row.id)
     }
 }
 
-/// The three tables.
-pub(super) struct Handles {
-    pub(super) branch: Held<Branch>,
-    pub(super) teller: Held<Teller>,
-    pub(super) account: Held<Account>,
-}
-
-impl Handles {
-    pub(super) fn bind(schema: &Schema) -> Result<Self, SchemaError> {
-        Ok(Self {
-            branch: Held::bind(schema)?,
-            teller: Held::bind(schema)?,
-            account: Held::bind(schema)?,
-        })
+handles! {
+    /// The three tables.
+    pub(super) struct Handles {
+        pub(super) branch: Held<Branch>,
+        pub(super) teller: Held<Teller>,
+        pub(super) account: Held<Account>,
     }
 }
 
@@ -145,7 +132,7 @@ pub fn load_parts<S: Store>(
     for table in super::schema::tables() {
         store.create_table(table)?;
     }
-    let handles = Handles::bind(store.schema())?;
+    let handles = Handles::resolve(store.schema())?;
     let store_part = |store: &mut S, rows: &PartRows| match rows {
         PartRows::Branches(rows) => handles.branch.store(store, rows),
         PartRows::Tellers(rows) => handles.teller.store(store, rows),

@@ -161,10 +161,6 @@ impl Workload for Scale {
         schema::tables()
     }
 
-    fn tables(&self) -> Vec<TableDef> {
-        schema::tables()
-    }
-
     fn rows_after(&self, table: &str, _: u64) -> u64 {
         match table {
             Branch::NAME => self.branches.into(),

@@ -20,6 +20,7 @@ use super::schema::{Account, Holder};
 use super::transaction::{DebitCredit, NO_BALANCE, NO_PERMISSION, NO_SUCH_ID};
 use super::{Scale, code};
 use crate::rows::state_hash;
+use crate::workload::resolve::Resolve;
 use crate::workload::{Workload, WorkloadInput};
 
 const SCALE: Scale =
@@ -68,7 +69,7 @@ fn balance<S: Store, R: Holder>(
 
 /// The balances of an account, a teller and a branch.
 fn balances<S: Store>(store: &mut S, [account, teller, branch]: [i32; 3]) -> [i64; 3] {
-    let Handles { branch: b, teller: t, account: a } = Handles::bind(store.schema()).unwrap();
+    let Handles { branch: b, teller: t, account: a } = Handles::resolve(store.schema()).unwrap();
     [
         balance(store, &a.table, &a.key, account),
         balance(store, &t.table, &t.key, teller),
@@ -118,7 +119,7 @@ fn an_amount_goes_to_all_three_and_an_abort_to_none() {
 fn an_exception_after_the_first_write_is_undone() {
     let (mut store, _) = loaded::<Memory>(1);
     let before = state_hash(&mut store).unwrap();
-    let Handles { teller, account, .. } = Handles::bind(store.schema()).unwrap();
+    let Handles { teller, account, .. } = Handles::resolve(store.schema()).unwrap();
     let failed: Result<(), Stop> = execute(&mut store, |mut tx| {
         let rows = (tx.lookup(&account.key, 5)?.unwrap(), tx.lookup(&teller.key, 6)?.unwrap());
         let mut tx = tx.write();
@@ -172,7 +173,7 @@ fn the_history_of_accounts_follows_from_the_log() {
         })
         .unwrap();
     log.clear();
-    let handles = Handles::bind(store.schema()).unwrap();
+    let handles = Handles::resolve(store.schema()).unwrap();
     let procedure = DebitCredit::bind(store.schema()).unwrap();
     let inputs: Vec<_> = SCALE.inputs().take(5_000).collect();
     let aborted = run(&mut store, &procedure, inputs.iter().copied());

@@ -13,12 +13,13 @@ use tombolo_engine::transaction::{Committed, Reading, Stop};
 use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::Schema;
-use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};
+use tombolo_storage::store::{Index, Store, Table};
 
 use super::input::Input;
 use super::schema::{
     Account, AccountKey, BALANCE_MAX, Branch, BranchKey, Holder, Teller, TellerKey,
 };
+use crate::workload::resolve::Resolve;
 
 /// The abort reason of a request with a wrong code.
 pub const NO_PERMISSION: &str = "permission";
@@ -27,15 +28,17 @@ pub const NO_BALANCE: &str = "balance";
 /// The abort reason of a request that names what is not there.
 pub const NO_SUCH_ID: &str = "unknown_id";
 
-/// The transaction, bound.
-#[derive(Debug)]
-pub struct DebitCredit {
-    account: Table<Account>,
-    teller: Table<Teller>,
-    branch: Table<Branch>,
-    account_key: Index<AccountKey>,
-    teller_key: Index<TellerKey>,
-    branch_key: Index<BranchKey>,
+handles! {
+    /// The transaction, bound.
+    #[derive(Debug)]
+    pub struct DebitCredit {
+        account: Table<Account>,
+        teller: Table<Teller>,
+        branch: Table<Branch>,
+        account_key: Index<AccountKey>,
+        teller_key: Index<TellerKey>,
+        branch_key: Index<BranchKey>,
+    }
 }
 
 impl DebitCredit {
@@ -57,14 +60,7 @@ impl Procedure for DebitCredit {
     type Answer = i64;
 
     fn bind(schema: &Schema) -> std::result::Result<Self, SchemaError> {
-        Ok(Self {
-            account: resolve_table(schema)?,
-            teller: resolve_table(schema)?,
-            branch: resolve_table(schema)?,
-            account_key: resolve_index(schema)?,
-            teller_key: resolve_index(schema)?,
-            branch_key: resolve_index(schema)?,
-        })
+        Resolve::resolve(schema)
     }
 
     #[inline(always)]

@@ -23,6 +23,7 @@ use super::schema::{Customer, District, History, NewOrder, OrderLine, Orders, Wa
 use crate::store::DynamicStore;
 use crate::workload::Check;
 use crate::workload::error::WorkloadError;
+use crate::workload::resolve::Resolve;
 use crate::workload::rows::{HasRows, in_transaction};
 
 /// The conditions' names, in order.
@@ -35,7 +36,7 @@ pub const CHECKS: [&str; 12] =
 /// # Errors
 /// When the store does not hold TPC-C's tables or refuses to be read.
 pub fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
-    let handles = Handles::bind(store.schema())?;
+    let handles = Handles::resolve(store.schema())?;
     let (lines, tally) = in_transaction(store, |mut store| {
         let in_parallel = store.shared().map(|view| {
             let view = &*view;

@@ -15,7 +15,8 @@ use super::handles::Handles;
 use super::input::Mix;
 use super::{DISTRICTS, STOCK_PARTS, load, rows, schema};
 use crate::workload::error::WorkloadError;
-use crate::workload::loading::{self, create_rows, insert_run, store_batches};
+use crate::workload::loading::{self, create_rows, insert_run, store_batches, store_keyed};
+use crate::workload::resolve::Resolve;
 
 /// What to load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,7 +143,7 @@ pub fn load_parts<S: Store>(
     for table in schema::tables(scale.mix) {
         store.create_table(table)?;
     }
-    let handles = Handles::bind(store.schema())?;
+    let handles = Handles::resolve(store.schema())?;
     let parts = Part::all(scale.warehouses);
     let store_part = |store: &mut S, rows: &PartRows| handles.store_part(store, rows);
     let generate = |part: &Part| part.generate(scale.seed);
@@ -152,17 +153,19 @@ pub fn load_parts<S: Store>(
 impl Handles {
     fn store_part<S: Store>(&self, store: &mut S, part: &PartRows) -> Result<(), Error> {
         match part {
-            PartRows::Items(items) => store_batches(store, items, |store, items| {
-                let rows = create_rows(store, &self.item, items)?;
-                insert_run(store, &self.item_key, items, &rows, |item| item.i_id)
-            }),
-            PartRows::Warehouse(warehouse, districts) => {
-                self.store_warehouse(store, warehouse, districts)
+            PartRows::Items(items) => {
+                store_keyed(store, (&self.item, &self.item_key), items, |item| item.i_id)
             }
-            PartRows::Stock(stock) => store_batches(store, stock, |store, stock| {
-                let rows = create_rows(store, &self.stock, stock)?;
-                insert_run(store, &self.stock_key, stock, &rows, |s| (s.s_w_id, s.s_i_id))
-            }),
+            PartRows::Warehouse(warehouse, districts) => {
+                let warehouse = std::slice::from_ref(warehouse);
+                store_keyed(store, (&self.warehouse, &self.warehouse_key), warehouse, |w| w.w_id)?;
+                let key = |district: &rows::District| (district.d_w_id, district.d_id);
+                store_keyed(store, (&self.district, &self.district_key), districts, key)
+            }
+            PartRows::Stock(stock) => {
+                let key = |stock: &rows::Stock| (stock.s_w_id, stock.s_i_id);
+                store_keyed(store, (&self.stock, &self.stock_key), stock, key)
+            }
             PartRows::Customers(customers, history) => {
                 store_batches(store, customers, |store, batch| self.store_customers(store, batch))?;
                 store_batches(store, history, |store, batch| {
@@ -171,31 +174,12 @@ impl Handles {
             }
             PartRows::Orders(orders, lines, new_orders) => {
                 store_batches(store, orders, |store, batch| self.store_orders(store, batch))?;
-                store_batches(store, lines, |store, lines| {
-                    let rows = create_rows(store, &self.order_line, lines)?;
-                    insert_run(store, &self.order_line_key, lines, &rows, |line| {
-                        (line.ol_w_id, line.ol_d_id, line.ol_o_id, line.ol_number)
-                    })
+                store_keyed(store, (&self.order_line, &self.order_line_key), lines, |line| {
+                    (line.ol_w_id, line.ol_d_id, line.ol_o_id, line.ol_number)
                 })?;
                 store_batches(store, new_orders, |store, batch| self.store_new_orders(store, batch))
             }
         }
-    }
-
-    fn store_warehouse<S: Store>(
-        &self,
-        store: &mut S,
-        warehouse: &rows::Warehouse,
-        districts: &[rows::District],
-    ) -> Result<(), Error> {
-        store_batches(store, std::slice::from_ref(warehouse), |store, warehouses| {
-            let rows = create_rows(store, &self.warehouse, warehouses)?;
-            insert_run(store, &self.warehouse_key, warehouses, &rows, |w| w.w_id)
-        })?;
-        store_batches(store, districts, |store, districts| {
-            let rows = create_rows(store, &self.district, districts)?;
-            insert_run(store, &self.district_key, districts, &rows, |d| (d.d_w_id, d.d_id))
-        })
     }
 
     fn store_customers<S: Store>(

@@ -13,7 +13,6 @@
 pub mod arguments;
 mod by_number;
 pub mod checks;
-mod fill;
 mod handles;
 pub mod input;
 pub mod kinds;

@@ -23,6 +23,7 @@ use super::text::Text;
 use super::transactions::delivery::Delivery;
 use crate::workload::error::WorkloadError;
 use crate::workload::loading::Fill;
+use crate::workload::resolve::Resolve;
 
 const W_ID: i32 = 1;
 const D_ID: i16 = 1;
@@ -39,7 +40,7 @@ type Result<T> = std::result::Result<T, WorkloadError>;
 /// When no condition has that name, when the database has nothing left that could break it alone,
 /// or when the store refuses a call.
 pub fn tamper<S: Store>(store: &mut S, check: &str) -> Result<()> {
-    let handles = &Handles::bind(store.schema())?;
+    let handles = &Handles::resolve(store.schema())?;
     match check {
         "c01" => pay_no_district(store, handles, true),
         "c02" => skip_an_order(store, handles),

@@ -161,10 +161,6 @@ impl Workload for Scale {
         format!("{} warehouses", values[0])
     }
 
-    fn describe(&self) -> String {
-        format!("{} warehouses", self.warehouses)
-    }
-
     fn all_tables() -> Vec<TableDef> {
         tables(Mix::Standard)
     }

@@ -25,7 +25,7 @@ use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
 use tombolo_storage::store::Store;
 
 use super::error::WorkloadError;
-use super::loading::{self, Fill, create_rows, insert_run, store_batches};
+use super::loading::{self, Fill, store_keyed};
 use super::log_bytes::{inserted, updated};
 use super::{Check, Kind, Workload};
 use crate::failure::Failure;
@@ -114,15 +114,7 @@ impl Workload for Scale {
         format!("{} records", separated(values[0]))
     }
 
-    fn describe(&self) -> String {
-        Self::size(&self.values())
-    }
-
     fn all_tables() -> Vec<TableDef> {
-        tables()
-    }
-
-    fn tables(&self) -> Vec<TableDef> {
         tables()
     }
 
@@ -167,10 +159,7 @@ impl Workload for Scale {
             part.map(&mut record).collect::<Vec<_>>()
         };
         let store_part = |store: &mut S, part: &Vec<Initial>| {
-            store_batches(store, part, |store, rows| {
-                let ids = create_rows(store, &records, rows)?;
-                insert_run(store, &key, rows, &ids, |row| row.key)
-            })
+            store_keyed(store, (&records, &key), part, |row| row.key)
         };
         loading::load_parts(store, &parts, threads, generate, store_part, after_part)
     }

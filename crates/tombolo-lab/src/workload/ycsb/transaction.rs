@@ -9,21 +9,24 @@ use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::key::Range;
 use tombolo_storage::row::{Fields, RowId, RowMut};
 use tombolo_storage::schema::{DeclaredTable, Schema};
-use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
+use tombolo_storage::store::{Index, Order, Store, Table};
 
 use super::input::Input;
 use super::schema::{Record, RecordKey, Value};
 use super::{INSERT, MODIFY, SCAN, UPDATE};
+use crate::workload::resolve::Resolve;
 
 /// The abort reason of a transaction about a record that is not there: one of *latest* whose insertion a run made the
 /// input of and did not come to.
 pub const NO_SUCH_KEY: &str = "unknown_key";
 
-/// All transactions, bound.
-#[derive(Debug)]
-pub struct Transactions {
-    pub(super) records: Table<Record>,
-    pub(super) key: Index<RecordKey>,
+handles! {
+    /// All transactions, bound.
+    #[derive(Debug)]
+    pub struct Transactions {
+        pub(super) records: Table<Record>,
+        pub(super) key: Index<RecordKey>,
+    }
 }
 
 /// Fills a new record.
@@ -74,7 +77,7 @@ impl Procedure for Transactions {
     type Answer = u64;
 
     fn bind(schema: &Schema) -> std::result::Result<Self, SchemaError> {
-        Ok(Self { records: resolve_table(schema)?, key: resolve_index(schema)? })
+        Resolve::resolve(schema)
     }
 
     #[inline(always)]

@@ -23,7 +23,7 @@ use tombolo_engine::clock::Clock;
 use super::{Batch, Engine, Watch};
 use crate::compare::sqlite::{self, failed};
 use crate::failure::Failure;
-use crate::rows::{Finding, StateHash, Verification};
+use crate::rows::{StateHash, Verification};
 use crate::workload::tpcc::input::{Input, Mix};
 use crate::workload::tpcc::loader::Scale;
 use statements::Statements;
@@ -84,15 +84,10 @@ impl Engine for Sqlite {
 
     fn verify(&mut self) -> Result<Verification, Failure> {
         let mut verification = Verification::default();
-        let mut note = |name: &str, violation: Option<String>| {
-            verification.checks.push((name.to_owned(), violation.is_none()));
-            let finding = |what| Finding { check: name.to_owned(), what, file: None, offset: None };
-            verification.damage.extend(violation.map(finding));
-        };
-        for (name, query) in checks::CHECKS {
-            note(name, checks::violation(&self.connection, query).map_err(failed)?);
+        for (name, query) in checks::queries() {
+            verification.note(name, checks::violation(&self.connection, query).map_err(failed)?);
         }
-        note("pages", checks::damage(&self.connection).map_err(failed)?);
+        verification.note("pages", checks::damage(&self.connection).map_err(failed)?);
         Ok(verification)
     }
 

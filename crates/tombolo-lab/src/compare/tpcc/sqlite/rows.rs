@@ -12,7 +12,7 @@ use tombolo_storage::value::{ColumnReader, Value};
 
 use super::schema;
 use crate::compare::sqlite::failed;
-use crate::failure::Failure;
+use crate::failure::{Blamed, Failure};
 use crate::store::DynamicStore;
 use crate::workload::rows::in_transaction;
 use crate::workload::tpcc::loader::{self, Scale};
@@ -29,8 +29,7 @@ pub(super) fn load(
     progress: &mut dyn FnMut(f64),
 ) -> Result<(), Failure> {
     let mut store = MemoryStore::<Bare>::new(Limits::default());
-    let loaded = loader::load(&mut store, scale, threads::available(), |_, _| ());
-    loaded.map_err(|error| Failure::environment(error.to_string()))?;
+    loader::load(&mut store, scale, threads::available(), |_, _| ()).or_environment()?;
     let schema = Store::schema(&store).clone();
     for (position, table) in schema.live_tables() {
         let handle = dynamic_table(&schema, position);
@@ -43,7 +42,7 @@ pub(super) fn load(
                 }
             })
         });
-        read.map_err(|error| Failure::check(error.to_string()))?;
+        read.or_check()?;
         inserted.map_err(failed)?;
         progress((position + 1) as f64 / schema.tables.len() as f64);
     }

@@ -17,6 +17,7 @@
 //! The same as ours. An index entry ends with the key of its row, so columns the key has follow by
 //! themselves.
 
+use crate::compare::sqlite::sections;
 use crate::workload::tpcc::input::Mix;
 
 /// Bits of D_ID in a key.
@@ -133,34 +134,11 @@ impl Key {
 
 /// The statements that create the tables with the indexes of `mix`.
 pub(super) fn tables(mix: Mix) -> String {
-    let [district, customer, new_order, orders, lines, stock] =
-        KEYS.each_ref().map(|key| key.declared());
-    let standard = match mix {
-        Mix::Paper => "",
-        Mix::Standard => {
-            "CREATE INDEX customer_by_name ON customer (c_w_id, c_d_id, c_last, c_first);
-             CREATE INDEX orders_by_customer ON orders (o_w_id, o_d_id, o_c_id);"
-        }
-    };
-    format!(
-        "CREATE TABLE warehouse (w_id INTEGER PRIMARY KEY, w_ytd, w_tax, w_name, w_street_1,
-             w_street_2, w_city, w_state, w_zip);
-         CREATE TABLE district ({district}, d_next_o_id, d_ytd, d_tax, d_name, d_street_1,
-             d_street_2, d_city, d_state, d_zip);
-         CREATE TABLE customer ({customer}, c_balance, c_ytd_payment, c_payment_cnt,
-             c_delivery_cnt, c_discount, c_credit, c_last, c_first, c_credit_lim, c_middle,
-             c_street_1, c_street_2, c_city, c_state, c_zip, c_phone, c_since, c_data);
-         CREATE TABLE history (h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_date, h_amount,
-             h_data);
-         CREATE TABLE new_order ({new_order});
-         CREATE TABLE orders ({orders}, o_c_id, o_entry_d, o_carrier_id, o_ol_cnt, o_all_local);
-         CREATE TABLE order_line ({lines}, ol_delivery_d, ol_i_id, ol_supply_w_id, ol_quantity,
-             ol_amount, ol_dist_info);
-         CREATE TABLE item (i_id INTEGER PRIMARY KEY, i_price, i_data, i_name, i_im_id);
-         CREATE TABLE stock ({stock}, s_quantity, s_ytd, s_order_cnt, s_remote_cnt, s_data,
-             s_dist_01, s_dist_02, s_dist_03, s_dist_04, s_dist_05, s_dist_06, s_dist_07,
-             s_dist_08, s_dist_09, s_dist_10);
-         CREATE INDEX new_order_by_warehouse ON new_order (no_w_id, no_o_id);
-         {standard}"
-    )
+    let sections = sections(include_str!("schema.sql"));
+    let wanted = if mix == Mix::Paper { 1 } else { 2 };
+    let mut sql: String = sections.take(wanted).map(|(_, sql)| sql).collect();
+    for key in &KEYS {
+        sql = sql.replace(&format!("{{{}}}", key.name), &key.declared());
+    }
+    sql
 }

@@ -10,7 +10,7 @@
 
 use rusqlite::{Connection, Result, Statement};
 
-use super::schema::LINE_BITS;
+use crate::compare::sqlite::sections;
 use crate::workload::tpcc::input::{Mix, PAPER_ORDER_LINES};
 use crate::workload::tpcc::{DISTRICTS, ORDER_LINES_MAX, ORDER_LINES_MIN};
 
@@ -94,7 +94,7 @@ impl<'c> Statements<'c> {
 
 /// Declares statements that are prepared together.
 macro_rules! statements {
-    ($(#[$what:meta])* $name:ident { $($statement:ident: $sql:expr,)* }) => {
+    ($(#[$what:meta])* $name:ident { $($statement:ident),* }) => {
         $(#[$what])*
         pub(super) struct $name<'c> {
             $(pub(super) $statement: Statement<'c>,)*
@@ -102,76 +102,31 @@ macro_rules! statements {
 
         impl<'c> $name<'c> {
             fn prepare(connection: &'c Connection) -> Result<Self> {
-                Ok(Self { $($statement: connection.prepare($sql)?,)* })
+                Ok(Self { $($statement: connection.prepare(sql(stringify!($statement)))?,)* })
             }
         }
     };
 }
 
-/// What a payment changes of its customer.
-const PAY: &str = "UPDATE customer SET c_balance = c_balance - ?2,
-     c_ytd_payment = c_ytd_payment + ?2, c_payment_cnt = c_payment_cnt + 1";
+/// The statement of this name.
+fn sql(name: &str) -> &'static str {
+    let found = sections(include_str!("statements.sql")).find(|(known, _)| *known == name);
+    found.expect("each statement is there under its name").1
+}
 
 statements! {
     /// Those of both mixes.
     CommonStatements {
-        begin: "BEGIN",
-        commit: "COMMIT",
-        rollback: "ROLLBACK",
-        order_parties:
-            "SELECT d_next_o_id, d_tax, w_tax, c_discount, c_last, c_credit
-             FROM district CROSS JOIN warehouse CROSS JOIN customer
-             WHERE d_key = ?1 AND w_id = ?2 AND c_key = ?3",
-        next_order: "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_key = ?1",
-        insert_order:
-            "INSERT INTO orders (o_key, o_c_id, o_entry_d, o_ol_cnt, o_all_local)
-             VALUES (?1, ?2, ?3, ?4, ?5)",
-        insert_new_order: "INSERT INTO new_order (no_key) VALUES (?1)",
-        payment_parties:
-            "SELECT w_name, d_name, c_last, c_credit, c_credit_lim, c_discount, c_balance
-             FROM warehouse CROSS JOIN district CROSS JOIN customer
-             WHERE w_id = ?1 AND d_key = ?2 AND c_key = ?3",
-        pay_warehouse: "UPDATE warehouse SET w_ytd = w_ytd + ?2 WHERE w_id = ?1",
-        pay_district: "UPDATE district SET d_ytd = d_ytd + ?2 WHERE d_key = ?1",
-        pay: &format!("{PAY} WHERE c_key = ?1"),
-        pay_bad_credit: &format!(
-            "{PAY}, c_data = substr(?3 || c_data, 1, 500) WHERE c_key = ?1"
-        ),
-        insert_history: "INSERT INTO history VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        begin, commit, rollback, order_parties, next_order, insert_order, insert_new_order,
+        payment_parties, pay_warehouse, pay_district, pay, pay_bad_credit, insert_history
     }
 }
 
 statements! {
     /// Those that only the standard mix has.
     StandardStatements {
-        customers_named:
-            "SELECT c_key FROM customer INDEXED BY customer_by_name
-             WHERE c_w_id = ?1 AND c_d_id = ?2 AND c_last = ?3 ORDER BY c_first",
-        status_customer: "SELECT c_first, c_middle, c_last, c_balance FROM customer WHERE c_key = ?1",
-        newest_order:
-            "SELECT o_key, o_entry_d, o_carrier_id
-             FROM orders INDEXED BY orders_by_customer
-             WHERE o_w_id = ?1 AND o_d_id = ?2 AND o_c_id = ?3 ORDER BY o_key DESC LIMIT 1",
-        status_lines:
-            "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d
-             FROM order_line WHERE ol_key BETWEEN ?1 AND ?2",
-        oldest_new_order: "SELECT min(no_key) FROM new_order WHERE no_key BETWEEN ?1 AND ?2",
-        delivered_order:
-            "SELECT o_c_id, (SELECT sum(ol_amount) FROM order_line WHERE ol_key BETWEEN ?2 AND ?3)
-             FROM orders WHERE o_key = ?1",
-        delete_new_order: "DELETE FROM new_order WHERE no_key = ?1",
-        set_carrier: "UPDATE orders SET o_carrier_id = ?2 WHERE o_key = ?1",
-        deliver_lines: "UPDATE order_line SET ol_delivery_d = ?3 WHERE ol_key BETWEEN ?1 AND ?2",
-        deliver_customer:
-            "UPDATE customer SET c_balance = c_balance + ?2,
-                 c_delivery_cnt = c_delivery_cnt + 1 WHERE c_key = ?1",
-        stock_level: &format!(
-            "SELECT count(DISTINCT s_key)
-             FROM district CROSS JOIN order_line CROSS JOIN stock
-             WHERE d_key = ?1
-               AND ol_key BETWEEN (?2 + d_next_o_id - 20) << {LINE_BITS}
-                              AND ((?2 + d_next_o_id) << {LINE_BITS}) - 1
-               AND s_key = ?3 + ol_i_id AND s_quantity < ?4"
-        ),
+        customers_named, status_customer, newest_order, status_lines, oldest_new_order,
+        delivered_order, delete_new_order, set_carrier, deliver_lines, deliver_customer,
+        stock_level
     }
 }

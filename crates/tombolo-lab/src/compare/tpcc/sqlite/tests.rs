@@ -102,7 +102,7 @@ fn every_condition_can_fail() {
     let sqlite = loaded(Mix::Paper);
     let connection = &sqlite.connection;
     connection.execute_batch("PRAGMA journal_mode = MEMORY").unwrap();
-    for ((name, query), (broken, statement)) in checks::CHECKS.into_iter().zip(BREAKS) {
+    for ((name, query), (broken, statement)) in checks::queries().zip(BREAKS) {
         assert_eq!(name, broken);
         assert_eq!(checks::violation(connection, query).unwrap(), None, "{name} at first");
         connection.execute_batch("BEGIN").unwrap();

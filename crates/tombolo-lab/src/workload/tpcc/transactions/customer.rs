@@ -8,26 +8,26 @@ use std::ops::ControlFlow;
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Reading;
-use tombolo_storage::error::{Result, SchemaError};
+use tombolo_storage::error::Result;
 use tombolo_storage::key::Range;
 use tombolo_storage::row::RowId;
-use tombolo_storage::schema::Schema;
-use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
+use tombolo_storage::store::{Index, Order, Store, Table};
 
 use super::existing;
 use super::row_list::RowList;
-use crate::workload::tpcc::handles::optional_index;
 use crate::workload::tpcc::input::CustomerInput;
 use crate::workload::tpcc::schema::{Customer, CustomerByName, CustomerKey};
 use crate::workload::tpcc::text::Text;
 
-/// The handles that find a customer.
-#[derive(Debug)]
-pub(super) struct Customers {
-    pub(super) table: Table<Customer>,
-    by_id: Index<CustomerKey>,
-    /// The paper's index set has none.
-    by_name: Option<Index<CustomerByName>>,
+handles! {
+    /// The handles that find a customer.
+    #[derive(Debug)]
+    pub(super) struct Customers {
+        pub(super) table: Table<Customer>,
+        by_id: Index<CustomerKey>,
+        /// The paper's index set has none.
+        by_name: Option<Index<CustomerByName>>,
+    }
 }
 
 /// The customers with one last name whose rows a search remembers; there are about fifty of the
@@ -35,14 +35,6 @@ pub(super) struct Customers {
 const NAMESAKES: usize = 64;
 
 impl Customers {
-    pub(super) fn bind(schema: &Schema) -> Result<Self, SchemaError> {
-        Ok(Self {
-            table: resolve_table(schema)?,
-            by_id: resolve_index(schema)?,
-            by_name: optional_index(schema)?,
-        })
-    }
-
     /// The row of a customer of district `d_id` of warehouse `w_id`, to be read.
     ///
     /// # Panics

@@ -9,10 +9,11 @@ use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::key::Range;
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::Schema;
-use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
+use tombolo_storage::store::{Index, Order, Store, Table};
 
 use super::existing;
 use super::row_list::RowList;
+use crate::workload::resolve::Resolve;
 use crate::workload::tpcc::input::DeliveryInput;
 use crate::workload::tpcc::schema::{
     Customer, CustomerKey, NewOrder, NewOrderByWarehouse, NewOrderKey, OrderLine, OrderLineKey,
@@ -30,18 +31,20 @@ pub struct DeliveryAnswer {
     pub orders: [i32; COUNT],
 }
 
-/// The transaction, bound.
-#[derive(Debug)]
-pub struct Delivery {
-    customer: Table<Customer>,
-    new_order: Table<NewOrder>,
-    orders: Table<Orders>,
-    order_line: Table<OrderLine>,
-    customer_key: Index<CustomerKey>,
-    new_order_key: Index<NewOrderKey>,
-    new_order_by_warehouse: Index<NewOrderByWarehouse>,
-    orders_key: Index<OrdersKey>,
-    order_line_key: Index<OrderLineKey>,
+handles! {
+    /// The transaction, bound.
+    #[derive(Debug)]
+    pub struct Delivery {
+        customer: Table<Customer>,
+        new_order: Table<NewOrder>,
+        orders: Table<Orders>,
+        order_line: Table<OrderLine>,
+        customer_key: Index<CustomerKey>,
+        new_order_key: Index<NewOrderKey>,
+        new_order_by_warehouse: Index<NewOrderByWarehouse>,
+        orders_key: Index<OrdersKey>,
+        order_line_key: Index<OrderLineKey>,
+    }
 }
 
 /// The order that one district delivers.
@@ -61,17 +64,7 @@ impl Procedure for Delivery {
     type Answer = DeliveryAnswer;
 
     fn bind(schema: &Schema) -> Result<Self, SchemaError> {
-        Ok(Self {
-            customer: resolve_table(schema)?,
-            new_order: resolve_table(schema)?,
-            orders: resolve_table(schema)?,
-            order_line: resolve_table(schema)?,
-            customer_key: resolve_index(schema)?,
-            new_order_key: resolve_index(schema)?,
-            new_order_by_warehouse: resolve_index(schema)?,
-            orders_key: resolve_index(schema)?,
-            order_line_key: resolve_index(schema)?,
-        })
+        Resolve::resolve(schema)
     }
 
     #[inline]

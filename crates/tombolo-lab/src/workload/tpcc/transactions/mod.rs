@@ -185,6 +185,6 @@ fn missing(table: usize) -> Error {
 }
 
 #[cfg(test)]
-mod counting;
+mod test_store;
 #[cfg(test)]
 mod tests;

@@ -23,12 +23,12 @@ use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
 use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::row::{Fields, RowId};
 use tombolo_storage::schema::Schema;
-use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};
+use tombolo_storage::store::{Index, Store, Table};
 
 use super::{INVALID_ITEM_REASON, existing};
 use crate::workload::loading::Fill;
+use crate::workload::resolve::Resolve;
 use crate::workload::tpcc::ORDER_LINES_MAX;
-use crate::workload::tpcc::handles::optional_index;
 use crate::workload::tpcc::input::{LineInput, NewOrderInput};
 use crate::workload::tpcc::rows;
 use crate::workload::tpcc::schema::{
@@ -60,28 +60,30 @@ pub struct NewOrderAnswer {
     pub d_tax: i64,
 }
 
-/// The transaction, bound.
-#[derive(Debug)]
-pub struct NewOrder {
-    warehouse: Table<Warehouse>,
-    district: Table<District>,
-    customer: Table<Customer>,
-    new_order: Table<NewOrderTable>,
-    orders: Table<Orders>,
-    order_line: Table<OrderLine>,
-    item: Table<Item>,
-    stock: Table<Stock>,
-    warehouse_key: Index<WarehouseKey>,
-    district_key: Index<DistrictKey>,
-    customer_key: Index<CustomerKey>,
-    new_order_key: Index<NewOrderKey>,
-    new_order_by_warehouse: Index<NewOrderByWarehouse>,
-    orders_key: Index<OrdersKey>,
-    /// The paper's index set has none.
-    orders_by_customer: Option<Index<OrdersByCustomer>>,
-    order_line_key: Index<OrderLineKey>,
-    item_key: Index<ItemKey>,
-    stock_key: Index<StockKey>,
+handles! {
+    /// The transaction, bound.
+    #[derive(Debug)]
+    pub struct NewOrder {
+        warehouse: Table<Warehouse>,
+        district: Table<District>,
+        customer: Table<Customer>,
+        new_order: Table<NewOrderTable>,
+        orders: Table<Orders>,
+        order_line: Table<OrderLine>,
+        item: Table<Item>,
+        stock: Table<Stock>,
+        warehouse_key: Index<WarehouseKey>,
+        district_key: Index<DistrictKey>,
+        customer_key: Index<CustomerKey>,
+        new_order_key: Index<NewOrderKey>,
+        new_order_by_warehouse: Index<NewOrderByWarehouse>,
+        orders_key: Index<OrdersKey>,
+        /// The paper's index set has none.
+        orders_by_customer: Option<Index<OrdersByCustomer>>,
+        order_line_key: Index<OrderLineKey>,
+        item_key: Index<ItemKey>,
+        stock_key: Index<StockKey>,
+    }
 }
 
 const LINES: usize = ORDER_LINES_MAX as usize;
@@ -109,26 +111,7 @@ impl Procedure for NewOrder {
     type Answer = NewOrderAnswer;
 
     fn bind(schema: &Schema) -> Result<Self, SchemaError> {
-        Ok(Self {
-            warehouse: resolve_table(schema)?,
-            district: resolve_table(schema)?,
-            customer: resolve_table(schema)?,
-            new_order: resolve_table(schema)?,
-            orders: resolve_table(schema)?,
-            order_line: resolve_table(schema)?,
-            item: resolve_table(schema)?,
-            stock: resolve_table(schema)?,
-            warehouse_key: resolve_index(schema)?,
-            district_key: resolve_index(schema)?,
-            customer_key: resolve_index(schema)?,
-            new_order_key: resolve_index(schema)?,
-            new_order_by_warehouse: resolve_index(schema)?,
-            orders_key: resolve_index(schema)?,
-            orders_by_customer: optional_index(schema)?,
-            order_line_key: resolve_index(schema)?,
-            item_key: resolve_index(schema)?,
-            stock_key: resolve_index(schema)?,
-        })
+        Resolve::resolve(schema)
     }
 
     #[inline(always)]

@@ -6,11 +6,12 @@ use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::key::Range;
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::Schema;
-use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
+use tombolo_storage::store::{Index, Order, Store, Table};
 
 use super::customer::Customers;
 use super::existing;
 use super::row_list::RowList;
+use crate::workload::resolve::Resolve;
 use crate::workload::tpcc::ORDER_LINES_MAX;
 use crate::workload::tpcc::input::OrderStatusInput;
 use crate::workload::tpcc::schema::{Customer, OrderLine, OrderLineKey, Orders, OrdersByCustomer};
@@ -64,14 +65,16 @@ impl OrderStatusAnswer {
     }
 }
 
-/// The transaction, bound.
-#[derive(Debug)]
-pub struct OrderStatus {
-    orders: Table<Orders>,
-    order_line: Table<OrderLine>,
-    orders_by_customer: Index<OrdersByCustomer>,
-    order_line_key: Index<OrderLineKey>,
-    customers: Customers,
+handles! {
+    /// The transaction, bound.
+    #[derive(Debug)]
+    pub struct OrderStatus {
+        orders: Table<Orders>,
+        order_line: Table<OrderLine>,
+        orders_by_customer: Index<OrdersByCustomer>,
+        order_line_key: Index<OrderLineKey>,
+        customers: Customers,
+    }
 }
 
 impl Procedure for OrderStatus {
@@ -79,13 +82,7 @@ impl Procedure for OrderStatus {
     type Answer = OrderStatusAnswer;
 
     fn bind(schema: &Schema) -> Result<Self, SchemaError> {
-        Ok(Self {
-            orders: resolve_table(schema)?,
-            order_line: resolve_table(schema)?,
-            orders_by_customer: resolve_index(schema)?,
-            order_line_key: resolve_index(schema)?,
-            customers: Customers::bind(schema)?,
-        })
+        Resolve::resolve(schema)
     }
 
     #[inline]

@@ -10,11 +10,12 @@ use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};
 use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::row::{RowId, RowMut};
 use tombolo_storage::schema::Schema;
-use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};
+use tombolo_storage::store::{Index, Store, Table};
 
 use super::customer::Customers;
 use super::existing;
 use crate::workload::loading::Fill;
+use crate::workload::resolve::Resolve;
 use crate::workload::tpcc::input::{CustomerInput, PaymentInput};
 use crate::workload::tpcc::rows;
 use crate::workload::tpcc::schema::{
@@ -39,15 +40,17 @@ pub struct PaymentAnswer {
     pub c_balance: i64,
 }
 
-/// The transaction, bound.
-#[derive(Debug)]
-pub struct Payment {
-    warehouse: Table<Warehouse>,
-    district: Table<District>,
-    history: Table<History>,
-    warehouse_key: Index<WarehouseKey>,
-    district_key: Index<DistrictKey>,
-    customers: Customers,
+handles! {
+    /// The transaction, bound.
+    #[derive(Debug)]
+    pub struct Payment {
+        warehouse: Table<Warehouse>,
+        district: Table<District>,
+        history: Table<History>,
+        warehouse_key: Index<WarehouseKey>,
+        district_key: Index<DistrictKey>,
+        customers: Customers,
+    }
 }
 
 impl Procedure for Payment {
@@ -55,14 +58,7 @@ impl Procedure for Payment {
     type Answer = PaymentAnswer;
 
     fn bind(schema: &Schema) -> Result<Self, SchemaError> {
-        Ok(Self {
-            warehouse: resolve_table(schema)?,
-            district: resolve_table(schema)?,
-            history: resolve_table(schema)?,
-            warehouse_key: resolve_index(schema)?,
-            district_key: resolve_index(schema)?,
-            customers: Customers::bind(schema)?,
-        })
+        Resolve::resolve(schema)
     }
 
     #[inline(always)]

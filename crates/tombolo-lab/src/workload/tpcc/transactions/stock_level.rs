@@ -6,10 +6,11 @@ use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::key::Range;
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::Schema;
-use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
+use tombolo_storage::store::{Index, Order, Store, Table};
 
 use super::existing;
 use super::row_list::RowList;
+use crate::workload::resolve::Resolve;
 use crate::workload::tpcc::ORDER_LINES_MAX;
 use crate::workload::tpcc::input::StockLevelInput;
 use crate::workload::tpcc::schema::{
@@ -30,15 +31,17 @@ pub struct StockLevelAnswer {
     pub low: u32,
 }
 
-/// The transaction, bound.
-#[derive(Debug)]
-pub struct StockLevel {
-    district: Table<District>,
-    order_line: Table<OrderLine>,
-    stock: Table<Stock>,
-    district_key: Index<DistrictKey>,
-    order_line_key: Index<OrderLineKey>,
-    stock_key: Index<StockKey>,
+handles! {
+    /// The transaction, bound.
+    #[derive(Debug)]
+    pub struct StockLevel {
+        district: Table<District>,
+        order_line: Table<OrderLine>,
+        stock: Table<Stock>,
+        district_key: Index<DistrictKey>,
+        order_line_key: Index<OrderLineKey>,
+        stock_key: Index<StockKey>,
+    }
 }
 
 impl Procedure for StockLevel {
@@ -46,14 +49,7 @@ impl Procedure for StockLevel {
     type Answer = StockLevelAnswer;
 
     fn bind(schema: &Schema) -> Result<Self, SchemaError> {
-        Ok(Self {
-            district: resolve_table(schema)?,
-            order_line: resolve_table(schema)?,
-            stock: resolve_table(schema)?,
-            district_key: resolve_index(schema)?,
-            order_line_key: resolve_index(schema)?,
-            stock_key: resolve_index(schema)?,
-        })
+        Resolve::resolve(schema)
     }
 
     #[inline]

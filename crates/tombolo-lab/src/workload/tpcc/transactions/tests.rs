@@ -4,8 +4,9 @@ use tombolo_engine::transaction::{Reading, execute};
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::Bare;
 
-use super::counting::{Calls, Counting};
+use super::test_store::{Calls, Counting};
 use super::*;
+use crate::workload::resolve::Resolve;
 use crate::workload::tpcc::handles::Handles;
 use crate::workload::tpcc::input::{
     CustomerInput, Generator, INVALID_ITEM, LineInput, OrderStatusInput, PaymentInput,
@@ -48,7 +49,7 @@ fn read<T>(
     store: &mut TestStore,
     read: impl FnOnce(&mut Reading<'_, TestStore>, &Handles) -> Result<T, Error>,
 ) -> T {
-    let handles = Handles::bind(store.schema()).unwrap();
+    let handles = Handles::resolve(store.schema()).unwrap();
     let result = execute(store, |mut tx| {
         let value = read(&mut tx, &handles)?;
         tx.commit(value)
