@@ -102,13 +102,13 @@ impl Settings {
         self.values.get(setting.name).map(|(value, _)| value)
     }
 
-    /// The number a setting holds; `None` where it has no value.
+    /// The number a setting holds, of hundredths how many there are; `None` where it has no value.
     ///
     /// # Panics
     /// When it holds something else.
     pub fn number(&self, setting: &Setting) -> Option<u64> {
         self.get(setting).map(|value| match value {
-            Value::Count(n) | Value::Bytes(n) => *n,
+            Value::Count(n) | Value::Hundredths(n) | Value::Bytes(n) => *n,
             other => unreachable!("{} holds {other}, no number", setting.name),
         })
     }

@@ -43,6 +43,7 @@ Examples:
   tombolo run debit-credit --clients 64 --in-flight 64 --seconds 5
   tombolo run debit-credit --branches 15 --accounts-per-branch 1k --group-transactions 200
   tombolo run ycsb --mix a --records 100k --seconds 2
+  tombolo run rows --update 10 --skew 0.5 --profile conventional --threads 2
   tombolo run debit-credit --config B --clients 800     threads as in the paper (./B is a file)
   tombolo run tpcc --profile conventional --threads 2 --data data/ && tombolo check data/";
 
@@ -50,7 +51,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The workload: tpcc, debit-credit or ycsb
+    /// The workload: tpcc, debit-credit, ycsb or rows
     #[arg(required_unless_present = "list_profiles")]
     workload: Option<String>,
     /// Print the profiles and their components

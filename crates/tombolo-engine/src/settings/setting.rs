@@ -4,7 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::text::{BYTE_UNITS, COUNT_UNITS, DURATION_UNITS, parse_scaled, with_unit};
+use super::text::{BYTE_UNITS, COUNT_UNITS, DURATION_UNITS, HUNDREDTHS, parse_scaled, with_unit};
 
 /// Declares settings, each written once, and the list of them in this order.
 #[macro_export]
@@ -25,6 +25,8 @@ macro_rules! setting_list {
 pub enum Kind {
     /// A whole number between two limits.
     Count(u64, u64),
+    /// A number between two limits, all in hundredths.
+    Hundredths(u64, u64),
     /// A number of bytes between two limits.
     Bytes(u64, u64),
     /// A time between two limits.
@@ -42,6 +44,8 @@ pub enum Kind {
 pub enum Value {
     /// Of a [`Kind::Count`].
     Count(u64),
+    /// Of a [`Kind::Hundredths`].
+    Hundredths(u64),
     /// Of a [`Kind::Bytes`].
     Bytes(u64),
     /// Of a [`Kind::Duration`] or [`Kind::DurationOr`].
@@ -54,6 +58,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Count(n) => n.fmt(f),
+            Self::Hundredths(n) => (*n as f64 / 100.0).fmt(f),
             Self::Bytes(n) => with_unit(f, u128::from(*n), BYTE_UNITS),
             Self::Duration(time) => with_unit(f, time.as_nanos(), DURATION_UNITS),
             Self::Word(word) => word.fmt(f),
@@ -121,6 +126,19 @@ impl Setting {
         self
     }
 
+    /// The value that is this number.
+    ///
+    /// # Panics
+    /// When it holds no number.
+    pub fn numbered(&self, n: u64) -> Value {
+        match self.kind {
+            Kind::Count(..) => Value::Count(n),
+            Kind::Hundredths(..) => Value::Hundredths(n),
+            Kind::Bytes(..) => Value::Bytes(n),
+            _ => unreachable!("{} holds no number", self.name),
+        }
+    }
+
     /// Its flag, without the dashes in front.
     pub fn flag(&self) -> String {
         self.name.replace('_', "-")
@@ -136,6 +154,7 @@ impl Setting {
         let between = |low: Value, high: Value| format!("{low} to {high}");
         match self.kind {
             Kind::Count(low, high) => between(Value::Count(low), Value::Count(high)),
+            Kind::Hundredths(low, high) => between(Value::Hundredths(low), Value::Hundredths(high)),
             Kind::Bytes(low, high) => between(Value::Bytes(low), Value::Bytes(high)),
             Kind::Duration(low, high) => between(Value::Duration(low), Value::Duration(high)),
             Kind::DurationOr(word, low, high) => {
@@ -175,6 +194,10 @@ impl Setting {
                 Some(n) => within(n, low, high).map_or_else(outside, |n| Ok(Value::Count(n))),
                 None => refuse("a whole number"),
             },
+            Kind::Hundredths(low, high) => match parse_scaled(text, HUNDREDTHS) {
+                Some(n) => within(n, low, high).map_or_else(outside, |n| Ok(Value::Hundredths(n))),
+                None => refuse("a number with at most two decimal places"),
+            },
             Kind::Bytes(low, high) => match parse_scaled(&text.to_ascii_uppercase(), BYTE_UNITS) {
                 Some(n) => within(n, low, high).map_or_else(outside, |n| Ok(Value::Bytes(n))),
                 None => refuse("a size"),
@@ -203,7 +226,7 @@ impl Setting {
             Kind::Count(..) => " (1_000, 50k, 2M)",
             Kind::Bytes(..) => " (512 MB, 2 GB)",
             Kind::Duration(..) | Kind::DurationOr(..) => " (5s, 500ms, 2m)",
-            Kind::Choice(_) | Kind::Text => "",
+            Kind::Hundredths(..) | Kind::Choice(_) | Kind::Text => "",
         };
         match self.kind {
             Kind::Choice(words) => format!("one of {}", some_of(words, ", ")),

@@ -11,6 +11,8 @@ type Units = &'static [(&'static str, u128)];
 /// Of counts.
 pub(super) const COUNT_UNITS: Units =
     &[("", 1), ("k", 1_000), ("K", 1_000), ("M", 1_000_000), ("G", 1_000_000_000)];
+/// Of numbers with two decimal places.
+pub(super) const HUNDREDTHS: Units = &[("", 100)];
 /// Of sizes; KB = 1,024 bytes.
 pub(super) const BYTE_UNITS: Units =
     &[("B", 1), ("", 1), ("KB", 1 << 10), ("MB", 1 << 20), ("GB", 1 << 30)];

@@ -63,7 +63,7 @@ impl Plan {
         let name =
             (info.name != Scale::NAME).then(|| ("workload".to_owned(), info.name.to_owned()));
         let values = (info.settings)().iter().zip(self.workload.values());
-        let values = values.map(|(setting, value)| (setting.flag(), value.to_string()));
+        let values = values.map(|(setting, n)| (setting.flag(), setting.numbered(n).to_string()));
         let mix = self.workload.mix().map(|mix| ("mix".to_owned(), mix.to_owned()));
         let scale = name.into_iter().chain(values).chain(mix);
         let own = |(name, value): (&str, String)| (name.to_owned(), value);

@@ -89,6 +89,7 @@ pub fn value_json(value: Option<&Value>) -> Json {
     match value {
         None => Json::Null,
         Some(Value::Count(n) | Value::Bytes(n)) => (*n).into(),
+        Some(Value::Hundredths(n)) => (*n as f64 / 100.0).into(),
         Some(Value::Duration(time)) => time.as_secs_f64().into(),
         Some(Value::Word(word)) => word.as_str().into(),
     }

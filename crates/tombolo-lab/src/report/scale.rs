@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value as Json;
 
+use super::value_json;
 use crate::plan::Plan;
 use crate::settings::{self, MIX, Setting};
 
@@ -44,7 +45,7 @@ impl From<&Plan> for ScaleResult {
         let own = (plan.workload.info().settings)();
         let values = plan.workload.values();
         Self::with(|setting| match own.iter().position(|known| known.name == setting.name) {
-            Some(place) => values[place].into(),
+            Some(place) => value_json(Some(&setting.numbered(values[place]))),
             None if setting.name == MIX.name => plan.workload.mix().into(),
             None => Json::Null,
         })

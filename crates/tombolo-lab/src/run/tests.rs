@@ -13,7 +13,7 @@ use crate::settings::Source;
 use crate::upkeep::check;
 use crate::workload::tpcc::input::Mix;
 use crate::workload::tpcc::loader::Scale;
-use crate::workload::{self, Workload, ycsb};
+use crate::workload::{self, Workload, microbenchmark, ycsb};
 
 fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
     let mut settings = crate::settings::defaults();
@@ -124,29 +124,41 @@ fn a_tiny_run_of_the_standard_mix_is_consistent_with_the_same_state() {
     assert_eq!(checks, [14, 14, 15, 15, 14]);
 }
 
-/// A run of YCSB.
-fn ycsb(given: &[(&str, &str)]) -> Outcome {
+/// A run of a workload with two thousand rows.
+fn small<W: Workload>(given: &[(&str, &str)]) -> Outcome {
     let mut settings = crate::settings::defaults();
-    let tiny = [("records", "2k"), ("transactions", "1k"), ("latency_transactions", "50")];
-    for (name, value) in tiny.iter().chain(given) {
+    let (scale, of) =
+        (W::settings()[0].name, [("transactions", "1k"), ("latency_transactions", "50")]);
+    for (name, value) in [(scale, "2k")].iter().chain(&of).chain(given) {
         settings.set(name, value, Source::Flag).unwrap();
     }
-    let plan = Plan::of(workload::info::<ycsb::Scale>(), &settings).unwrap();
+    let plan = Plan::of(workload::info::<W>(), &settings).unwrap();
     let plan = Plan { volatile_ok: true, ..plan };
     run(&plan, None, &mut (), &mut |_| ()).unwrap()
 }
 
+/// What two thousand rows are left like by the three kinds of store.
+fn runs_on_every_kind_of_store<W: Workload>(given: &[(&str, &str)]) {
+    let on = |profile| {
+        let own = [("profile", profile), ("durability", "none")];
+        small::<W>(&[given, &own].concat())
+    };
+    let outcomes = ["memory", "bare", "conventional"].map(on);
+    for outcome in &outcomes {
+        assert!(outcome.verification.consistent(), "{given:?}: {:?}", outcome.verification);
+        assert_eq!(outcome.state_hash, outcomes[0].state_hash, "{given:?}");
+        assert_eq!(outcome.throughput.tally, outcomes[0].throughput.tally, "{given:?}");
+        assert_eq!(outcome.throughput.tally.total().committed, 1_000, "{given:?}");
+    }
+}
+
 #[test]
-fn ycsb_runs_on_every_kind_of_store_with_the_same_state() {
+fn workloads_of_one_table_leave_every_kind_of_store_alike() {
     for mix in ycsb::Scale::MIXES {
-        let on = |profile| ycsb(&[("mix", mix), ("profile", profile), ("durability", "none")]);
-        let outcomes = ["memory", "bare", "conventional"].map(on);
-        for outcome in &outcomes {
-            assert!(outcome.verification.consistent(), "{mix}: {:?}", outcome.verification);
-            assert_eq!(outcome.state_hash, outcomes[0].state_hash, "{mix}");
-            assert_eq!(outcome.throughput.tally, outcomes[0].throughput.tally, "{mix}");
-            assert_eq!(outcome.throughput.tally.total().committed, 1_000, "{mix}");
-        }
+        runs_on_every_kind_of_store::<ycsb::Scale>(&[("mix", mix)]);
+    }
+    for own in [("read", "3"), ("update", "100")] {
+        runs_on_every_kind_of_store::<microbenchmark::Scale>(&[own, ("skew", "0.9")]);
     }
 }
 
@@ -154,7 +166,8 @@ fn ycsb_runs_on_every_kind_of_store_with_the_same_state() {
 fn ycsb_survives_in_a_directory() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
-    let outcome = ycsb(&[("mix", "d"), ("data", data.to_str().unwrap()), ("clients", "4")]);
+    let outcome =
+        small::<ycsb::Scale>(&[("mix", "d"), ("data", data.to_str().unwrap()), ("clients", "4")]);
     let checked = check::check(&[&data], None, None, &mut ()).unwrap();
     assert_eq!(checked.failure(), None);
     assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);

@@ -23,6 +23,7 @@ macro_rules! for_each_workload {
             Tpcc => $crate::workload::tpcc::loader::Scale,
             DebitCredit => $crate::workload::debit_credit::Scale,
             Ycsb => $crate::workload::ycsb::Scale,
+            Rows => $crate::workload::microbenchmark::Scale,
         }
     };
 }

@@ -5,9 +5,10 @@
 //! and how it is timed, is decided elsewhere in this crate, for any [`Workload`].
 //!
 //! # Map
-//! `tpcc/`, `debit_credit/` and `ycsb/` are workloads, each behind the door of [`Workload`] (`interface.rs`);
-//! `list.rs` lists them, the one place besides its folder that names a workload. What all are made with is in
-//! [`loading`] (rows into a store), [`rows`] (out of it), [`log_bytes`] and [`error`].
+//! `tpcc/`, `debit_credit/`, `ycsb/` and `microbenchmark/` are workloads, each behind the door of [`Workload`]
+//! (`interface.rs`); `list.rs` lists them, the one place besides its folder that names a workload. What all are made
+//! with is in [`loading`] (rows into a store), [`rows`] (out of it), [`log_bytes`] and [`error`]; what the last two
+//! have in common in `labelled.rs` and [`zipf`].
 
 #[macro_use]
 mod resolve;
@@ -16,14 +17,17 @@ pub mod debit_credit;
 pub mod error;
 pub mod loading;
 pub mod log_bytes;
+pub mod microbenchmark;
 pub mod mixes;
 pub mod rows;
 pub mod tpcc;
 pub mod ycsb;
+pub mod zipf;
 
 mod check;
 mod interface;
 mod kind;
+mod labelled;
 mod list;
 
 pub use check::Check;

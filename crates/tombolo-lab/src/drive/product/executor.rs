@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use crate::files::Logged;
     use crate::workload::tpcc::input::Mix;
-    use crate::workload::{debit_credit, tpcc, ycsb};
+    use crate::workload::{debit_credit, microbenchmark, tpcc, ycsb};
     use tombolo_storage::memory::Limits;
 
     fn no_transaction_logs_more_than_it_said<W: Workload>(workload: &W) {
@@ -228,6 +228,10 @@ mod tests {
         });
         for mix in [0, 3, 4, 5] {
             no_transaction_logs_more_than_it_said(&ycsb::Scale { seed: 1, records: 500, mix });
+        }
+        for (read, update) in [(3, 0), (0, 3)] {
+            let rows = microbenchmark::Scale { seed: 1, rows: 500, read, update, skew: 50 };
+            no_transaction_logs_more_than_it_said(&rows);
         }
     }
 }

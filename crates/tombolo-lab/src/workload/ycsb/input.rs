@@ -9,20 +9,20 @@
 //! | e | 95 % scan of 1 to 100 records, 5 % insert | zipfian |
 //! | f | half read, half read-modify-write | zipfian |
 //!
-//! The generator is that of Gray et al., *Quickly Generating Billion-Record Synthetic Databases*, with the constant
-//! 0.99; popular records are scattered over all keys by a hash, except with *latest*, where the newest is the most
-//! popular. Reads are of all fields, an update writes one. Only *latest* asks for records that were inserted.
+//! Zipf's law has the exponent 0.99; popular records are scattered over all keys by a hash, except with *latest*,
+//! where the newest is the most popular. Reads are of all fields, an update writes one. Only *latest* asks for records that were inserted.
 
 use tombolo_engine::rng::Rng;
 
 use super::schema::{Record, Value, value};
 use super::{INSERT, MODIFY, READ, SCAN, Scale, UPDATE, rng};
+use crate::workload::zipf::Zipf;
 use crate::workload::{Kind, WorkloadInput};
 
 /// The most records of a scan.
 pub const SCAN_MAX: usize = 100;
-/// The skew.
-const THETA: f64 = 0.99;
+/// The exponent of Zipf's law.
+const SKEW: f64 = 0.99;
 
 /// The input of one transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,45 +50,6 @@ impl WorkloadInput for Input {
     }
 }
 
-/// Ranks from 0, each as popular as its place to the power of -0.99.
-#[derive(Clone, Debug)]
-pub struct Zipfian {
-    ranks: u64,
-    zeta: f64,
-}
-
-impl Zipfian {
-    /// So many ranks.
-    pub fn new(ranks: u64) -> Self {
-        let mut zipfian = Self { ranks: 0, zeta: 0.0 };
-        (0..ranks).for_each(|_| zipfian.grow());
-        zipfian
-    }
-
-    /// One rank more.
-    pub fn grow(&mut self) {
-        self.ranks += 1;
-        self.zeta += (self.ranks as f64).powf(-THETA);
-    }
-
-    /// A rank.
-    pub fn next(&self, rng: &mut Rng) -> u64 {
-        let second = 0.5_f64.powf(THETA);
-        let part = (rng.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        match part * self.zeta {
-            at if at < 1.0 => 0,
-            at if at < 1.0 + second => 1,
-            _ => {
-                let ranks = self.ranks as f64;
-                let eta =
-                    (1.0 - (2.0 / ranks).powf(1.0 - THETA)) / (1.0 - (1.0 + second) / self.zeta);
-                let rank = ranks * (eta * part - eta + 1.0).powf(1.0 / (1.0 - THETA));
-                (rank as u64).min(self.ranks - 1)
-            }
-        }
-    }
-}
-
 /// An endless stream of inputs.
 #[derive(Clone, Debug)]
 pub struct Generator {
@@ -97,14 +58,14 @@ pub struct Generator {
     /// The newest record.
     newest: i32,
     /// Over the records that were loaded; with *latest* over all.
-    zipfian: Zipfian,
+    popularity: Zipf,
 }
 
 impl Generator {
     /// The inputs of a database.
     pub fn new(scale: Scale) -> Self {
-        let zipfian = Zipfian::new(scale.records.into());
-        Self { rng: rng(scale.seed, 1, 0), scale, newest: scale.records as i32, zipfian }
+        let popularity = Zipf::new(scale.records.into(), SKEW);
+        Self { rng: rng(scale.seed, 1, 0), scale, newest: scale.records as i32, popularity }
     }
 
     fn kind(&mut self) -> Kind {
@@ -124,11 +85,11 @@ impl Generator {
         if kind == INSERT {
             self.newest += 1;
             if is_latest {
-                self.zipfian.grow();
+                self.popularity.grow();
             }
             return self.newest;
         }
-        let rank = self.zipfian.next(&mut self.rng);
+        let rank = self.popularity.draw(&mut self.rng) - 1;
         if is_latest {
             return self.newest - rank as i32;
         }

@@ -2,10 +2,8 @@
 //! of records.
 //!
 //! # Map
-//! [`schema`] has the table, [`input`] what is asked and how often, [`transaction`] what it does, [`checks`] what
-//! holds of the rows afterwards.
+//! [`schema`] has the table, [`input`] what is asked and how often, [`transaction`] what it does.
 
-pub mod checks;
 pub mod input;
 pub mod schema;
 pub mod settings;
@@ -18,23 +16,22 @@ use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::rng::Rng;
 use tombolo_engine::settings::{Setting, Settings};
-use tombolo_engine::transaction::{Stop, execute};
+use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
-use tombolo_storage::row::RowMut;
 use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
 use tombolo_storage::store::Store;
 
 use super::error::WorkloadError;
-use super::loading::{self, Fill, store_keyed};
+use super::labelled;
 use super::log_bytes::{inserted, updated};
 use super::{Check, Kind, Workload};
 use crate::failure::Failure;
 use crate::numbers::separated;
 use crate::store::DynamicStore;
 use input::{Generator, Input};
-use schema::{Record, Value, tables, value};
+use schema::Record;
 use settings::{RECORDS, SETTINGS};
-use transaction::{Transactions, fill};
+use transaction::Transactions;
 
 use crate::settings::SEED;
 
@@ -64,21 +61,6 @@ pub struct Scale {
 fn rng(seed: u64, of: u64, part: u64) -> Rng {
     const YCSB: u64 = 200;
     Rng::stream(seed, &[YCSB, of, part])
-}
-
-/// Records of a part of the initial database, at most.
-const PART: usize = 10_000;
-
-/// A record of the initial database: all fields have the same value.
-struct Initial {
-    key: i32,
-    value: Value,
-}
-
-impl Fill<Record> for Initial {
-    fn fill(&self, row: &mut RowMut<'_, Record>) {
-        fill(row, self.key, &self.value);
-    }
 }
 
 impl Workload for Scale {
@@ -115,7 +97,7 @@ impl Workload for Scale {
     }
 
     fn all_tables() -> Vec<TableDef> {
-        tables()
+        labelled::tables::<Record>()
     }
 
     /// One transaction in twenty inserts, with the mixes that do.
@@ -145,42 +127,15 @@ impl Workload for Scale {
         threads: usize,
         after_part: impl FnMut(&mut S, usize, usize) -> Result<(), WorkloadError>,
     ) -> Result<(), WorkloadError> {
-        for table in tables() {
-            store.create_table(table)?;
-        }
-        let Transactions { records, key } = Transactions::bind(store.schema())?;
-        let parts: Vec<_> = (1..=self.records as i32).step_by(PART).collect();
-        let last = self.records as i32;
-        let generate = |first: &i32| {
-            let mut rng = rng(self.seed, 0, u64::from(first.unsigned_abs()));
-            let mut record =
-                |key| Initial { key, value: value(key, || b'a' + rng.below(26) as u8) };
-            let part = *first..=last.min(first + PART as i32 - 1);
-            part.map(&mut record).collect::<Vec<_>>()
-        };
-        let store_part = |store: &mut S, part: &Vec<Initial>| {
-            store_keyed(store, (&records, &key), part, |row| row.key)
-        };
-        loading::load_parts(store, &parts, threads, generate, store_part, after_part)
+        let rng = |part| rng(self.seed, 0, part);
+        labelled::load_parts::<Record, S>(store, self.records as i32, threads, rng, after_part)
     }
 
     /// New records come behind the newest. How many were to be loaded is nowhere: a load that was broken off is a
     /// smaller database.
     fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
-        let records = Transactions::bind(store.schema())?.records;
-        let newest = execute(store, |mut tx| {
-            let mut rows = Vec::new();
-            tx.rows(&records, |row| {
-                rows.push(row);
-                std::ops::ControlFlow::Continue(())
-            })?;
-            let mut newest = 0;
-            for row in rows {
-                newest = newest.max(tx.pin(&records, row)?.get(Record::KEY));
-            }
-            tx.commit(newest)
-        })?;
-        Ok((newest > 0).then_some(Self { records: newest.unsigned_abs(), ..*self }))
+        let newest = labelled::newest::<Record, S>(store)?;
+        Ok(newest.map(|records| Self { records, ..*self }))
     }
 
     fn bind(&self, schema: &Schema) -> Result<Transactions, SchemaError> {
@@ -226,10 +181,10 @@ impl Workload for Scale {
     }
 
     fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
-        checks::checks(store)
+        labelled::checks::<Record>(store)
     }
 
     fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
-        checks::tamper(store, check)
+        labelled::tamper::<Record, S>(store, check)
     }
 }

@@ -4,15 +4,14 @@
 //! Keys are numbers in the order of insertion, without the word `user` in front. Every value begins with the key of
 //! its record, so that a value in another record's row is noticed.
 
-use tombolo_storage::row::{Column, Fields};
-use tombolo_storage::schema::TableDef;
-use tombolo_storage::types::Char;
+use tombolo_storage::row::{Column, Fields, Row, RowBytes, RowMut};
+use tombolo_storage::types::{Char, Integer};
 use tombolo_storage::{index, table};
+
+use crate::workload::labelled::{Labelled, write_text};
 
 /// Bytes of a field.
 pub const FIELD_BYTES: usize = 100;
-/// Digits of the key in front of a value.
-pub const DIGITS: usize = 10;
 
 /// A value.
 pub type Value = [u8; FIELD_BYTES];
@@ -59,17 +58,28 @@ impl Record {
 /// The value that begins with `key`, the rest of which `letters` are.
 pub fn value(key: i32, letters: impl FnMut() -> u8) -> Value {
     let mut value = [0; FIELD_BYTES];
-    let (front, rest) = value.split_at_mut(DIGITS);
-    let mut left = key;
-    for digit in front.iter_mut().rev() {
-        *digit = b'0' + (left % 10) as u8;
-        left /= 10;
-    }
-    rest.fill_with(letters);
+    write_text(&mut value, key, letters);
     value
 }
 
-/// The tables.
-pub fn tables() -> Vec<TableDef> {
-    vec![TableDef::of::<Record>().with::<RecordKey>()]
+impl Labelled for Record {
+    type Key = RecordKey;
+    const KEY: Column<Self, Integer> = Self::KEY;
+    const TEXT_BYTES: usize = FIELD_BYTES;
+    const SPOILT: Fields<Self> = Fields::none().with(Self::FIELD0);
+
+    fn fill(row: &mut RowMut<'_, Self>, key: i32, text: &[u8]) {
+        row.set(Self::KEY, key);
+        for field in Self::FIELDS {
+            row.set(field, text);
+        }
+    }
+
+    fn texts<P: RowBytes>(row: &Row<Self, P>) -> impl Iterator<Item = &[u8]> {
+        Self::FIELDS.into_iter().map(|field| row.get(field))
+    }
+
+    fn spoil(row: &mut RowMut<'_, Self>, text: &[u8]) {
+        row.set(Self::FIELD0, text);
+    }
 }

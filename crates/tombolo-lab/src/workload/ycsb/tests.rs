@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use tombolo_engine::transaction::execute;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Bare, Memory, MemoryProfile};
 
-use super::checks::{CHECKS, checks, tamper};
-use super::input::{SCAN_MAX, Zipfian};
+use super::input::SCAN_MAX;
+use super::schema::Value;
 use super::*;
 use crate::workload::WorkloadInput;
+use crate::workload::labelled::CHECKS;
 
 const SCALE: Scale = Scale { seed: 3, records: 25_000, mix: 0 };
 
@@ -19,27 +21,9 @@ fn loaded<P: MemoryProfile>(scale: Scale, threads: usize) -> MemoryStore<P> {
 }
 
 fn violated<S: Store>(store: &mut S) -> Vec<&'static str> {
-    let checks = checks(store).unwrap();
+    let checks = Scale::checks(store).unwrap();
     assert!(checks.iter().map(|check| check.name).eq(CHECKS));
     checks.iter().filter(|check| !check.holds()).map(|check| check.name).collect()
-}
-
-#[test]
-fn ranks_are_as_popular_as_the_definition_says() {
-    const DRAWN: usize = 200_000;
-    let (zipfian, mut rng) = (Zipfian::new(1_000), rng(1, 9, 0));
-    let mut drawn = vec![0_usize; 1_000];
-    (0..DRAWN).for_each(|_| drawn[zipfian.next(&mut rng) as usize] += 1);
-    let zeta: f64 = (1..=1_000).map(|rank| f64::from(rank).powf(-0.99)).sum();
-    // The first two exactly, the others by a curve: together they are right.
-    for rank in [0, 1] {
-        let expected = DRAWN as f64 / zeta / (rank as f64 + 1.0).powf(0.99);
-        let found = drawn[rank] as f64;
-        assert!((found / expected - 1.0).abs() < 0.03, "rank {rank}: {found} of {expected}");
-    }
-    let tail = drawn[100..].iter().sum::<usize>() as f64 / DRAWN as f64;
-    let expected: f64 = (101..=1_000).map(|rank| f64::from(rank).powf(-0.99)).sum::<f64>() / zeta;
-    assert!((tail / expected - 1.0).abs() < 0.05, "{tail} of {expected}");
 }
 
 #[test]
@@ -138,10 +122,10 @@ fn each_way_of_tampering_is_noticed_by_its_check_and_no_other() {
     for check in CHECKS {
         let mut store = loaded::<Bare>(SCALE, 1);
         assert!(violated(&mut store).is_empty());
-        tamper(&mut store, check).unwrap();
+        Scale::tamper(&mut store, check).unwrap();
         assert_eq!(violated(&mut store), [check]);
         assert!(Store::check(&mut store).is_empty(), "indexes and slabs know nothing of it");
     }
-    let unknown = tamper(&mut loaded::<Bare>(SCALE, 1), "money").unwrap_err();
+    let unknown = Scale::tamper(&mut loaded::<Bare>(SCALE, 1), "money").unwrap_err();
     assert_eq!(unknown.to_string(), "no check is called money: use records or values");
 }

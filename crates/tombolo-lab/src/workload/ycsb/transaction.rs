@@ -7,13 +7,14 @@ use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::transaction::{Committed, Reading, Stop};
 use tombolo_storage::error::{Result, SchemaError};
 use tombolo_storage::key::Range;
-use tombolo_storage::row::{Fields, RowId, RowMut};
+use tombolo_storage::row::{Fields, RowId};
 use tombolo_storage::schema::{DeclaredTable, Schema};
 use tombolo_storage::store::{Index, Order, Store, Table};
 
 use super::input::Input;
-use super::schema::{Record, RecordKey, Value};
+use super::schema::{Record, RecordKey};
 use super::{INSERT, MODIFY, SCAN, UPDATE};
+use crate::workload::labelled::Labelled;
 use crate::workload::resolve::Resolve;
 
 /// The abort reason of a transaction about a record that is not there: one of *latest* whose insertion a run made the
@@ -26,14 +27,6 @@ handles! {
     pub struct Transactions {
         pub(super) records: Table<Record>,
         pub(super) key: Index<RecordKey>,
-    }
-}
-
-/// Fills a new record.
-pub(super) fn fill(row: &mut RowMut<'_, Record>, key: i32, value: &Value) {
-    row.set(Record::KEY, key);
-    for field in Record::FIELDS {
-        row.set(field, value);
     }
 }
 
@@ -122,7 +115,9 @@ impl Procedure for Transactions {
             SCAN => return self.scan(tx, input),
             INSERT => {
                 let mut tx = tx.write();
-                let row = tx.create(&self.records, |row| fill(row, input.key, &input.value))?;
+                let row = tx.create(&self.records, |row| {
+                    Record::fill(row, input.key, &input.value);
+                })?;
                 tx.insert(&self.key, input.key, row)?;
                 return tx.commit(0);
             }

@@ -218,8 +218,8 @@ fn a_full_disk_leaves_no_value_behind() {
     book.run(&mut notes, 30);
     let ids: Vec<i32> = notes.keys().copied().collect();
     for turn in 0..100 {
-        let files = [PAGES_FILE, LOG_FILE].map(|name| disk.open(name, Open::Read).unwrap());
-        disk.set_capacity_bytes(Some(files.iter().map(|file| file.len().unwrap()).sum()));
+        let length = |name: String| disk.open(&name, Open::Read).unwrap().len().unwrap();
+        disk.set_capacity_bytes(Some(disk.list().unwrap().into_iter().map(length).sum()));
         book.begin();
         let mut failed = 0;
         while failed < 3 {

@@ -1,0 +1,86 @@
+//! Transaction inputs: which rows, all different, drawn by popularity.
+
+use tombolo_engine::rng::Rng;
+
+use super::{READ, ROWS_MAX, Scale, UPDATE, rng};
+use crate::workload::zipf::Zipf;
+use crate::workload::{Kind, WorkloadInput};
+
+/// The input of one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Input {
+    is_update: bool,
+    count: u8,
+    keys: [i32; ROWS_MAX],
+}
+
+impl Input {
+    /// The rows' keys, in the order in which they are reached.
+    pub fn keys(&self) -> &[i32] {
+        &self.keys[..usize::from(self.count)]
+    }
+}
+
+impl WorkloadInput for Input {
+    #[inline]
+    fn kind(&self) -> Kind {
+        if self.is_update { UPDATE } else { READ }
+    }
+
+    fn aborts(&self) -> bool {
+        false
+    }
+}
+
+/// An endless stream of inputs.
+#[derive(Clone, Debug)]
+pub struct Generator {
+    rng: Rng,
+    scale: Scale,
+    popularity: Zipf,
+    /// How far the keys of two ranks that follow each other lie apart: no factor of the number of rows.
+    stride: u64,
+}
+
+/// About the golden section of `rows`, and without a common factor with it.
+fn stride(rows: u64) -> u64 {
+    let has_no_factor = |stride: &u64| {
+        let (mut a, mut b) = (rows, *stride);
+        while b > 0 {
+            (a, b) = (b, a % b);
+        }
+        a == 1
+    };
+    (rows * 618 / 1_000 + 1..).find(has_no_factor).expect("primes have none")
+}
+
+impl Generator {
+    /// The inputs of a database.
+    pub fn new(scale: Scale) -> Self {
+        let popularity = Zipf::new(scale.rows.into(), f64::from(scale.skew) / 100.0);
+        let stride = stride(scale.rows.into());
+        Self { rng: rng(scale.seed, 1, 0), scale, popularity, stride }
+    }
+
+    /// A key: each rank has one, popular ones are scattered over all.
+    fn key(&mut self) -> i32 {
+        let rank = self.popularity.draw(&mut self.rng);
+        1 + (rank * self.stride % u64::from(self.scale.rows)) as i32
+    }
+}
+
+impl Iterator for Generator {
+    type Item = Input;
+
+    fn next(&mut self) -> Option<Input> {
+        let mut input = Input { is_update: self.scale.update > 0, count: 0, keys: [0; ROWS_MAX] };
+        while input.keys().len() < self.scale.touched() {
+            let key = self.key();
+            if !input.keys().contains(&key) {
+                input.keys[usize::from(input.count)] = key;
+                input.count += 1;
+            }
+        }
+        Some(input)
+    }
+}
