@@ -138,7 +138,7 @@ fn what_came_online_and_request_ids_survive_in_image_and_log() {
 
 /// Lets a process live in a directory and kills it; what comes back.
 fn killed(test: &str, directory: &Path) {
-    std::fs::create_dir(directory).unwrap();
+    fs::create_dir(directory).unwrap();
     let mut child = child(test, directory);
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let ready = lines.find_map(|line| line.strip_prefix("ready ").map(str::to_owned)).unwrap();
