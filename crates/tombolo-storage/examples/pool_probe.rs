@@ -14,7 +14,7 @@ use std::hint::black_box;
 
 use tombolo_storage::disk::MemDisk;
 use tombolo_storage::latch::{Latched, Unlatched};
-use tombolo_storage::paged::heap::{HeapFile, Place, RowFile, SlabRows, Stamp};
+use tombolo_storage::paged::heap::{HeapFile, Place, RowFile, RowLayout, SlabRows, Stamp};
 use tombolo_storage::paged::page::{LargePages, PageId, SmallPages, StoreId};
 use tombolo_storage::paged::pool::{
     BufferPool, DirectFrames, NoWriteAhead, PageAccess, PageError, Pointers,
@@ -83,7 +83,7 @@ fn probe<P: PageAccess, R: RowFile<P>>(access: &P, what: &str) -> Probe {
     for _ in 0..20 {
         access.new_page(StoreId(1), tombolo_storage::paged::page::PageKind::Leaf)?;
     }
-    let file = R::create_file(access, StoreId(2), ROW_BYTES)?;
+    let file = R::create_file(access, StoreId(2), RowLayout::fixed(ROW_BYTES))?;
     let rows: Result<Vec<RowId>, PageError> =
         (0..ROWS).map(|_| file.create(access, 0, ROW_BYTES, fill)).collect();
     work(access, &file, &rows?, what)

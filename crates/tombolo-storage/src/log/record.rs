@@ -81,8 +81,10 @@ pub const fn record_bytes(image_bytes: usize) -> usize {
     (HEADER_BYTES + image_bytes + (ALIGNMENT_BYTES - 1)) & !(ALIGNMENT_BYTES - 1)
 }
 
-/// What a record says.
+/// What a record says. What distinguishes these is a number of its own: hidden in a place's kind, it would
+/// not be known where a change is logged, which would take 60 instructions more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum Content<'a> {
     /// Something changed.
     Change {

@@ -35,7 +35,8 @@ pub(super) use values::{read_handle, value_in_copy, value_in_frame};
 
 use super::page::{PageId, SlotKind, StoreId};
 use super::pool::{PageAccess, PageError, Result};
-use crate::row::RowId;
+use crate::row::{RowId, column_offset};
+use crate::schema::TableDef;
 use crate::store::Damage;
 
 /// A slot in a page and what it holds: what a log record names.
@@ -70,6 +71,30 @@ impl Place {
     }
 }
 
+/// What the rows of a table look like.
+#[derive(Clone, Debug)]
+pub struct RowLayout {
+    /// Bytes of the fixed part.
+    pub fixed_bytes: usize,
+    /// Where in it the handles of variable-length values lie.
+    pub handles: Vec<usize>,
+}
+
+impl RowLayout {
+    /// Of rows without values.
+    pub const fn fixed(bytes: usize) -> Self {
+        Self { fixed_bytes: bytes, handles: Vec::new() }
+    }
+
+    /// Of the rows of a table.
+    pub fn of(table: &TableDef) -> Self {
+        let is_variable = |&i: &usize| table.columns[i].sql.is_variable();
+        let offset = |i| column_offset(&table.columns, i);
+        let handles = (0..table.columns.len()).filter(is_variable).map(offset).collect();
+        Self { fixed_bytes: table.row_size(), handles }
+    }
+}
+
 /// The log sequence number of a change, where such numbers are kept (S4).
 pub type Stamp = Option<u64>;
 
@@ -87,17 +112,21 @@ pub trait RowFile<P: PageAccess>: Sized {
         Self: 'a,
         P: 'a;
 
-    /// A file without rows; they have `row_bytes` bytes, or are at least meant to.
+    /// A file without rows, which will look like that, or are at least meant to.
     ///
     /// # Errors
     /// As [`PageAccess::new_page`], or when such rows do not fit a page.
-    fn create_file(access: &P, store: StoreId, row_bytes: usize) -> Result<Self>;
+    fn create_file(access: &P, store: StoreId, layout: RowLayout) -> Result<Self>;
 
-    /// The file that begins at `root`; `None` where rows lie outside pages, which are not saved.
+    /// The file that begins at `root`, whose rows look like that; `None` where rows lie outside pages,
+    /// which are not saved.
     ///
     /// # Errors
     /// As [`PageAccess::fix_exclusive`], or when no file begins there.
-    fn open_file(access: &P, root: PageId) -> Result<Option<Self>>;
+    fn open_file(access: &P, root: PageId, layout: RowLayout) -> Result<Option<Self>>;
+
+    /// What rows look like.
+    fn layout(&self) -> &RowLayout;
 
     /// Writes down what opens the file again, and says where it begins. No thread uses the file any
     /// more. `None` where rows lie outside pages, which are not saved.
@@ -131,8 +160,8 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// As [`PageAccess::fix_shared`].
     fn pin<'a>(&'a self, access: &'a P, row: RowId) -> Result<Option<Self::Pin<'a>>>;
 
-    /// Says that the row, which has `bytes` bytes, or 0 if that is not known, will be reached soon.
-    fn prefetch(&self, access: &P, row: RowId, bytes: usize);
+    /// Says that the row will be reached soon.
+    fn prefetch(&self, access: &P, row: RowId);
 
     /// Whether the id, which may be anything, is that of a row of this file that is not deleted.
     ///
@@ -211,9 +240,9 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// As [`PageAccess::fix_shared`].
     fn scan(&self, access: &P, visit: impl FnMut(RowId, bool) -> ControlFlow<()>) -> Result<()>;
 
-    /// Verifies the file's structure, and that each value belongs to one row, whose handles lie at the
-    /// offsets `handles`. There must be no transaction.
-    fn check(&self, access: &P, handles: &[usize]) -> Vec<Damage>;
+    /// Verifies the file's structure, and that each value belongs to one row. There must be no
+    /// transaction.
+    fn check(&self, access: &P) -> Vec<Damage>;
 
     /// Bytes of memory for rows outside pages.
     fn memory_bytes(&self) -> u64 {

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::Place;
 use super::file::HeapFile;
 use super::space::is_open;
 use super::values::{handle_of, place_of_value, read_handle};
+use super::{Place, RowFile};
 use crate::memory::variable::HANDLE_BYTES;
 use crate::paged::page::{Page, PageId, PageKind, PageSize, SlotKind};
 use crate::paged::pool::{PageAccess, ReadPage, Result};
@@ -65,9 +65,9 @@ fn describe(Place { page, slot, kind }: Place) -> String {
 
 impl<P: PageAccess> HeapFile<P> {
     /// Verifies the file. There must be no transaction: deleted rows are damage.
-    pub(super) fn check_pages(&self, access: &P, handles: &[usize]) -> Vec<Damage> {
+    pub(super) fn check_pages(&self, access: &P) -> Vec<Damage> {
         let mut found = Vec::new();
-        let checked = self.check_map(access, handles, &mut found);
+        let checked = self.check_map(access, &mut found);
         if let Err(error) = checked {
             found.push(error.to_string());
         }
@@ -76,9 +76,10 @@ impl<P: PageAccess> HeapFile<P> {
         found.into_iter().map(damage).collect()
     }
 
-    fn check_map(&self, access: &P, handles: &[usize], found: &mut Vec<String>) -> Result<()> {
+    fn check_map(&self, access: &P, found: &mut Vec<String>) -> Result<()> {
         let pages = self.pages(access)?;
-        let mut values = Values { offsets: handles, stored: BTreeSet::new(), named: Vec::new() };
+        let offsets = &self.layout().handles;
+        let mut values = Values { offsets, stored: BTreeSet::new(), named: Vec::new() };
         let mut open: BTreeSet<PageId> = BTreeSet::new();
         for id in self.space.open_pages() {
             if !open.insert(id) {

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 
 use super::space::HeapSpace;
 use super::values::place_of_value;
-use super::{Place, RowFile, Stamp};
+use super::{Place, RowFile, RowLayout, Stamp};
 use crate::paged::page::{
     HEADER_BYTES, PageId, PageKind, PageMut, PageSize, RECORD_ALIGNMENT_BYTES, SLOT_BYTES, Slot,
     SlotKind, StoreId, record_bytes_max,
@@ -33,16 +33,17 @@ use crate::store::Damage;
 /// The rows of a table, in pages.
 pub struct HeapFile<P: PageAccess> {
     pub(super) space: HeapSpace<P::Latching>,
+    layout: RowLayout,
     marker: PhantomData<fn() -> P>,
 }
 
 impl<P: PageAccess> HeapFile<P> {
-    /// Opens the file whose map begins at `root`.
+    /// Opens the file whose map begins at `root`, and whose rows look like that.
     ///
     /// # Errors
     /// As [`PageAccess::fix_exclusive`], or when there is no heap file.
-    pub fn open(access: &P, root: PageId) -> Result<Self> {
-        Ok(Self { space: HeapSpace::open(access, root)?, marker: PhantomData })
+    pub fn open(access: &P, root: PageId, layout: RowLayout) -> Result<Self> {
+        Ok(Self { space: HeapSpace::open(access, root)?, layout, marker: PhantomData })
     }
 
     /// Writes down which pages have room. To be called before the pool is closed, when no thread
@@ -97,7 +98,7 @@ impl<P: PageAccess> HeapFile<P> {
     /// Fills a record that was just placed, and stamps its page.
     #[inline(always)]
     pub(super) fn fill<E: From<PageError>>(
-        mut page: P::Exclusive<'_>,
+        page: &mut P::Exclusive<'_>,
         place: Place,
         fill: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
     ) -> Result<(), E> {
@@ -180,16 +181,22 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
     where
         P: 'a;
 
-    fn create_file(access: &P, store: StoreId, row_bytes: usize) -> Result<Self> {
+    fn create_file(access: &P, store: StoreId, layout: RowLayout) -> Result<Self> {
         let bytes_max = record_bytes_max::<P::Size>();
-        if row_bytes > bytes_max {
-            return Err(PageFailure::RecordTooLong { bytes: row_bytes, bytes_max }.into());
+        if layout.fixed_bytes > bytes_max {
+            let bytes = layout.fixed_bytes;
+            return Err(PageFailure::RecordTooLong { bytes, bytes_max }.into());
         }
-        Ok(Self { space: HeapSpace::create(access, store)?, marker: PhantomData })
+        Ok(Self { space: HeapSpace::create(access, store)?, layout, marker: PhantomData })
     }
 
-    fn open_file(access: &P, root: PageId) -> Result<Option<Self>> {
-        Self::open(access, root).map(Some)
+    fn open_file(access: &P, root: PageId, layout: RowLayout) -> Result<Option<Self>> {
+        Self::open(access, root, layout).map(Some)
+    }
+
+    #[inline(always)]
+    fn layout(&self) -> &RowLayout {
+        &self.layout
     }
 
     fn save(&self, access: &P) -> Result<Option<PageId>> {
@@ -205,8 +212,8 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         bytes: usize,
         fill: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
     ) -> Result<RowId, E> {
-        let (page, place) = self.place(access, lane, bytes, SlotKind::Record)?;
-        Self::fill(page, place, fill)?;
+        let (mut page, place) = self.place(access, lane, bytes, SlotKind::Record)?;
+        Self::fill(&mut page, place, fill)?;
         Ok(place.row())
     }
 
@@ -227,11 +234,13 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
     }
 
     #[inline(always)]
-    fn prefetch(&self, access: &P, row: RowId, bytes: usize) {
+    fn prefetch(&self, access: &P, row: RowId) {
         let place = Place::of_row(row);
         let slot = usize::from(place.slot);
         let slot_offset = P::Size::BYTES.saturating_sub((slot + 1) * SLOT_BYTES);
-        // Rows of one length that were made one after the other lie in the order of their slots.
+        // Rows without values that were made one after the other lie in the order of their slots.
+        let RowLayout { fixed_bytes, handles } = &self.layout;
+        let bytes = if handles.is_empty() { *fixed_bytes } else { 0 };
         let bytes = bytes.next_multiple_of(RECORD_ALIGNMENT_BYTES);
         let record = (HEADER_BYTES + slot * bytes, bytes);
         access.prefetch(place.page, [(slot_offset, SLOT_BYTES), record]);
@@ -322,8 +331,8 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         self.scan_pages(access, visit)
     }
 
-    fn check(&self, access: &P, handles: &[usize]) -> Vec<Damage> {
-        self.check_pages(access, handles)
+    fn check(&self, access: &P) -> Vec<Damage> {
+        self.check_pages(access)
     }
 
     fn owned_pages(&self, access: &P) -> Result<Vec<PageId>> {

@@ -7,7 +7,7 @@
 use std::cell::{Ref, RefCell};
 use std::ops::ControlFlow;
 
-use super::{Place, RowFile, Stamp};
+use super::{Place, RowFile, RowLayout, Stamp};
 use crate::memory::region::{RESERVATION_BYTES, RegionError};
 use crate::memory::slab::Slab;
 use crate::memory::variable::{Handle, SizeClasses};
@@ -21,7 +21,7 @@ pub struct SlabRows {
     slab: RefCell<Slab>,
     /// Variable-length values; rows hold their handles.
     values: RefCell<SizeClasses>,
-    row_bytes: usize,
+    layout: RowLayout,
 }
 
 impl SlabRows {
@@ -62,15 +62,20 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
 
     type Pin<'a> = Ref<'a, [u8]>;
 
-    fn create_file(_: &Pointers<S>, _: StoreId, row_bytes: usize) -> Result<Self> {
-        let slot_bytes = row_bytes.next_multiple_of(8).max(16);
+    fn create_file(_: &Pointers<S>, _: StoreId, layout: RowLayout) -> Result<Self> {
+        let slot_bytes = layout.fixed_bytes.next_multiple_of(8).max(16);
         let slab = RefCell::new(Slab::new(slot_bytes, RESERVATION_BYTES)?);
         let values = RefCell::new(SizeClasses::new(RESERVATION_BYTES));
-        Ok(Self { slab, values, row_bytes })
+        Ok(Self { slab, values, layout })
     }
 
-    fn open_file(_: &Pointers<S>, _: PageId) -> Result<Option<Self>> {
+    fn open_file(_: &Pointers<S>, _: PageId, _: RowLayout) -> Result<Option<Self>> {
         Ok(None)
+    }
+
+    #[inline(always)]
+    fn layout(&self) -> &RowLayout {
+        &self.layout
     }
 
     fn save(&self, _: &Pointers<S>) -> Result<Option<PageId>> {
@@ -87,7 +92,7 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         bytes: usize,
         fill: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
     ) -> Result<RowId, E> {
-        assert_eq!(bytes, self.row_bytes, "rows of a slab are of one length");
+        assert_eq!(bytes, self.layout.fixed_bytes, "rows of a slab are of one length");
         let mut slab = self.slab.borrow_mut();
         let slot = slab.allocate().map_err(|error: RegionError| PageError::from(error))?;
         let place = place(slot);
@@ -104,19 +109,21 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         row: RowId,
         read: impl FnOnce(&[u8]) -> T,
     ) -> Result<Option<T>> {
-        Ok(self.slab.borrow().head(row.location(), self.row_bytes).map(read))
+        Ok(self.slab.borrow().head(row.location(), self.layout.fixed_bytes).map(read))
     }
 
     #[inline]
     fn pin<'a>(&'a self, _: &'a Pointers<S>, row: RowId) -> Result<Option<Ref<'a, [u8]>>> {
-        Ok(Ref::filter_map(self.slab.borrow(), |slab| slab.head(row.location(), self.row_bytes))
-            .ok())
+        Ok(Ref::filter_map(self.slab.borrow(), |slab| {
+            slab.head(row.location(), self.layout.fixed_bytes)
+        })
+        .ok())
     }
 
     #[inline(always)]
-    fn prefetch(&self, _: &Pointers<S>, row: RowId, _: usize) {
+    fn prefetch(&self, _: &Pointers<S>, row: RowId) {
         let slab = self.slab.borrow();
-        for offset in (0..self.row_bytes).step_by(LINE_BYTES) {
+        for offset in (0..self.layout.fixed_bytes).step_by(LINE_BYTES) {
             slab.prefetch(slot(row), offset);
         }
     }
@@ -137,7 +144,7 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         if !slab.is_live(slot) {
             return Ok(false);
         }
-        let row = slab.head_mut(slot.into(), self.row_bytes);
+        let row = slab.head_mut(slot.into(), self.layout.fixed_bytes);
         row.map(|row| change(place(slot), row)).transpose()?;
         Ok(true)
     }
@@ -171,7 +178,7 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         if !slab.is_live(slot) {
             return Ok(false);
         }
-        let row = slab.head(slot.into(), self.row_bytes);
+        let row = slab.head(slot.into(), self.layout.fixed_bytes);
         row.map(|row| log(place, row)).transpose()?;
         Ok(slab.retire(slot))
     }
@@ -187,7 +194,7 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         if slot >= slab.used() || slab.is_live(slot) {
             return Ok(false);
         }
-        let row = slab.head(slot.into(), self.row_bytes);
+        let row = slab.head(slot.into(), self.layout.fixed_bytes);
         row.map(|row| log(place, row)).transpose()?;
         slab.revive(slot);
         Ok(true)
@@ -204,7 +211,7 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         if slot >= slab.used() {
             return Ok(false);
         }
-        let row = slab.head(slot.into(), self.row_bytes);
+        let row = slab.head(slot.into(), self.layout.fixed_bytes);
         row.map(|row| log(place, row)).transpose()?;
         slab.retire(slot);
         slab.release(slot);
@@ -235,10 +242,11 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         Ok(Vec::new())
     }
 
-    fn check(&self, _: &Pointers<S>, handles: &[usize]) -> Vec<Damage> {
+    fn check(&self, _: &Pointers<S>) -> Vec<Damage> {
         let (slab, values) = (self.slab.borrow(), self.values.borrow());
-        let rows = slab.live().filter_map(|slot| slab.head(slot.into(), self.row_bytes));
-        let handles = rows.flat_map(|row| handles.iter().map(|&at| Handle::read(row, at)));
+        let rows = slab.live().filter_map(|slot| slab.head(slot.into(), self.layout.fixed_bytes));
+        let handles =
+            rows.flat_map(|row| self.layout.handles.iter().map(|&at| Handle::read(row, at)));
         let checked = slab.check().and_then(|()| values.check_handles(handles));
         checked.err().map(|what| Damage { check: "slabs", what }).into_iter().collect()
     }

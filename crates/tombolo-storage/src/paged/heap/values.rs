@@ -21,7 +21,7 @@
 //! 32–63) and how long they are. Not here: which columns have handles.
 
 use super::file::{HeapFile, insert};
-use super::{Place, Stamp};
+use super::{Place, RowFile, Stamp};
 use crate::latch::Latching;
 use crate::memory::variable::HANDLE_BYTES;
 use crate::paged::page::{Page, PageId, PageSize, SlotKind};
@@ -95,14 +95,14 @@ impl<P: PageAccess> HeapFile<P> {
         }
         let kind = SlotKind::Value;
         let mut page = access.fix_exclusive(near)?;
-        let (page, place) = match insert(&mut page, value.len(), kind) {
+        let (mut page, place) = match insert(&mut page, value.len(), kind) {
             Some(slot) => (page, Place { page: near, slot, kind }),
             None => {
                 drop(page);
                 self.place(access, lane, value.len(), kind)?
             }
         };
-        Self::fill(page, place, |place, record| {
+        Self::fill(&mut page, place, |place, record| {
             record.copy_from_slice(value);
             log(place, record)
         })?;
@@ -118,14 +118,13 @@ impl<P: PageAccess> HeapFile<P> {
         &self,
         access: &P,
         row: RowId,
-        handles: &[usize],
         copy: &mut Vec<u8>,
     ) -> Result<bool> {
         let Place { page: home, slot, kind } = Place::of_row(row);
         let mut page = access.fix_shared(home)?;
         let Some(record) = page.page().record_of(slot, kind) else { return Ok(false) };
         copy.extend_from_slice(record);
-        for &at in handles {
+        for &at in &self.layout().handles {
             let handle = read_handle(copy, at);
             let Some(place) = place_of_value(handle) else { continue };
             if page.page().id() != place.page {

@@ -46,7 +46,7 @@ impl<P: PagedProfile> Session<P> {
         row: RowId,
     ) -> Result<Option<PinOf<'a, P>>> {
         probe::count(Counter::Pins, 1);
-        Ok(database.pages.pin_row(&table.rows, &table.layout.handles, &self.copies, row)?)
+        Ok(database.pages.pin_row(&table.rows, &self.copies, row)?)
     }
 
     /// Makes a row through a copy (S9 on) or in place, and locks it. `fill` is called once, with
@@ -100,14 +100,13 @@ impl<P: PagedProfile> Session<P> {
         (start, end): (usize, usize),
         update: &mut dyn FnMut(&mut [u8]),
     ) -> Result<bool> {
-        let fixed = table.layout.fixed_bytes;
         table.rows.update(&database.pages, row, |place, record| {
             let mut change = change(ChangeKind::RowUpdated, table.store, place, row);
             change.within = start as u16;
             let log = &mut self.log;
             if P::Pages::COPIES {
                 self.row.clear();
-                self.row.extend_from_slice(&record[..fixed]);
+                self.row.extend_from_slice(record);
                 update(&mut self.row);
                 let after = &self.row[start..end];
                 let stamp = database.log.change(log, change, &record[start..end], after)?;
@@ -121,7 +120,7 @@ impl<P: PagedProfile> Session<P> {
             }
             let is_kept = !P::Log::RECORDS; // nothing takes changes back there
             let mut open = InPlace { record, start, before: &self.before, is_kept };
-            update(&mut open.record[..fixed]);
+            update(open.record);
             let logged = database.log.change(log, change, open.before, &open.record[start..end]);
             open.is_kept |= logged.is_ok();
             logged
@@ -325,9 +324,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
     fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, _: Fields<R>) {
         // By position, not by name: a hint is no call.
         let store = &self.database.tables[table.position()];
-        let layout = &store.layout;
-        let bytes = if layout.handles.is_empty() { layout.fixed_bytes } else { 0 };
-        store.rows.prefetch(&self.database.pages, row, bytes);
+        store.rows.prefetch(&self.database.pages, row);
     }
 
     fn scan<I: IndexType>(
@@ -461,7 +458,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let position = table.position();
         let mut handles = Vec::new();
         let named = |record: &[u8]| {
-            handles.extend(store.layout.handles.iter().map(|&at| read_handle(record, at)));
+            handles.extend(store.rows.layout().handles.iter().map(|&at| read_handle(record, at)));
         };
         let place = Place::of_row(row);
         if !session.mark_deleted(database, store, place, named)? {

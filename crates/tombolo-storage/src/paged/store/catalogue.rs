@@ -21,7 +21,7 @@ use super::Directory;
 use super::database::{Database, RowsOf};
 use super::error::OpenError;
 use crate::paged::btree::{BTree, KeyFormat, KeyShape};
-use crate::paged::heap::RowFile;
+use crate::paged::heap::{RowFile, RowLayout};
 use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
 use crate::paged::pool::{ExclusivePage, PageAccess, PageError, ReadPage};
 use crate::profile::PagedProfile;
@@ -237,7 +237,8 @@ fn open_table<P: PagedProfile>(
     if table.indexes.len() != definition.indexes.len() {
         return Err(damaged::<P>(root, "a table has more indexes, or fewer, than trees"));
     }
-    let rows = RowsOf::<P>::open_file(&database.pages, PageId(table.rows))?;
+    let rows =
+        RowsOf::<P>::open_file(&database.pages, PageId(table.rows), RowLayout::of(&definition))?;
     let rows = rows.ok_or(OpenError::CannotSave)?;
     let store = database.owners.len() as u16;
     let mut trees = Vec::new();

@@ -56,12 +56,7 @@ impl<P: PagedProfile> Database<P> {
     pub(super) fn check(&self) -> Vec<Damage> {
         let mut damage = self.pages.check();
         for (table, def) in self.tables.iter().zip(&self.schema.tables) {
-            note(
-                &mut damage,
-                "table",
-                &def.name,
-                table.rows.check(&self.pages, &table.layout.handles),
-            );
+            note(&mut damage, "table", &def.name, table.rows.check(&self.pages));
         }
         for index in &self.indexes {
             let mut found = index.tree.check(&self.pages);
@@ -146,10 +141,7 @@ impl<P: PagedProfile> Database<P> {
         key: &mut Vec<u8>,
     ) -> Result<bool> {
         let columns = &self.schema.tables[index.table].columns;
-        let handles = &table.layout.handles;
-        let Some(pinned) = self.pages.pin_row(&table.rows, handles, copies, row)? else {
-            return Ok(false);
-        };
+        let Some(pinned) = self.pages.pin_row(&table.rows, copies, row)? else { return Ok(false) };
         let value = |&column: &usize| read_value(&pinned, columns, column);
         let values: Vec<_> = index.columns.iter().map(value).collect();
         let has_form = P::Keys::encode::<Dynamic>(&index.shape, &values, key);
@@ -183,7 +175,7 @@ impl<P: PagedProfile> Database<P> {
             let rows = self.live_rows(table).unwrap_or_default();
             rows_of.push(rows.len());
             usage.raw_row_bytes += (rows.len() * table.raw_row_bytes) as u64;
-            if !table.layout.handles.is_empty() {
+            if !table.rows.layout().handles.is_empty() {
                 usage.raw_row_bytes += self.value_bytes(table, &rows);
             }
         }
@@ -198,8 +190,8 @@ impl<P: PagedProfile> Database<P> {
         let copies = RowCopies::default();
         let mut bytes = 0;
         for &row in rows {
-            let handles = &table.layout.handles;
-            if let Ok(Some(pinned)) = self.pages.pin_row(&table.rows, handles, &copies, row) {
+            if let Ok(Some(pinned)) = self.pages.pin_row(&table.rows, &copies, row) {
+                let handles = &table.rows.layout().handles;
                 let value = |&at: &usize| pinned.variable(read_handle(pinned.fixed(), at));
                 bytes += handles.iter().map(|at| value(at).len() as u64).sum::<u64>();
             }

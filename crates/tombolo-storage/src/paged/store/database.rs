@@ -12,13 +12,12 @@ use super::catalogue;
 use super::directory::Directory;
 use super::error::OpenError;
 use super::rows::RowAccess;
-use super::values::Layout;
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{IndexShape, IndexType};
 use crate::lock::Locking;
 use crate::log::Logging;
 use crate::paged::btree::{BTree, KeyShape, Structure};
-use crate::paged::heap::{RowFile, Stamp};
+use crate::paged::heap::{RowFile, RowLayout, Stamp};
 use crate::paged::page::{Page, PageId, PageSize, StoreId};
 use crate::paged::pool::{PageAccess, PageError, PageFailure};
 use crate::profile::PagedProfile;
@@ -37,7 +36,6 @@ pub(super) struct TableStore<P: PagedProfile> {
     /// Its number: what its rows are locked and logged under.
     pub(super) store: StoreId,
     pub(super) rows: RowsOf<P>,
-    pub(super) layout: Layout,
     /// Bytes of a row's columns at full width.
     pub(super) raw_row_bytes: usize,
 }
@@ -116,7 +114,7 @@ impl<P: PagedProfile> Database<P> {
             return Err(SchemaError::new(&table.name, "the database has as many stores as it can"));
         }
         let store = StoreId(self.owners.len() as u16);
-        let rows = RowsOf::<P>::create_file(&self.pages, store, table.row_size());
+        let rows = RowsOf::<P>::create_file(&self.pages, store, RowLayout::of(&table));
         let rows = rows.map_err(failed)?;
         let mut trees = Vec::new();
         for (i, index) in table.indexes.iter().enumerate() {
@@ -141,8 +139,7 @@ impl<P: PagedProfile> Database<P> {
     ) {
         let store = StoreId(self.owners.len() as u16);
         self.owners.push(Owner::Table(position));
-        let (layout, raw_row_bytes) = (Layout::of(table), table.raw_row_bytes());
-        self.tables.push(TableStore { store, rows, layout, raw_row_bytes });
+        self.tables.push(TableStore { store, rows, raw_row_bytes: table.raw_row_bytes() });
         for (index, tree) in table.indexes.iter().zip(trees) {
             let number = StoreId(self.owners.len() as u16);
             self.owners.push(Owner::Index(self.indexes.len()));

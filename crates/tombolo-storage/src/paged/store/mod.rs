@@ -36,7 +36,6 @@ mod sessions;
 mod sharing;
 mod transaction;
 mod undo;
-mod values;
 
 #[cfg(test)]
 #[cfg(not(loom))]

@@ -58,15 +58,13 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
     /// When log or disk fail; `CannotSave` where rows do not lie in pages.
     fn close(&self) -> Result<(), OpenError>;
 
-    /// Holds a row, whose handles lie at the offsets `handles`, and its values for reading; a deleted
-    /// one until it is purged; `None` if there is none.
+    /// Holds a row and its values for reading, a deleted one until it is purged; `None` if there is none.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
     fn pin_row<'a>(
         &'a self,
         rows: &'a Self::Rows,
-        handles: &[usize],
         copies: &'a RowCopies,
         row: RowId,
     ) -> Result<Option<Self::Pin<'a>>>;
@@ -187,15 +185,14 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
     fn pin_row<'a>(
         &'a self,
         rows: &'a Self::Rows,
-        handles: &[usize],
         copies: &'a RowCopies,
         row: RowId,
     ) -> Result<Option<RowCopy<'a>>> {
-        if handles.is_empty() {
+        if rows.layout().handles.is_empty() {
             return rows.read(self, row, |record| copies.copy(record));
         }
         let mut copy = copies.take();
-        Ok(rows.copy_with_values(self, row, handles, &mut copy.bytes)?.then_some(copy))
+        Ok(rows.copy_with_values(self, row, &mut copy.bytes)?.then_some(copy))
     }
 
     fn flush(&self) -> Result<(), OpenError> {
@@ -237,7 +234,6 @@ impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
     fn pin_row<'a>(
         &'a self,
         rows: &'a Self::Rows,
-        _: &[usize],
         _: &'a RowCopies,
         row: RowId,
     ) -> Result<Option<Self::Pin<'a>>> {
@@ -283,7 +279,6 @@ impl<S: PageSize, W> RowAccess<W> for Pointers<S> {
     fn pin_row<'a>(
         &'a self,
         rows: &'a SlabRows,
-        _: &[usize],
         _: &'a RowCopies,
         row: RowId,
     ) -> Result<Option<RowInSlab<'a>>> {

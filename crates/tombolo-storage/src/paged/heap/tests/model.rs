@@ -72,11 +72,11 @@ fn revive_all<P: PageAccess, R: RowFile<P>>(file: &R, access: &P, model: &mut Mo
         file.revive(access, Place::of_row(row), unlogged).unwrap();
         *deleted = false;
     }
-    assert_eq!(file.check(access, &[]), []);
+    assert_eq!(file.check(access), []);
 }
 
 fn fixed<P: PageAccess, R: RowFile<P>>(access: &P, seed: u64, sees_deleted: bool) {
-    let file = R::create_file(access, STORE, ROW_BYTES).unwrap();
+    let file = R::create_file(access, STORE, RowLayout::fixed(ROW_BYTES)).unwrap();
     let (mut model, mut random) = (Model::new(), Random::new(seed));
     for n in 0..6_000 {
         step(&file, access, &mut model, &mut random, ROW_BYTES);
@@ -121,21 +121,21 @@ fn any_length<P: PageAccess>(access: &P, file: &HeapFile<P>, model: &mut Model, 
 fn rows_of_any_length_survive_closing() {
     let (disk, mut model) = (MemDisk::new(), Model::new());
     let pool = Small::create(&disk, 6, NoWriteAhead).unwrap();
-    let file = HeapFile::create_file(&pool, STORE, 8).unwrap();
+    let file = HeapFile::create_file(&pool, STORE, RowLayout::fixed(8)).unwrap();
     any_length(&pool, &file, &mut model, 11);
     file.close(&pool).unwrap();
     let root = file.root();
     pool.close().unwrap();
     drop((file, pool));
     let pool = DirectFrames::<SmallPages, Latched>::open(&disk, LIMIT_BYTES).unwrap();
-    let file = HeapFile::open(&pool, root).unwrap();
+    let file = HeapFile::open(&pool, root, RowLayout::fixed(8)).unwrap();
     verify(&file, &pool, &model, true);
     any_length(&pool, &file, &mut model, 12);
     file.close(&pool).unwrap();
     pool.close().unwrap();
     drop((file, pool));
     let pool = BufferPool::<SmallPages, Unlatched, _>::open(&disk, 6, NoWriteAhead).unwrap();
-    let file = HeapFile::open(&pool, root).unwrap();
+    let file = HeapFile::open(&pool, root, RowLayout::fixed(8)).unwrap();
     verify(&file, &pool, &model, true);
     any_length(&pool, &file, &mut model, 13);
 }

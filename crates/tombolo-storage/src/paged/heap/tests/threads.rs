@@ -14,7 +14,7 @@ type Rows = BTreeMap<RowId, [Vec<u8>; 2]>;
 
 fn read_all<P: PageAccess>(file: &HeapFile<P>, access: &P, row: RowId) -> [Vec<u8>; 2] {
     let mut copy = Vec::new();
-    assert!(file.copy_with_values(access, row, &HANDLE, &mut copy).unwrap());
+    assert!(file.copy_with_values(access, row, &mut copy).unwrap());
     let value = value_in_copy(&copy, read_handle(&copy, 0)).to_vec();
     [copy[8..copy.len() - value.len()].to_vec(), value]
 }
@@ -87,7 +87,12 @@ fn together<P: PageAccess + Sync>(access: &P, lanes: usize)
 where
     HeapFile<P>: Sync,
 {
-    let file = &HeapFile::create_file(access, STORE, 8).unwrap();
+    let file = &HeapFile::create_file(
+        access,
+        STORE,
+        RowLayout { fixed_bytes: 8, handles: HANDLE.to_vec() },
+    )
+    .unwrap();
     let mut all = BTreeMap::new();
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..THREADS)
@@ -108,7 +113,7 @@ where
     for (&row, bytes) in &all {
         assert_eq!(&read_all(file, access, row), bytes);
     }
-    assert_eq!((file.check(access, &HANDLE), access.check()), (vec![], vec![]));
+    assert_eq!((file.check(access), access.check()), (vec![], vec![]));
 }
 
 #[test]
