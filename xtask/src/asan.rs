@@ -1,10 +1,10 @@
-//! `cargo xtask asan`: the storage crate's tests, the memory store's model tests among them, under the address
+//! `cargo xtask asan`: runs the storage crate's tests, including the memory store's model tests, under the address
 //! sanitizer.
 //!
-//! The storage crate holds nearly all `unsafe` of the project, and its model tests walk it with random
+//! The storage crate contains nearly all `unsafe` code of the project, and its model tests exercise it with random
 //! operations. The sanitizer is an unstable compiler flag, hence `RUSTC_BOOTSTRAP`; the pinned toolchain keeps
-//! that predictable. Objects go to a target folder of their own so that no other build is thrown away.
-//! It is no part of `ci`: the instrumented build and run take minutes and need no repetition at each change.
+//! that predictable. Objects go to a target folder of their own so that other builds are kept.
+//! It is not part of `ci`: the instrumented build and run take minutes and need not be repeated for each change.
 
 use crate::failure::Failure;
 use crate::folders::target_folder;
@@ -38,11 +38,11 @@ fn call(root: &Path, workspace_flags: &str, filter: Option<&str>) -> Invocation 
         .with(["--target-dir".to_string(), target_folder(root).join("asan").display().to_string()])
         .with(filter.map(ToString::to_string))
         .env("RUSTC_BOOTSTRAP", "1")
-        // Why a log failed is kept for good, once in its life, and tests keep some values: no bad access.
+        // A log's failure is leaked on purpose, once in its life, and tests leak some values: not a bad access.
         .env("ASAN_OPTIONS", "detect_leaks=0")
         // RUSTFLAGS replaces the flags of .cargo/config.toml, so they are repeated here.
         .env("RUSTFLAGS", format!("-Zsanitizer=address {workspace_flags}").trim_end())
-        // As much optimised as pays: the tests of all profiles compile for minutes, and run for seconds.
+        // Little optimisation: the tests of all profiles compile for minutes, and run for seconds.
         .env("CARGO_PROFILE_QUICK_OPT_LEVEL", "1")
         // The asserts of the debug build stay in.
         .env("CARGO_PROFILE_QUICK_DEBUG_ASSERTIONS", "true")

@@ -1,12 +1,12 @@
-//! `cargo xtask ci`: every check a change has to pass, with a table at the end.
+//! `cargo xtask ci`: every check that a change has to pass, with a table at the end.
 //!
-//! Cheap steps come first, so that most mistakes show within seconds. Then two lanes of steps run side by side
-//! (`ci/steps.rs`): one compiles with all cores, the other has a long thread and much waiting. While they do, a step's
-//! output is shown whole at its end, and kept in a file. The first failure stops everything with exit status 1 and
-//! names the command that repeats only it. The whole list has 20 minutes on two cores, therefore two builds: one as
-//! shipped, which the command's tests, those of the whole laboratory and the simulator use; and one with one set of
-//! features for all other tests, doctests and examples, without the command, in the profile `dev`, whose C libraries
-//! and macros the lints use too.
+//! Cheap steps come first, so that most mistakes show within seconds. Then two lanes of steps run in parallel
+//! (`ci/steps.rs`): one compiles with all cores, the other has a long thread and much waiting. In this phase a step's
+//! output is shown as a whole at its end, and kept in a file. The first failure stops everything with exit status 1 and
+//! prints the command that repeats only this step. The budget for all steps is 20 minutes on two cores. Hence there are
+//! only two builds: one as shipped, for the tests of the command, the whole laboratory and the simulator; and one with
+//! a single set of features for all other tests, doctests and examples, without the command, in the profile `dev`,
+//! whose C libraries and macros the lints use too.
 //!
 //! It does not retry: a check that fails now and then is a defect to fix.
 
@@ -30,7 +30,7 @@ use table::{End, Row, minutes};
 /// The budget of the whole list on the two cores of the build machine.
 const BUDGET: Duration = Duration::from_secs(20 * 60);
 
-/// A step that takes longer hangs: it is ended, and its output shows where.
+/// A step that takes longer is considered hung: it is killed, and its output shows where it hung.
 const STEP_MAX: Duration = Duration::from_secs(30 * 60);
 
 /// Runs the steps named, or all, up to the first failure.
@@ -56,7 +56,7 @@ pub(crate) fn run(root: &Path, only: &[&str]) -> Result<(), Failure> {
     work.close()
 }
 
-/// What the lanes share.
+/// The state shared by the lanes.
 struct Work<'r> {
     root: &'r Path,
     clock: Stopwatch,
@@ -73,7 +73,7 @@ impl<'r> Work<'r> {
 #[derive(Default)]
 struct State {
     rows: Vec<Row>,
-    /// The first one.
+    /// The first failure.
     failure: Option<Failure>,
 }
 
@@ -86,7 +86,7 @@ impl Work<'_> {
         self.state().failure.is_some()
     }
 
-    /// Runs steps one after the other. With a folder for what they say, they are not alone.
+    /// Runs steps one after the other. With a folder for their output, they run in parallel with another lane.
     fn lane(&self, steps: &[&Step], folder: Option<&Path>) {
         for step in steps {
             if self.has_failed() {
@@ -106,7 +106,7 @@ impl Work<'_> {
         let mut was_stopped = false;
         let outcome = step.run(self.root, |call| match &file {
             None => call.run(self.root),
-            Some(file) => self.beside_others(call, file).map(|outcome| {
+            Some(file) => self.next_to_others(call, file).map(|outcome| {
                 was_stopped = outcome.is_none();
                 outcome.unwrap_or_default()
             }),
@@ -138,9 +138,9 @@ impl Work<'_> {
         state.rows.push(Row { name, began, took, end, tests_passed });
     }
 
-    /// Runs a program while the other lane does, until one of that lane fails: then `None`. One that
-    /// hangs has failed.
-    fn beside_others(&self, call: &Invocation, file: &Path) -> Result<Option<Outcome>, String> {
+    /// Runs a program in parallel with the other lane; returns `None` if a step of that lane fails meanwhile. A hung
+    /// program counts as failed.
+    fn next_to_others(&self, call: &Invocation, file: &Path) -> Result<Option<Outcome>, String> {
         let clock = Stopwatch::start();
         let hangs = || clock.elapsed() > self.step_max;
         let outcome = call.run_into_file(self.root, file, &|| self.has_failed() || hangs())?;
@@ -169,7 +169,7 @@ impl Work<'_> {
     }
 }
 
-/// Shows what a step said.
+/// Shows the output of a step.
 fn show(name: &str, file: &Path) {
     let said = std::fs::read(file).unwrap_or_default();
     let mut terminal = std::io::stdout().lock();
@@ -201,7 +201,7 @@ mod tests {
         let words =
             ["-c", "echo 'test result: ok. 3 passed; 0 failed'; echo also this >&2; exit 1"];
         let call = Invocation::new("sh", &words);
-        let outcome = Work::new(scratch.root()).beside_others(&call, &file).unwrap().unwrap();
+        let outcome = Work::new(scratch.root()).next_to_others(&call, &file).unwrap().unwrap();
         assert_eq!((outcome.success, outcome.tests_passed), (false, 3));
         let said = std::fs::read_to_string(&file).unwrap();
         assert_eq!(said, "test result: ok. 3 passed; 0 failed\nalso this\n");
@@ -214,7 +214,7 @@ mod tests {
         let step_max = Duration::from_millis(300);
         let work = Work { step_max, ..Work::new(scratch.root()) };
         let call = Invocation::new("sh", &["-c", "echo test x has been running; sleep 600"]);
-        let outcome = work.beside_others(&call, &file).unwrap().unwrap();
+        let outcome = work.next_to_others(&call, &file).unwrap().unwrap();
         assert!(!outcome.success);
         let said = std::fs::read_to_string(&file).unwrap();
         assert!(said.starts_with("test x has been running\n"), "{said}");
@@ -230,7 +230,7 @@ mod tests {
         let call = Invocation::new("sh", &["-c", "sh -c 'echo $$; sleep 600' & wait"]);
         let said = || std::fs::read_to_string(&file).unwrap_or_default();
         std::thread::scope(|scope| {
-            let other = scope.spawn(|| work.beside_others(&call, &file));
+            let other = scope.spawn(|| work.next_to_others(&call, &file));
             while !said().ends_with('\n') {
                 crate::process::sleep(Duration::from_millis(5));
             }

@@ -1,7 +1,7 @@
-//! `cargo xtask examples`: the library's examples, built without the command, of the objects that tests are built of,
-//! and run in a directory of their own, again and again: what one run answered is there in the next.
+//! `cargo xtask examples`: builds the library's examples without the command, from the same objects as the tests,
+//! and runs each repeatedly in one directory: each run must find the results of the previous one.
 //!
-//! Not here: whether README shows them (a test of the library), what else the library does.
+//! Not here: the example in README (a test of the library), other functions of the library.
 
 use std::path::Path;
 use std::process::Command;
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::folders::target_folder;
 use crate::invocation::Invocation;
 
-/// An example, and what is wrong with what its runs said, one behind the other in one directory.
+/// An example, the number of its runs in one directory, and a check of their output.
 type Example = (&'static str, usize, fn(&[String]) -> Result<(), String>);
 
 static EXAMPLES: [Example; 5] = [
@@ -54,7 +54,7 @@ pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a program says that ends well.
+/// The output of a program that succeeds.
 fn said_by(program: &Path, directory: &Path) -> Result<String, Failure> {
     let ended = Command::new(program).arg(directory).output();
     let ended =
@@ -70,7 +70,7 @@ fn said_by(program: &Path, directory: &Path) -> Result<String, Failure> {
     }
 }
 
-/// 100.00 come in with each run and 70.00 go twice if they are there: at the third run they are.
+/// Each run pays in 100.00 and tries to pay out 70.00 twice: the second payment succeeds at the third run.
 fn ledger(said: &[String]) -> Result<(), String> {
     for (said, again) in said.iter().zip(["Err(Aborted(\"not enough money\"))", "Err(", "Ok(())"]) {
         if !said.contains(&format!("1 pays 2: Ok(()), and again: {again}")) {
@@ -80,7 +80,7 @@ fn ledger(said: &[String]) -> Result<(), String> {
     Ok(())
 }
 
-/// Orders are worth what their lines are, and later orders find emptier shelves.
+/// Orders equal the sums of their lines, and later orders find emptier shelves.
 fn order_desk(said: &[String]) -> Result<(), String> {
     let confirmed: Vec<u64> = said
         .iter()
@@ -122,7 +122,7 @@ fn ticket_shop(said: &[String]) -> Result<(), String> {
     }
 }
 
-/// A thousand entries are held; one without a time to live is gone, one of an hour is there in the next run.
+/// A thousand entries are kept; one without a time to live has expired, one of an hour is found by the next run.
 fn expiring_cache(said: &[String]) -> Result<(), String> {
     let are_held =
         said.iter().all(|said| number_before(said, " pages held; the mayfly is gone") == Some(999));
@@ -135,7 +135,7 @@ fn expiring_cache(said: &[String]) -> Result<(), String> {
     }
 }
 
-/// The number that stands before `behind`.
+/// The number before the text `behind`.
 fn number_before(said: &str, behind: &str) -> Option<u64> {
     let (before, _) = said.split_once(behind)?;
     before.rsplit(|c: char| !c.is_ascii_digit()).next()?.parse().ok()

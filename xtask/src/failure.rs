@@ -1,6 +1,6 @@
-//! What every chore answers when it cannot end well.
+//! `Failure`: the error of every chore.
 
-/// Why a chore ended early: one line for people and the exit status for scripts.
+/// The reason that a chore failed: one line for people and the exit status for scripts.
 #[derive(Debug)]
 pub(crate) struct Failure {
     message: String,
@@ -8,12 +8,12 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A check found something wrong.
+    /// A check failed.
     pub(crate) fn check(message: impl Into<String>) -> Self {
         Self { message: message.into(), status: 1 }
     }
 
-    /// The command line makes no sense.
+    /// The command line is invalid.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { message: message.into(), status: 2 }
     }

@@ -1,21 +1,21 @@
 //! `cargo xtask figures`: every measured figure in a document comes from a row in `results/`.
 //!
-//! A Markdown file marks a place with `<!-- figures: NAME -->` and `<!-- end -->`; what stands between is rendered
+//! A Markdown file marks a place with `<!-- figures: NAME -->` and `<!-- end -->`; the text in between is rendered
 //! from the template `docs/figures/NAME.md.j2`. A template `docs/figures/NAME.svg.j2` becomes `docs/NAME.svg`. This
-//! command writes both; with `--check` it changes nothing and fails where a document differs.
+//! command writes both; with `--check` it changes nothing and fails if a document differs.
 //!
-//! The check also fails where a row in `results/` does not parse, lacks its machine or its commit, where a row or a
-//! document names a commit that this history does not have, and where README's prose has a number of its own.
+//! The check also fails if a row in `results/` does not parse or lacks its machine or its commit, if a row or a
+//! document names a commit that is not in this history, and if README's prose contains a number of its own.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`results`] | reads the rows and says what is wrong with them |
+//! | [`results`] | reads the rows and reports their errors |
 //! | [`template`] | the functions and filters that templates use |
 //! | [`blocks`] | finds the marked places and replaces them |
 //! | [`prose`] | numbers in README, commits in documents |
 //!
-//! What it does not do: measure, or judge whether a figure is good. Whether the files that documents name exist is a
-//! rule of `cargo xtask tidy`.
+//! It does not measure, and does not judge figures. That the files named in documents exist is a rule of
+//! `cargo xtask tidy`.
 
 mod blocks;
 mod prose;
@@ -32,13 +32,13 @@ use crate::tidy::tree::Tree;
 use results::Results;
 use template::Templates;
 
-/// A file as it should be, where that is not how it is.
+/// A file that has to change, with its new content.
 struct Change {
     path: String,
     text: String,
 }
 
-/// Writes the figures, or with `--check` only looks.
+/// Writes the figures, or with `--check` only compares.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     match words {
         [] => write(root),
@@ -51,7 +51,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Everything that is wrong with rows, documents and pictures.
+/// All errors of rows, documents and pictures.
 pub(crate) fn findings(root: &Path) -> Result<Findings, Failure> {
     let tree = Tree::load(root).map_err(Failure::machine)?;
     let mut findings = Findings::default();
@@ -83,7 +83,7 @@ fn write(root: &Path) -> Result<(), Failure> {
     findings.verdict("figures")
 }
 
-/// What templates make of documents and pictures, where it is not there already.
+/// The documents and pictures that differ from the output of their templates.
 fn changes(tree: &Tree, templates: &Templates<'_>, findings: &mut Findings) -> Vec<Change> {
     let mut used = Vec::new();
     let mut changes = Vec::new();

@@ -1,8 +1,8 @@
-//! What rules find in the tree of files, by place: `cargo xtask tidy` and `cargo xtask figures --check` print it.
+//! Findings of rules in the tree of files, by place; `cargo xtask tidy` and `cargo xtask figures --check` print them.
 
 use crate::failure::Failure;
 
-/// One breach of a rule.
+/// One violation of a rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     path: String,
@@ -17,7 +17,7 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Where rules put what they find.
+/// The collection of findings.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(Vec<Finding>);
 

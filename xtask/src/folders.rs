@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// The folder above this package: chores work wherever in the repository they are called.
+/// The folder above this package, so that chores can be called anywhere in the repository.
 pub(crate) fn repository_root() -> PathBuf {
     // Cargo sets the variable for what it runs; the compiled-in value would be stale in a moved folder.
     let package = std::env::var_os("CARGO_MANIFEST_DIR");
@@ -10,7 +10,7 @@ pub(crate) fn repository_root() -> PathBuf {
     package.parent().map_or_else(|| package.clone(), Path::to_path_buf)
 }
 
-/// Where cargo puts what it makes.
+/// The folder of cargo's build output.
 pub(crate) fn target_folder(root: &Path) -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }

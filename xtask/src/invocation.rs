@@ -1,7 +1,7 @@
-//! One call of another program: built once, shown the way a person would type it, run in the repository root.
+//! One call of another program: built once, displayed as a person would type it, run in the repository root.
 //!
-//! What is printed and what is run come from the same value, so that "run it alone" never lies. Either what it says
-//! goes through to the terminal, or all of it to a file.
+//! The same value is printed and run, so that "run it alone" is always right. The output goes either
+//! to the terminal or to a file.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::process::{end_with_children, sleep};
 
-/// How often a program that runs next to others is looked at.
+/// The polling interval for a program that runs in parallel with others.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A program, its arguments and the environment that differs from ours.
@@ -25,7 +25,7 @@ pub(crate) struct Invocation {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Program {
     Cargo,
-    /// This program: `cargo xtask`, but it is not built again, for which it would wait for other builds.
+    /// This program: `cargo xtask`, but without building it again, which would wait for other builds.
     Ourselves,
     Other(String),
 }
@@ -86,8 +86,8 @@ impl Invocation {
         Ok(Outcome { success, tests_passed })
     }
 
-    /// Runs to the end with all it says in `file`, and adds up what the test harnesses report; `None` when `stop` said
-    /// so and it was ended.
+    /// Runs to the end with all output in `file`, and adds up the reports of the test harnesses; `None` if `stop`
+    /// requested to kill it.
     pub(crate) fn run_into_file(
         &self,
         root: &Path,

@@ -1,17 +1,17 @@
-//! `cargo xtask kills`: real processes, killed; what they had answered must be there afterwards.
+//! `cargo xtask kills`: kills real processes; everything that they acknowledged must survive.
 //!
 //! A database is loaded once. A *chain* works on a copy of it, case after case: `tombolo run --resume` is killed
-//! at some time or at some system call, also while it recovers; its disk fails or fills up, its memory is short;
-//! at the end of a chain bytes of its files are spoilt. A case whose kill did not strike is tried again; if
-//! too few strike, that is a failure of its own. Checkpoints are written all the time, so that many kills fall into
-//! one; the counts by place distinguish the image's files. After each case `tombolo check` reads the directory,
-//! and every call that was answered must be in the table `client_seq`, and every condition must hold. So a directory
-//! lives through many crashes, as it would with people. Chains run side by side, two for each core.
+//! at some time or at some system call, also during recovery; its disk fails or fills up, its memory is short;
+//! at the end of a chain bytes of its files are damaged. A case whose kill did not strike is repeated; if
+//! too few strike, this is a failure, too. Checkpoints are written all the time, so that many kills hit
+//! one; the counts by place distinguish the image's files. After a case `tombolo check` reads the directory:
+//! every acknowledged call must be in the table `client_seq`, and every condition must hold. So a directory
+//! lives through many crashes, as in real use. Chains run in parallel, two for each core.
 //!
-//! Cases follow from the seed; what a process has done when the kill strikes does not, so a failure may need
-//! several runs to show again. Its directory is kept.
+//! Cases are determined by the seed, but not the state of a process when the kill strikes, so a failure may need
+//! several runs to reproduce. Its directory is kept.
 //!
-//! What it does not do: crash the machine or the disk. That is the simulator's part (`cargo xtask sim`).
+//! It does not crash the machine or the disk; the simulator does that (`cargo xtask sim`).
 
 mod answers;
 mod case;
@@ -33,7 +33,7 @@ use crate::{needs, shipped};
 use chain::{CASES_PER_CHAIN, Chain, World};
 use summary::Summary;
 
-/// What was asked for.
+/// The options of the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Options {
     count: usize,
@@ -41,11 +41,11 @@ struct Options {
     /// Only this chain, to repeat a failure.
     chain: Option<usize>,
     threads: usize,
-    /// After so many seconds no case begins.
+    /// The number of seconds after which no case begins.
     seconds: u64,
     /// The command to be killed; built if none is named.
     program: Option<PathBuf>,
-    /// Where the summary goes besides standard output.
+    /// A file for the summary, in addition to standard output.
     out: Option<PathBuf>,
 }
 
@@ -94,10 +94,10 @@ fn options(words: &[&str]) -> Result<Options, Failure> {
 
 /// A case waits for its process, the disk and strace most of the time.
 const CHAINS_PER_CORE: usize = 2;
-/// Cases that end without a word in between: half a minute's worth.
+/// Cases between two lines of progress: about half a minute.
 const CASES_UNTOLD: u64 = 20;
 
-/// Kills `tombolo` as `words` say.
+/// Kills `tombolo`, with the options in `words`.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let options = options(words)?;
     if !needs::on_path("strace") {

@@ -1,15 +1,15 @@
-//! `cargo xtask look PAGE`: a page as a real browser shows it, in light, in dark, and on a phone.
+//! `cargo xtask look PAGE`: renders a page in a real browser, in light, in dark, and on a phone.
 //!
-//! Three pictures are written next to the page for a person to look at: no test can say whether a chart is
-//! legible. It is no part of `ci`; the page's form (well formed, loads nothing) is held by the lab's tests.
+//! Three pictures are written next to the page for a person to look at, because no test can judge whether a chart is
+//! legible. It is not part of `ci`; the lab's tests verify the page's form (well formed, loads nothing).
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use std::path::{Path, PathBuf};
 
-/// Programs that are Chromium, in the order they are tried.
+/// Names of Chromium's program, in the order in which they are tried.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-/// How much of a page is shown, in pixels.
+/// The height of the rendered part of a page, in pixels.
 const HEIGHT: u32 = 12_000;
 /// The width of a common phone, in pixels of the style sheet.
 const PHONE: u32 = 390;

@@ -1,8 +1,8 @@
-//! `cargo xtask loom`: what storage and engine do with several threads, in every interleaving up to a bound.
+//! `cargo xtask loom`: runs concurrent code of storage and engine in every interleaving up to a bound.
 //!
 //! Each module's `loom_tests` are built against the model checker in place of the standard library
-//! (`sync.rs`) and run with a bounded number of preemptions, because the unbounded number takes for ever.
-//! Objects go to a target folder of their own so that no other build is thrown away.
+//! (`sync.rs`) and run with a bounded number of preemptions, because an unbounded number never ends.
+//! Objects go to a target folder of their own so that other builds are kept.
 
 use crate::asan;
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use crate::invocation::Invocation;
 use crate::stopwatch::Stopwatch;
 use std::path::Path;
 
-/// What is explored: a name, the package and its tests that do it.
+/// The explored modules: a name, the package, and the filter of its tests.
 const MODULES: [(&str, &str, &str); 8] = [
     ("latch", "tombolo-storage", "latch::loom_tests"),
     ("lock", "tombolo-storage", "lock::loom_tests"),
@@ -23,7 +23,7 @@ const MODULES: [(&str, &str, &str); 8] = [
     ("slots", "tombolo-engine", "pipeline::transport::slots::loom_tests"),
 ];
 
-/// Involuntary switches from thread to thread that are explored, where a test does not say otherwise.
+/// The default number of preemptions that are explored; a test can choose another.
 const PREEMPTIONS_MAX: &str = "2";
 
 /// One line of the table.

@@ -1,18 +1,18 @@
-//! The project's chores: everything a person or the build machine does to this repository besides editing it.
+//! The project's chores: everything that a person or the build machine does with this repository except editing it.
 //!
-//! `cargo xtask ci` is the whole list of checks, `cargo xtask test` installs what they need and runs them, `cargo
-//! xtask tidy` holds the rules no compiler knows, `cargo xtask figures` makes the documents' figures, `cargo xtask
-//! examples` runs the library's examples, `cargo xtask asan` runs the unsafe code under the address sanitizer,
+//! `cargo xtask ci` runs all checks, `cargo xtask test` installs their requirements and runs them, `cargo
+//! xtask tidy` checks rules that the compiler does not, `cargo xtask figures` makes the documents' figures, `cargo
+//! xtask examples` runs the library's examples, `cargo xtask asan` runs the unsafe code under the address sanitizer,
 //! `cargo xtask loom` and `cargo xtask shuttle` explore interleavings of threads, `cargo xtask sim` crashes the
-//! engine in simulated worlds, `cargo xtask kills` kills real processes, `cargo xtask trace` looks at their system
-//! calls, and `cargo xtask soak` has many threads call for a minute. The only scripts besides this program are
-//! `.ci/run`, which calls it, and `verify_dump.py`, which is in another language on purpose: it must share no code
-//! with what it verifies.
+//! engine in simulated worlds, `cargo xtask kills` kills real processes, `cargo xtask trace` checks their system
+//! calls, and `cargo xtask soak` lets many threads call for a minute. The only other scripts are
+//! `.ci/run`, which calls this program, and `verify_dump.py`, which is in another language on purpose: it must share
+//! no code with the engine that it verifies.
 //!
-//! What it does not do: measure (that is the `tombolo` command) or reach the network once the machine has
-//! what [`needs`] lists. It depends on two small libraries only, so that it builds before anything else.
+//! It does not measure (that is the `tombolo` command), and does not use the network once the machine has
+//! everything that [`needs`] lists. It depends only on small libraries, so that it builds quickly.
 //!
-//! Exit status: 0 all well, 1 a check failed, 2 bad usage, 3 the machine lacks something.
+//! Exit status: 0 success, 1 a check failed, 2 bad usage, 3 a requirement is missing on the machine.
 
 mod asan;
 mod ci;

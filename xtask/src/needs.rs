@@ -1,17 +1,17 @@
-//! What the checks need besides the Rust toolchain, and how the machine gets it.
+//! The requirements of the checks besides the Rust toolchain, and their installation.
 //!
-//! Nothing is fetched when everything is there, so a second run works without a network. Only apt is known;
-//! elsewhere, or without root, the exact command is printed and nothing is changed. `cargo` itself fetches the
-//! crates in `Cargo.lock`, and rustup the toolchain in `rust-toolchain.toml`; neither is this file's business.
+//! If everything is installed, nothing is fetched, so a second run works without a network. Only apt is supported;
+//! on other systems, or without root, the exact command is printed and nothing is changed. Not here: the
+//! crates in `Cargo.lock`, which `cargo` fetches, and the toolchain in `rust-toolchain.toml`, which rustup fetches.
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// A program some check calls, or a file it reads, and the Debian package that holds it.
+/// A program or file that a check needs, and its Debian package.
 struct Need {
-    /// A name on the path, or the file's whole path, in which a folder `*` is any.
+    /// A name on the path, or the file's whole path, in which `*` stands for any folder.
     what: &'static str,
     package: &'static str,
     why: &'static str,
@@ -47,7 +47,7 @@ const NEEDS: [Need; 7] = [
     Need { what: "clang", package: "clang", why: "that library's declarations in Rust (bindgen)" },
 ];
 
-/// What to do about the missing packages.
+/// The action for missing packages.
 #[derive(Debug, PartialEq, Eq)]
 enum Plan {
     Nothing,
@@ -55,7 +55,7 @@ enum Plan {
     Tell(String),
 }
 
-/// Installs what is missing, or says what to type.
+/// Installs missing packages, or prints the command for that.
 pub(crate) fn provide() -> Result<(), Failure> {
     let missing: Vec<&Need> = NEEDS.iter().filter(|need| !is_there(need.what)).collect();
     for need in &missing {

@@ -1,4 +1,4 @@
-//! A process that is started to be killed: with a process group of its own, so that nothing of it survives.
+//! A process that is started to be killed: in a process group of its own, so that none of its children survives.
 
 use std::ffi::OsStr;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -8,16 +8,16 @@ use std::time::Duration;
 
 use crate::stopwatch::Stopwatch;
 
-/// How often a process is looked at.
+/// The polling interval for a process.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
-/// Memory that a process may write to, where nothing else is said: enough for one warehouse, what
-/// a chain adds, and the second copy of all rows that checkpoints are written from.
+/// The default limit of writable memory for a process: enough for one warehouse, the rows that
+/// a chain adds, and the second copy of all rows, from which checkpoints are written.
 ///
-/// A run that has no room for its probe of cache misses (256 MB) leaves it out, and so begins in half the time.
+/// A run without room for its probe of cache misses (256 MB) omits it, and so starts in half the time.
 pub(crate) const MEMORY_KB: u64 = 700_000;
-/// A command that takes longer hangs.
+/// A command that takes longer is considered hung.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
-/// What one look counts at most: a machine that stood still meanwhile is no reason for impatience.
+/// The most time that one polling step counts, so that a suspended machine does not look like a hung process.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 
 #[expect(clippy::disallowed_methods, reason = "a chore waits for processes; no engine runs here")]
@@ -25,9 +25,9 @@ pub(crate) fn sleep(time: Duration) {
     std::thread::sleep(time);
 }
 
-/// Kills a process and all that it and its children have started; they notice nothing.
+/// Kills a process and all its descendants, which get no signal before.
 ///
-/// Unlike a process group of its own this leaves them in ours, so that an interrupt from the keyboard reaches them.
+/// Unlike a separate process group, this leaves them in ours, so that an interrupt from the keyboard reaches them.
 pub(crate) fn end_with_children(process: u32) {
     let parents = parents();
     let mut doomed = vec![process];
@@ -36,7 +36,7 @@ pub(crate) fn end_with_children(process: u32) {
         doomed.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| child));
         at += 1;
     }
-    // From the top, so that no parent replaces what is gone.
+    // From the top, so that no parent restarts a killed child.
     let doomed = doomed.iter().map(u32::to_string);
     let _ = Command::new("kill").arg("-9").args(doomed).stderr(Stdio::null()).status();
 }
@@ -46,7 +46,7 @@ fn parents() -> Vec<(u32, u32)> {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let parent = |process: u32| {
         let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // Behind the name, which may hold anything: its state, then its parent.
+        // After the name, which may contain anything: its state, then its parent.
         let (_, rest) = stat.rsplit_once(')')?;
         Some((process, rest.split_whitespace().nth(1)?.parse().ok()?))
     };
@@ -54,7 +54,7 @@ fn parents() -> Vec<(u32, u32)> {
     numbers.filter_map(parent).collect()
 }
 
-/// How a process ended.
+/// The end of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {
     /// Its exit status; none if a signal ended it.
@@ -69,12 +69,12 @@ impl Ended {
         self.status == Some(0)
     }
 
-    /// The row that it printed; null if that is not all it printed.
+    /// The row that it printed; null if it printed anything else.
     pub(crate) fn row(&self) -> serde_json::Value {
         serde_json::from_str(&self.stdout).unwrap_or_default()
     }
 
-    /// Whether it ended with a clear error: one that says what to do, and no panic.
+    /// Whether it ended with a clear error: one with a remedy, and no panic.
     pub(crate) fn is_clear_refusal(&self) -> bool {
         let errors = self.stderr.lines().filter(|line| !line.contains("notice:"));
         let errors: Vec<&str> = errors.filter(|line| !line.trim().is_empty()).collect();
@@ -88,7 +88,7 @@ impl Ended {
         self.signal == Some(9) || self.status == Some(137)
     }
 
-    /// For messages: how it ended and what it said last.
+    /// Its end and its last output, for messages.
     pub(crate) fn brief(&self) -> String {
         let how = match (self.status, self.signal) {
             (Some(status), _) => format!("status {status}"),
@@ -108,7 +108,7 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Starts a program with [`MEMORY_KB`]; what it says goes to files in `scratch`.
+    /// Starts a program with [`MEMORY_KB`]; its output goes to files in `scratch`.
     pub(crate) fn start<A: AsRef<OsStr>>(
         program: &Path,
         arguments: &[A],
@@ -117,8 +117,8 @@ impl Running {
         Self::start_within(MEMORY_KB, program, arguments, scratch)
     }
 
-    /// As [`Running::start`], with so much memory at most. What is limited is memory that it may write to
-    /// (`ulimit -d`), not address space, of which a store reserves at the start all that it may ever need.
+    /// Like [`Running::start`], with a limit of writable memory (`ulimit -d`), not of
+    /// address space, of which a store reserves at the start all that it may ever need.
     pub(crate) fn start_within<A: AsRef<OsStr>>(
         limit_kb: u64,
         program: &Path,
@@ -138,18 +138,18 @@ impl Running {
         Ok(Self { child: command.spawn().map_err(failed)?, out, err })
     }
 
-    /// Kills it with everything it has started; it notices nothing.
+    /// Kills it with all its descendants, without a prior signal.
     pub(crate) fn kill(&mut self) {
         if self.ended() {
-            return; // its number may be another's by now
+            return; // its number may have been reused
         }
-        // The group first: what strace runs would continue without it.
+        // The group first: the traced program would continue without strace.
         let group = format!("-{}", self.child.id());
         let _ = Command::new("kill").args(["-9", "--", &group]).stderr(Stdio::null()).status();
         let _ = self.child.kill();
     }
 
-    /// Memory it has of its own, as the system counts it for a limit, in KB; none once it has ended.
+    /// Its private memory, as the system counts it for a limit, in KB; none once it has ended.
     pub(crate) fn data_kb(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
         let data = status.lines().find_map(|line| line.strip_prefix("VmData:"))?;
@@ -161,7 +161,7 @@ impl Running {
         matches!(self.child.try_wait(), Ok(Some(_)))
     }
 
-    /// Waits until it has ended or `until` says so, at most for `time`; whether `until` did.
+    /// Waits until it has ended or `until` returns true, at most for `time`; returns whether `until` did.
     pub(crate) fn wait_until(&mut self, time: Duration, mut until: impl FnMut() -> bool) -> bool {
         let mut waited = Duration::ZERO;
         while waited < time && !self.ended() {
@@ -175,7 +175,7 @@ impl Running {
         false
     }
 
-    /// Waits for its end, for `time` at most, then kills it.
+    /// Waits for its end, at most for `time`, then kills it.
     pub(crate) fn finish(mut self, time: Duration) -> Result<Ended, String> {
         self.wait_until(time, || false);
         if !self.ended() {

@@ -1,6 +1,6 @@
-//! Where a result comes from: the fields `host` and `commit` that every row in `results/` has.
+//! The origin of a result: the fields `host` and `commit` of every row in `results/`.
 //!
-//! What it does not do: say whether the working folder had changes. A result is recorded from a clean one.
+//! It does not record whether the working folder had changes; results are to be recorded from a clean one.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use serde::Serialize;
 pub(crate) struct Host {
     /// The processors' model.
     cpu: String,
-    /// How many there are.
+    /// The number of processors.
     cores: usize,
 }
 
@@ -43,7 +43,7 @@ pub(crate) fn line(row: &impl Serialize) -> String {
     serde_json::to_string(row).expect("a row's keys are texts")
 }
 
-/// A number of seconds to a tenth, as rows say it.
+/// A number of seconds, rounded to a tenth, for rows.
 pub(crate) fn tenths(seconds: f64) -> f64 {
     (seconds * 10.0).round_ties_even() / 10.0
 }

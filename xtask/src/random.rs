@@ -1,6 +1,4 @@
-//! Random numbers for commands that try things out: the same for the same seed.
-//!
-//! What it does not do: be unpredictable.
+//! Pseudo-random numbers for randomised commands: the same for the same seed, hence predictable.
 
 /// Numbers that follow from a seed (splitmix64).
 pub(crate) struct Random(u64);

@@ -1,6 +1,6 @@
-//! The command as it is shipped, for the chores that run it: where it is, and the directories it works on.
+//! The command as shipped, for the chores that run it: building and finding it, and its directories.
 //!
-//! What it does not do: start or end processes (`process.rs`).
+//! Not here: starting and ending processes (`process.rs`).
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use crate::invocation::Invocation;
 use crate::process::{LOOK, PATIENCE, sleep};
 use crate::stopwatch::Stopwatch;
 
-/// The command: the one named, or one that is built.
+/// The path of the command: the given one, or a new build.
 pub(crate) fn program(root: &Path, named: Option<&Path>) -> Result<PathBuf, Failure> {
     match named {
         Some(named) => Ok(named.to_owned()),
@@ -18,7 +18,7 @@ pub(crate) fn program(root: &Path, named: Option<&Path>) -> Result<PathBuf, Fail
     }
 }
 
-/// Builds the command as it is shipped; its path.
+/// Builds the command as shipped; returns its path.
 fn build(root: &Path) -> Result<PathBuf, Failure> {
     let call = Invocation::cargo("build --release --quiet -p tombolo-cli");
     match call.run(root) {
@@ -40,8 +40,8 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), String> {
     copied.map_err(|error: std::io::Error| format!("cannot copy {}: {error}", from.display()))
 }
 
-/// Waits until no process has the database in `data`: what strace ran may still be on its way out when strace
-/// is gone.
+/// Waits until no process has the database in `data`: a traced program may still be exiting when strace
+/// has ended.
 ///
 /// # Errors
 /// When a process has it for longer than [`PATIENCE`].
@@ -50,7 +50,7 @@ pub(crate) fn wait_until_free(data: &Path) -> Result<(), String> {
     let clock = Stopwatch::start();
     loop {
         let is_free = match std::fs::OpenOptions::new().read(true).open(&lock) {
-            // Taken for a moment only: it is given back when the file is closed.
+            // Taken only briefly: closing the file releases it.
             Ok(file) => file.try_lock().is_ok(),
             Err(_) => true, // there is none yet
         };

@@ -1,7 +1,7 @@
-//! `cargo xtask shuttle`: whole transactions of the paged store's sessions, in orders that are drawn.
+//! `cargo xtask shuttle`: whole transactions of the paged store's sessions, in random interleavings.
 //!
 //! Built against shuttle's scheduler in place of the standard library (`sync.rs`), in a target folder of its own. A
-//! seed draws one order of all steps; the same seed runs the same again. What must hold is the test's.
+//! seed determines one interleaving; the same seed repeats it. The conditions are those of the test.
 
 use crate::asan;
 use crate::failure::Failure;
@@ -9,10 +9,10 @@ use crate::folders::target_folder;
 use crate::invocation::Invocation;
 use std::path::Path;
 
-/// Orders that are drawn where no other number is given.
+/// The default number of interleavings.
 const SEEDS: &str = "2000";
 
-/// Draws orders, as `words` say how many and which first.
+/// Runs interleavings, with the options in `words`.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let (first, seeds) = options(words)?;
     let call = call(root, &asan::workspace_flags(root)?, first, seeds);
@@ -20,7 +20,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let outcome = call.run(root).map_err(Failure::machine)?;
     if !outcome.success || outcome.tests_passed == 0 {
         return Err(Failure::check(
-            "shuttle failed: the line with TOMBOLO_SEED says for which seed",
+            "shuttle failed: the line with TOMBOLO_SEED has the failing seed",
         ));
     }
     println!(

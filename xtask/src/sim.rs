@@ -1,11 +1,11 @@
-//! `cargo xtask sim`: the engine in simulated worlds, and the bugs planted to prove that it would be
-//! noticed.
+//! `cargo xtask sim`: the engine in simulated worlds, and bugs planted to prove that the simulator detects
+//! them.
 //!
-//! Builds `tombolo-sim` optimised, if no `--program` is named first, and runs it with the same
+//! Builds `tombolo-sim` with optimisation, unless `--program` is given first, and runs it with the same
 //! options. With `--plant` it builds another one, in which bugs can be planted, in a target folder of
-//! its own so that no other build is thrown away; `--plants all` plants one after the other and prints
-//! a table, `--plants N` does so with a sample, another one for each commit: what each run of the checks does.
-//! What seeds do and what must hold is the simulator's (`crates/tombolo-sim`).
+//! its own so that other builds are kept; `--plants all` plants one after the other and prints
+//! a table, `--plants N` does so with a sample that differs by commit, as each run of the checks does.
+//! The worlds and their rules are the simulator's (`crates/tombolo-sim`).
 
 use crate::asan;
 use crate::failure::Failure;
@@ -21,12 +21,12 @@ use std::process::{Command, Stdio};
 enum Build {
     Plain,
     Planted,
-    /// The same, not optimised: it is built in a third of the time, which for a sample is most of it.
+    /// The same without optimisation: it builds in a third of the time, which for a sample is most of the time.
     Sampled,
 }
 
 impl Build {
-    /// What cargo is asked for, and the folder in which the program is then.
+    /// The profile's flags for cargo, and the folder of the program.
     fn profile(self) -> (&'static str, &'static str) {
         match self {
             Self::Plain | Self::Planted => ("--profile quick", "quick"),
@@ -35,7 +35,7 @@ impl Build {
     }
 }
 
-/// Plants that take more than fifty seeds until they are noticed: in no sample.
+/// Plants that take more than fifty seeds until they are detected: not in samples.
 const RARE: [&str; 8] = [
     "added-copy-not-cleared",
     "apart-log-not-read",
@@ -47,7 +47,7 @@ const RARE: [&str; 8] = [
     "ring-not-in-catalogue-first",
 ];
 
-/// Builds what `words` need and runs it.
+/// Builds the simulator that `words` need and runs it.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     match words {
         ["--plant" | "--plants", "all", rest @ ..] => run_plants(root, None, rest),
@@ -80,7 +80,7 @@ fn run_one(root: &Path, program: &Path, words: &[&str]) -> Result<(), Failure> {
     }
 }
 
-/// Plants bugs in turn, a sample of them if a `number` is given; fails if one is not noticed.
+/// Plants bugs in turn, a sample of them if a `number` is given; fails if one is not detected.
 fn run_plants(root: &Path, number: Option<usize>, words: &[&str]) -> Result<(), Failure> {
     let program = build(root, if number.is_some() { Build::Sampled } else { Build::Planted })?;
     let list = answer(root, &program, &["--list-plants"])?.text;
@@ -106,7 +106,7 @@ fn run_plants(root: &Path, number: Option<usize>, words: &[&str]) -> Result<(), 
     }
 }
 
-/// So many of `all` but the rare ones, spread over the list; with which it begins is drawn by the commit.
+/// A sample of `number` plants without the rare ones, spread over the list; the commit determines the first.
 fn sample<'a>(all: &[&'a str], number: usize, commit: &str) -> Vec<&'a str> {
     let all: Vec<&str> = all.iter().filter(|name| !RARE.contains(name)).copied().collect();
     let number = number.min(all.len());
@@ -115,7 +115,7 @@ fn sample<'a>(all: &[&'a str], number: usize, commit: &str) -> Vec<&'a str> {
     (0..number).map(|n| all[(first + n * all.len() / number) % all.len()]).collect()
 }
 
-/// What a program printed and whether it was content.
+/// The output of a program and whether it succeeded.
 #[derive(Debug, Default)]
 struct Answer {
     text: String,
@@ -134,7 +134,7 @@ fn answer(root: &Path, program: &Path, words: &[&str]) -> Result<Answer, Failure
     Ok(Answer { text, success: output.status.success() })
 }
 
-/// The line of the first violation, or why there is none.
+/// The line of the first violation, or the reason that there is none.
 fn noticed(answer: &Answer) -> String {
     let line = |start: &str| answer.text.lines().find(|line| line.starts_with(start));
     if answer.success
@@ -149,7 +149,7 @@ fn noticed(answer: &Answer) -> String {
     format!("NOT NOTICED: {reason}")
 }
 
-/// Builds the simulator; the program's path.
+/// Builds the simulator; returns the program's path.
 fn build(root: &Path, build: Build) -> Result<PathBuf, Failure> {
     let mut folder = target_folder(root);
     let (profile, place) = build.profile();

@@ -1,7 +1,7 @@
-//! `cargo xtask soak`: twenty threads that call, while others submit, add an index, sum all accounts and take backups.
+//! `cargo xtask soak`: twenty threads call while others submit, add an index, sum all accounts and take backups.
 //!
-//! Builds the library's example `soak` optimised and without the command, if no `--program` is named first, and runs it
-//! in a directory of its own. What it does and what must hold is the example's (`crates/tombolo/examples/soak/`). Its
+//! Builds the library's example `soak` with optimisation and without the command, unless `--program` is given, and runs
+//! it in a directory of its own. The load and its checks are the example's (`crates/tombolo/examples/soak/`). Its
 //! lines, one JSON object for the database in memory and one for the durable one, also go to the file of `--out`.
 
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::folders::target_folder;
 use crate::invocation::Invocation;
 use crate::provenance::stamped;
 
-/// What was asked for.
+/// The options of the command line.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Options<'w> {
-    /// What is run; built if none is named.
+    /// The program; built if none is given.
     program: Option<&'w str>,
-    /// Where the lines go besides standard output.
+    /// A file for the lines, in addition to standard output.
     out: Option<&'w str>,
-    /// Where the database lies, in place of the target folder.
+    /// The directory of the database, in place of the target folder.
     directory: Option<&'w str>,
     /// The example's own.
     rest: Vec<&'w str>,
@@ -46,7 +46,7 @@ fn options<'w>(words: &[&'w str]) -> Result<Options<'w>, Failure> {
     Ok(options)
 }
 
-/// Runs it as `words` say.
+/// Runs the example, with the options in `words`.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let options = options(words)?;
     let program = match options.program {
@@ -71,7 +71,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     }
     match ended.status.code() {
         Some(0) => {
-            // What stays does no harm.
+            // Remaining files do no harm.
             let _ = std::fs::remove_dir_all(&directory);
             Ok(())
         }
@@ -89,7 +89,7 @@ fn row(root: &Path, line: &str) -> String {
     row.map_or_else(|_| line.to_string(), |row| stamped(root, row))
 }
 
-/// Builds the example; its path.
+/// Builds the example; returns its path.
 fn build(root: &Path) -> Result<PathBuf, Failure> {
     let call = "build --release --quiet -p tombolo --example soak";
     let call = Invocation::cargo(call);
@@ -100,7 +100,7 @@ fn build(root: &Path) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Where a build as shipped leaves it.
+/// The example's path after a build as shipped.
 pub(crate) fn program(root: &Path) -> PathBuf {
     target_folder(root).join("release").join("examples").join("soak")
 }

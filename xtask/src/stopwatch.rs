@@ -1,4 +1,4 @@
-//! How long a chore took: the one place in this program that reads a clock.
+//! Measures the duration of a chore: the only place in this program that reads a clock.
 
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,10 @@
 //! `cargo xtask tidy`: the house rules that neither the compiler nor clippy knows.
 //!
-//! Each rule is one function over the [`Tree`] of tracked files; each finding names file and line, what is wrong
-//! and how to correct it. The same rules run as a test, so plain `cargo test` holds them as well.
+//! Each rule is one function over the [`Tree`] of tracked files; each finding names file and line, the error
+//! and a correction. The same rules run as a test, so plain `cargo test` checks them, too.
 //!
-//! What it does not do: change files, judge prose, or parse Rust. It looks at the text with comments and literals
-//! blanked ([`code`]), which is enough for these rules and cannot break with the language.
+//! It does not change files, judge prose, or parse Rust. It reads the text with comments and literals
+//! blanked ([`code`]), which is enough for these rules and does not depend on the language version.
 //!
 //! | module | rules |
 //! |---|---|
@@ -76,7 +76,7 @@ fn judge(tree: &Tree) -> Findings {
     findings
 }
 
-/// Prints the circles within folders, which are no failure, and the findings; any is one.
+/// Prints the circles within folders, which are not failures, and the findings; fails if there are any.
 pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     let tree = Tree::load(root).map_err(Failure::machine)?;
     let findings = judge(&tree);

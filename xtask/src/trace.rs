@@ -1,14 +1,14 @@
-//! `cargo xtask trace`: system calls show that no answer leaves before its group is durable.
+//! `cargo xtask trace`: verifies by system calls that no answer leaves before its group is durable.
 //!
 //! Real processes run TPC-C durably under strace. In each trace every rule of `trace/rules.rs` must hold, each answer
-//! in the file of `--acks` must be found in it, and there must be exactly one `fdatasync` for each flush that
-//! the result reports, besides those of segments that a flush left behind, of seals and of segments that are
-//! made. One process has one caller, one has many, and of one an `fdatasync` fails: after it nothing is
-//! answered, written or tried again. Checkpoints are written all the time meanwhile: their own `fdatasync`s are
-//! distinguished by their files. With `--errors` as many more processes run, in each of which one write or sync
+//! in the file of `--acks` must occur in it, and there must be exactly one `fdatasync` for each flush that
+//! the result reports, besides those of segments that a flush filled, of seals, and of segments being
+//! created. One process has one caller, one has many, and in one an `fdatasync` fails: after it nothing is
+//! answered, written or retried. Checkpoints are written all the time: their own `fdatasync`s are
+//! distinguished by their files. With `--errors` further processes run, in each of which one write or sync
 //! fails, of any file, in any phase.
 //!
-//! What it does not do: kill or measure. A process under strace is slow, and its flushes are large.
+//! It does not kill or measure: a process under strace is slow, and its flushes are large.
 
 mod lines;
 mod rules;
@@ -29,9 +29,9 @@ use crate::stopwatch::Stopwatch;
 use lines::{Event, events};
 use rules::{Counts, Judge};
 
-/// Calls that could write to a file or force it to the device. What is no system call here is left out by strace.
+/// Calls that could write to a file or force it to the device. strace ignores those that do not exist here.
 const CALLS: &str = "trace=pwrite64,pwritev,pwritev2,write,writev,fdatasync,fsync,sync_file_range,fallocate,ftruncate";
-/// Log records after which a checkpoint begins: so few that one is written at any time, also with one caller.
+/// Log records after which a checkpoint begins: so few that one is always being written, even with one caller.
 const CHECKPOINT_LOG_BYTES: &str = "64KB";
 
 /// One traced process.
@@ -62,10 +62,10 @@ const ROUNDS: [Round; 3] = [
 
 /// Rounds with errors have fewer transactions.
 const TRANSACTIONS: [(u32, u32); 2] = [(1, 60), (32, 1_500)];
-/// Processes that end without a word in between.
+/// Processes between two lines of progress.
 const UNTOLD: u64 = 50;
 
-/// What is to be done.
+/// The options of the command line.
 #[derive(Debug, Default)]
 struct Options<'a> {
     program: Option<&'a Path>,
@@ -96,7 +96,7 @@ fn options<'a>(words: &[&'a str]) -> Result<Options<'a>, Failure> {
     Ok(options)
 }
 
-/// Traces `tombolo` as `words` say.
+/// Traces `tombolo`, with the options in `words`.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let options = options(words)?;
     if !needs::on_path("strace") {
@@ -120,7 +120,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What a call of `cargo xtask trace` reports.
+/// The report of `cargo xtask trace`.
 #[derive(Debug, Serialize)]
 struct Row {
     command: &'static str,
@@ -129,7 +129,7 @@ struct Row {
     errors: ErrorsRow,
 }
 
-/// What was found in one trace.
+/// The results of one trace.
 #[derive(Debug, Serialize)]
 struct RoundRow {
     clients: u32,
@@ -140,7 +140,7 @@ struct RoundRow {
     fdatasyncs: SyncsRow,
 }
 
-/// The `fdatasync`s of a trace, by what they were for.
+/// The `fdatasync`s of a trace, by purpose.
 #[derive(Debug, Serialize)]
 struct SyncsRow {
     measured_flushes: u64,
@@ -152,7 +152,7 @@ struct SyncsRow {
     image: u64,
 }
 
-/// The processes in which a call failed, by what it was for.
+/// The processes in which a call failed, by the call's purpose.
 #[derive(Debug, Default, Serialize)]
 struct ErrorsRow {
     processes: u64,
@@ -186,7 +186,7 @@ impl RoundRow {
     }
 }
 
-/// Runs processes in each of which a call fails; how many there were of which kind.
+/// Runs processes in each of which a call fails; returns the number of each kind.
 fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<ErrorsRow, Failure> {
     // By number of callers: transactions in the log before the measured ones.
     let mut bases = [0; TRANSACTIONS.len()];
@@ -241,7 +241,7 @@ fn measured(counts: &Counts, base: u64) -> u64 {
     counts.flushes.iter().filter(|&&transactions| transactions > base).count() as u64
 }
 
-/// What all rounds share.
+/// The state shared by all rounds.
 struct Tracer {
     program: PathBuf,
     folder: PathBuf,
@@ -362,7 +362,7 @@ impl Tracer {
     }
 }
 
-/// A run whose log failed says so, after it had answered something.
+/// A run whose log failed must report that, after some answers.
 fn refused(ended: &Ended, counts: &Counts) -> Result<(), String> {
     match ended.is_clear_refusal() && counts.has_failed && counts.answered > 0 {
         true => Ok(()),
@@ -372,8 +372,8 @@ fn refused(ended: &Ended, counts: &Counts) -> Result<(), String> {
     }
 }
 
-/// A run of which any call failed says so if that was one of the log; else it ended well, or says why it could not
-/// begin.
+/// A run with a failed call must report the failure if it was one of the log; otherwise it must succeed, or report why
+/// it could not begin.
 fn survived_or_refused(ended: &Ended, counts: &Counts, failing: Failing) -> Result<(), String> {
     // Where there is no room for a segment, there may be a moment later.
     let has_failed = counts.has_failed || counts.making_has_failed && failing.error != "ENOSPC";
@@ -386,7 +386,7 @@ fn survived_or_refused(ended: &Ended, counts: &Counts, failing: Failing) -> Resu
     }
 }
 
-/// The result of a run says what the trace shows.
+/// The result of a run must agree with the trace.
 fn agree(ended: &Ended, counts: &Counts, base: u64) -> Result<(), String> {
     if !ended.succeeded() || counts.has_failed {
         return Err(format!("it ended with {}", ended.brief()));
@@ -400,7 +400,7 @@ fn agree(ended: &Ended, counts: &Counts, base: u64) -> Result<(), String> {
         return Err(format!("{flushes} flushes are reported, the trace has {shown} fdatasyncs"));
     }
     if counts.of_image == 0 || counts.image_has_failed {
-        return Err("no checkpoint was written beside the transactions".to_owned());
+        return Err("no checkpoint was written while transactions ran".to_owned());
     }
     match committed == counts.answered && base > 0 {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! The checks of `ci`, each with what it shows, where it runs and the program it calls.
+//! The checks of `ci`, each with its purpose, its lane and the program that it calls.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use crate::failure::Failure;
 use crate::findings::Findings;
 use crate::invocation::{Invocation, Outcome};
 
-/// One check: its name for `--only`, what it shows, where it runs and what.
+/// One check: its name for `--only`, its purpose, its lane and its action.
 pub(super) struct Step {
     pub(super) name: &'static str,
     pub(super) shows: &'static str,
@@ -14,7 +14,7 @@ pub(super) struct Step {
     pub(super) action: Action,
 }
 
-/// Which steps a step waits for. Cargo locks one folder per build profile, so lanes that build with
+/// The lanes, which determine the order of steps. Cargo locks one folder per build profile, so lanes with
 /// different profiles do not wait for each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lane {
@@ -35,39 +35,39 @@ pub(super) enum Action {
     Figures,
 }
 
-/// All of them; of one lane, in the order they run.
+/// All steps; those of one lane in the order of execution.
 pub(super) static STEPS: [Step; 19] = [
-    first("fmt", "the code has the one format", Action::Call(fmt)),
-    first("tidy", "the rules no compiler knows hold", Action::Tidy),
-    first("figures", "documents show what results/ holds", Action::Figures),
-    first("python", "verify_dump.py finds what it must find", Action::Call(python)),
-    of_crates("clippy", "no lint speaks, with every feature", clippy),
-    of_crates("doc", "the documentation builds, its links hold", doc),
+    first("fmt", "the code is formatted", Action::Call(fmt)),
+    first("tidy", "the rules that no compiler knows hold", Action::Tidy),
+    first("figures", "documents agree with results/", Action::Figures),
+    first("python", "verify_dump.py detects planted errors", Action::Call(python)),
+    of_crates("clippy", "no lint complains, with every feature", clippy),
+    of_crates("doc", "the documentation builds, its links are valid", doc),
     of_crates(
         "test",
-        "the crates do what they say; other engines hold the same rows; components do their work or none",
+        "the crates pass their tests; other engines have the same rows; components do their work or none",
         test,
     ),
-    of_crates("profiles", "every paged profile holds the same rows as a map", profiles),
+    of_crates("profiles", "every paged profile has the same rows as a map", profiles),
     of_crates("doctest", "the examples in the documentation run", doctest),
     of_crates(
         "examples",
-        "the library's examples find what they wrote, built without the command",
+        "the library's examples, built without the command, find the rows of earlier runs",
         examples,
     ),
-    of_crates("loom", "threads that share a structure hold its rules in every interleaving", loom),
-    of_crates("shuttle", "2,000 drawn orders of sessions' steps are serializable", shuttle),
+    of_crates("loom", "shared structures keep their invariants in every interleaving", loom),
+    of_crates("shuttle", "2,000 random interleavings of sessions are serializable", shuttle),
     of_command("release", "the command builds as shipped", release),
-    of_command("commands", "the command line does what it says", commands),
+    of_command("commands", "the command line does what it documents", commands),
     of_command(
         "kills",
-        "100 processes killed, starved or spoilt lose nothing they answered",
+        "100 processes, killed, starved or damaged, lose nothing that they acknowledged",
         kills,
     ),
-    of_command("sim", "10,000 simulated worlds of crashes and lies hold every rule", sim),
-    of_command("plants", "a sample of the bugs planted on purpose is noticed", plants),
+    of_command("sim", "10,000 simulated worlds of crashes and lies obey every rule", sim),
+    of_command("plants", "a sample of the bugs planted on purpose is detected", plants),
     of_command("trace", "one fdatasync per flush, and no answer before it, by system calls", trace),
-    of_command("soak", "20 threads that call lose no call and no money, and none is starved", soak),
+    of_command("soak", "20 calling threads lose no call and no money, and none starves", soak),
 ];
 
 const fn first(name: &'static str, shows: &'static str, action: Action) -> Step {
@@ -108,8 +108,8 @@ fn doc(_: &Path) -> Option<Invocation> {
     Some(call.env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// The command, the simulator and the soak together: what they share is compiled once. Alone the simulator
-/// would have the same crates with other features.
+/// The command, the simulator and the soak together, so that shared crates are compiled once. Alone, the simulator
+/// would need the same crates with other features.
 fn release(_: &Path) -> Option<Invocation> {
     Some(Invocation::cargo(
         "build --release -p tombolo-cli -p tombolo -p tombolo-sim --bins --example soak",
@@ -117,7 +117,7 @@ fn release(_: &Path) -> Option<Invocation> {
 }
 
 /// The crates without the command: one set of features, so that each is compiled once for its own tests
-/// and once for what is above it. Nothing is above the laboratory: TPC-C in all profiles is the command's.
+/// and once for the crates above it. No crate here is above the laboratory: TPC-C in all profiles is the command's.
 pub(crate) const CRATES: &str = "--workspace --exclude tombolo-cli --exclude tombolo-ladder --no-default-features \
      --features tested";
 
@@ -130,7 +130,7 @@ fn test(root: &Path) -> Option<Invocation> {
     let names = integration_tests(root, |package, name| {
         !is_of_the_command(package, name) && name != OF_ALL_PROFILES
     });
-    // The one example that has tests of its own: how it judges.
+    // The only example with tests of its own, which cover its checks.
     let call = format!("test {CRATES} --no-fail-fast --lib --bins --example soak");
     Some(Invocation::cargo(&call).with(names))
 }
@@ -138,8 +138,8 @@ fn test(root: &Path) -> Option<Invocation> {
 /// The test that is compiled for every profile of the paged store.
 const OF_ALL_PROFILES: &str = "profiles";
 
-/// Not optimised as the other tests of its package are: it is four minutes to compile and 15 seconds
-/// to run with that, 46 seconds and 26 without.
+/// Not optimised like the other tests of its package: with that it takes four minutes to compile and 15 seconds
+/// to run, without it 46 seconds and 26.
 fn profiles(root: &Path) -> Option<Invocation> {
     root.join("crates/tombolo-storage").is_dir().then(|| {
         let plain = "--config profile.dev.package.tombolo-storage.opt-level=0";
@@ -155,25 +155,24 @@ fn examples(root: &Path) -> Option<Invocation> {
     own(root, "tombolo", "examples")
 }
 
-/// The command as it is shipped, in all profiles, and what counts instructions and allocations of the
-/// laboratory below it.
+/// The command as shipped, in all profiles, and the laboratory's tests that count instructions and allocations.
 fn commands(root: &Path) -> Option<Invocation> {
     let names = integration_tests(root, is_of_the_command);
     let call = "test --release -p tombolo-cli -p tombolo-lab --bin tombolo";
     (!names.is_empty()).then(|| Invocation::cargo(call).with(names))
 }
 
-/// The command as it is shipped, killed.
+/// The command as shipped, killed.
 fn kills(root: &Path) -> Option<Invocation> {
     own(root, "tombolo", "kills")
 }
 
-/// The command as it is shipped, its system calls looked at.
+/// The command as shipped, with its system calls checked.
 fn trace(root: &Path) -> Option<Invocation> {
     own(root, "tombolo", "trace")
 }
 
-/// What `release` built.
+/// The build of `release`.
 fn sim(root: &Path) -> Option<Invocation> {
     let program = crate::folders::target_folder(root).join("release").join("tombolo-sim");
     let named = ["--program".to_string(), program.display().to_string()];
@@ -186,7 +185,7 @@ fn plants(root: &Path) -> Option<Invocation> {
     own(root, "tombolo-sim", "sim").map(|call| call.with(sample))
 }
 
-/// What `release` built, for a few seconds.
+/// The build of `release`, for a few seconds.
 fn soak(root: &Path) -> Option<Invocation> {
     let program = crate::soak::program(root).display().to_string();
     let words = ["--program", &program, "--seconds", "5"].map(str::to_string);
@@ -201,12 +200,12 @@ fn shuttle(root: &Path) -> Option<Invocation> {
     own(root, "tombolo-storage", "shuttle")
 }
 
-/// A command of this program, once there is the package it is about.
+/// A command of this program, if its package exists.
 fn own(root: &Path, package: &str, command: &str) -> Option<Invocation> {
     root.join("crates").join(package).is_dir().then(|| Invocation::xtask(command))
 }
 
-/// `--test NAME` for each integration test asked for, by package and name, in order of name.
+/// `--test NAME` for each wanted integration test, by package and name, in order of name.
 fn integration_tests(root: &Path, wanted: impl Fn(&str, &str) -> bool) -> Vec<String> {
     let mut names = Vec::new();
     for package in entries(&root.join("crates")) {
@@ -233,7 +232,7 @@ fn entries(folder: &Path) -> Vec<String> {
     names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Prints the steps and what each shows.
+/// Prints the steps with their purposes.
 pub(crate) fn list() {
     for step in &STEPS {
         println!("{:<10}{}", step.name, step.shows);
@@ -264,7 +263,7 @@ pub(crate) fn selection(words: &[&str]) -> Result<Vec<&'static str>, Failure> {
 }
 
 impl Step {
-    /// What a person types to repeat this step.
+    /// The command that repeats this step.
     pub(super) fn alone(&self, root: &Path) -> Option<String> {
         match self.action {
             Action::Call(call) => call(root).map(|call| call.to_string()),
@@ -273,7 +272,7 @@ impl Step {
         }
     }
 
-    /// Runs it by `run`, which gets the program to call.
+    /// Runs it with `run`, which gets the program to call.
     pub(super) fn run(
         &self,
         root: &Path,

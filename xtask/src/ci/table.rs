@@ -1,15 +1,15 @@
-//! The closing table of `ci`: a line for each step that ran, when it began and how long it took.
+//! The closing table of `ci`: a line for each step that ran, with its start and its duration.
 
 use std::time::Duration;
 
-/// How a step ended.
+/// The end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Ok,
     NothingToDo,
     Failed,
     CouldNotRun,
-    /// Another one had failed.
+    /// Another step had failed.
     Stopped,
 }
 

@@ -1,7 +1,7 @@
-//! The marked places of a Markdown file, and the same file with each of them rendered anew.
+//! Finds the marked places of a Markdown file, and renders them anew.
 //!
-//! A mark stands alone on its line: `<!-- figures: NAME -->`, and `<!-- end -->` below it. Lines within code blocks are
-//! marks as well; no document shows one that is not meant.
+//! A mark is alone on its line: `<!-- figures: NAME -->`, and `<!-- end -->` below it. Lines within code blocks are
+//! marks as well.
 
 const BEGIN: &str = "<!-- figures: ";
 const END: &str = "<!-- end -->";
@@ -21,7 +21,7 @@ pub(super) fn names(text: &str) -> impl Iterator<Item = &str> {
     text.lines().filter_map(begins)
 }
 
-/// `text` with every block replaced by what `render` says for its name, or the line where that fails and why.
+/// `text` with every block replaced by the result of `render` for its name, or the line and reason of a failure.
 pub(super) fn replaced(
     text: &str,
     mut render: impl FnMut(&str) -> Result<String, String>,

@@ -1,7 +1,7 @@
-//! What documents say outside their blocks: README's sentences have no number, and every commit named exists.
+//! Checks the prose of documents outside their blocks: README contains no number, and every named commit exists.
 //!
-//! Not looked at: code blocks, code in backticks and targets of links (they show commands and addresses), and years.
-//! A word is taken for a commit where it has 7 to 12 or 40 hexadecimal digits, both letters and digits or the word
+//! Ignored are code blocks, code in backticks and targets of links (they show commands and addresses), and years.
+//! A word counts as a commit if it has 7 to 12 or 40 hexadecimal digits, and either both letters and digits or the word
 //! *commit* before it.
 
 use super::blocks;

@@ -1,10 +1,10 @@
 //! The rows of `results/`: each is JSON, names the machine it was measured on and a commit of this history.
 //!
-//! A `.json` file is one row, each line of a `.jsonl` file is one. `host` is an object with `cpu`; only a row that says
-//! `"simulated": true` may lack it, since nothing of a machine is in it. Files of other kinds are notes that
-//! `results/README.md` explains; no template can read them.
+//! A `.json` file is one row; each line of a `.jsonl` file is one. `host` is an object with `cpu`; only a row with
+//! `"simulated": true` may lack it, since it does not depend on a machine. Files of other kinds are notes that
+//! `results/README.md` explains; templates cannot read them.
 //!
-//! Without git, or in a clone without its history, commits are not looked for.
+//! Without git, or in a clone without its history, commits are not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -18,10 +18,10 @@ use crate::tidy::tree::Tree;
 
 const FOLDER: &str = "results/";
 
-/// The shortest form of a commit's hash that is taken for one.
+/// The shortest accepted form of a commit's hash.
 pub(super) const HASH_MIN: usize = 7;
 
-/// All rows by file, and the commits there are.
+/// All rows by file, and all commits.
 pub(super) struct Results {
     /// By path below `results/`.
     pub(super) files: BTreeMap<String, Vec<Value>>,
@@ -29,7 +29,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Reads all rows; what is wrong with one is a finding.
+    /// Reads all rows; each error of a row is a finding.
     pub(super) fn load(tree: &Tree, findings: &mut Findings) -> Self {
         let mut results = Self { files: BTreeMap::new(), commits: commits(&tree.root) };
         for (path, text) in tree.texts() {

@@ -1,18 +1,18 @@
-//! Templates in `docs/figures/`, written in Jinja, and what they can ask of the rows in `results/`.
+//! Templates in `docs/figures/`, written in Jinja, and the functions with which they read the rows in `results/`.
 //!
 //! | word | gives |
 //! |---|---|
 //! | `rows("load/load.jsonl")` | all rows of a file |
 //! | `rows \| where("engine", "redb")` | the rows in which the field has the value; a field may be a path: `host.cpu` |
-//! | `rows \| the` | the one row there is; none or several are an error |
+//! | `rows \| the` | the only row; none or several are an error |
 //! | `rows \| all("latency_us.p50")` | the field of each row, as numbers |
-//! | `numbers \| median`, `least`, `most` | one of them (the mean of the middle two where their count is even) |
+//! | `numbers \| median`, `least`, `most` | one of them (the mean of the middle two if their number is even) |
 //! | `numbers \| over(others)` | the quotient of each pair |
-//! | `number \| fixed(2)` | with so many digits behind the point |
-//! | `number \| count`, `count(1000)` | a whole number, rounded to so much, its thousands apart by commas |
+//! | `number \| fixed(2)` | with this many digits after the point |
+//! | `number \| count`, `count(1000)` | a whole number, rounded to a multiple, with commas between thousands |
 //! | `rows \| source("load/load.jsonl")` | machine, commit and file, for the line below a table |
 //!
-//! A field or row that is not there is an error, not an empty cell. What templates cannot do: read anything but rows.
+//! A missing field or row is an error, not an empty cell. Templates can read only rows.
 
 use std::collections::BTreeSet;
 
