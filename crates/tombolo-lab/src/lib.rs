@@ -8,6 +8,9 @@
 //! Each folder uses those above it in this list, and none below, but for `report` and what it reports of.
 //! Not here: exit codes, arguments, standard output. Those are the command's.
 
+#[macro_use]
+mod named;
+
 pub mod counters;
 pub mod failure;
 pub mod histogram;

@@ -35,15 +35,17 @@ const PROFILES: [&str; 11] = [
 /// The profile with the switch S5 as an `if`, and the one that has it off by type (LG-26).
 pub const IF_VARIANT: (&str, &str, &str) = ("S5", "if-locking", "no-locking");
 
-/// Which way is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ladder {
-    /// The paper's: down from the conventional engine, in the paper's order.
-    Paper,
-    /// The same with latching removed before locking (LG-25).
-    ReverseLocks,
-    /// The product's: up from the bare store to what a user runs.
-    Product,
+named! {
+    /// Which way is gone.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Ladder by name {
+        /// The paper's: down from the conventional engine, in the paper's order.
+        Paper = "paper",
+        /// The same with latching removed before locking (LG-25).
+        ReverseLocks = "reverse-locks",
+        /// The product's: up from the bare store to what a user runs.
+        Product = "product",
+    }
 }
 
 /// What stands on a rung.
@@ -83,23 +85,6 @@ impl Step {
 }
 
 impl Ladder {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Paper, Self::ReverseLocks, Self::Product];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Paper => "paper",
-            Self::ReverseLocks => "reverse-locks",
-            Self::Product => PRODUCT_LADDER,
-        }
-    }
-
-    /// The ladder of this name.
-    pub fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|ladder| ladder.name() == name)
-    }
-
     /// Its rungs.
     pub fn steps(self) -> Vec<Step> {
         let mut steps = vec![Step::first(CONVENTIONAL)];

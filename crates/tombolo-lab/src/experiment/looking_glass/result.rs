@@ -21,51 +21,31 @@ pub type Transaction = String;
 /// `other` (the names of [`Category`](crate::counters::Category)).
 pub type Call = String;
 
-/// The six components of the paper's bars, in the order they are removed (LG-D).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Component {
-    /// S1: generic comparison of keys.
-    BtreeKeys,
-    /// S2 to S4: the log on disk, its records, LSNs.
-    Logging,
-    /// S5: the lock manager.
-    Locking,
-    /// S6: latches.
-    Latching,
-    /// S7 to S9: the directory, small pages, page access.
-    BufferManager,
-    /// Everything that is left when the five are off, with S10 (sessions) and S11 (the useful
-    /// work and what is around it) in it.
-    Remaining,
+named! {
+    /// The six components of the paper's bars, in the order they are removed (LG-D).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Component by key {
+        /// S1: generic comparison of keys.
+        BtreeKeys = "btree_keys",
+        /// S2 to S4: the log on disk, its records, LSNs.
+        Logging = "logging",
+        /// S5: the lock manager.
+        Locking = "locking",
+        /// S6: latches.
+        Latching = "latching",
+        /// S7 to S9: the directory, small pages, page access.
+        BufferManager = "buffer_manager",
+        /// Everything that is left when the five are off, with S10 (sessions) and S11 (the useful
+        /// work and what is around it) in it.
+        Remaining = "remaining",
+    }
 }
 
 impl Component {
-    /// All of them, in the order they are removed.
-    pub const ALL: [Self; 6] = [
-        Self::BtreeKeys,
-        Self::Logging,
-        Self::Locking,
-        Self::Latching,
-        Self::BufferManager,
-        Self::Remaining,
-    ];
-
     /// The five that can be removed one by one: bits of the lattice, from its left.
     pub const MAIN: [Self; 5] =
         [Self::BtreeKeys, Self::Logging, Self::Locking, Self::Latching, Self::BufferManager];
-
-    /// Its key in results.
-    pub const fn key(self) -> &'static str {
-        match self {
-            Self::BtreeKeys => "btree_keys",
-            Self::Logging => "logging",
-            Self::Locking => "locking",
-            Self::Latching => "latching",
-            Self::BufferManager => "buffer_manager",
-            Self::Remaining => "remaining",
-        }
-    }
 
     /// Its name for people, as the paper's figures label it.
     pub const fn label(self) -> &'static str {

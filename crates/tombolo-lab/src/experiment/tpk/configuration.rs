@@ -11,15 +11,17 @@ use crate::settings::{self, Settings, Source};
 
 use crate::failure::Failure;
 
-/// One of the paper's configurations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-pub enum Configuration {
-    /// One processor: execution, logging and output on one thread, and threads that block.
-    A,
-    /// A multiprocessor with shared memory: a thread for each stage, and threads that spin.
-    B,
-    /// Two of them: the checkpoint stage is in another process.
-    C,
+named! {
+    /// One of the paper's configurations.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+    pub enum Configuration by name {
+        /// One processor: execution, logging and output on one thread, and threads that block.
+        A = "A",
+        /// A multiprocessor with shared memory: a thread for each stage, and threads that spin.
+        B = "B",
+        /// Two of them: the checkpoint stage is in another process.
+        C = "C",
+    }
 }
 
 /// Threads of configuration B without those that replicate: input, execution, logging, output,
@@ -32,23 +34,6 @@ const SPIN_US: u64 = 1_000_000;
 const SPIN_SHARED_US: u64 = 20;
 
 impl Configuration {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::A, Self::B, Self::C];
-
-    /// Its name, as the paper and the command line have it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::A => "A",
-            Self::B => "B",
-            Self::C => "C",
-        }
-    }
-
-    /// The configuration of this name.
-    pub fn find(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|configuration| configuration.name() == name)
-    }
-
     /// Sets which stage has which thread and process, as far as `settings` do not say otherwise, on
     /// a machine with so many cores.
     ///
