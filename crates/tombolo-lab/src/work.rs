@@ -8,10 +8,11 @@ use std::collections::BTreeMap;
 use tombolo_storage::probe::{self, Counter, Work};
 
 /// The counters with their names in results.
-const COUNTERS: [(&str, Counter); 10] = [
+const COUNTERS: [(&str, Counter); 11] = [
     ("locks", Counter::Locks),
     ("row_locks", Counter::RowLocks),
     ("intention_locks", Counter::IntentionLocks),
+    ("inherited_locks", Counter::InheritedLocks),
     ("latches", Counter::Latches),
     ("pins", Counter::Pins),
     ("log_records", Counter::LogRecords),

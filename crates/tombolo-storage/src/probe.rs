@@ -15,6 +15,8 @@ pub enum Counter {
     RowLocks,
     /// Intention locks (IS, IX, SIX) among them.
     IntentionLocks,
+    /// Those of them that the session kept from its last transaction.
+    InheritedLocks,
     /// Latches taken, shared or exclusive.
     Latches,
     /// Rows pinned.

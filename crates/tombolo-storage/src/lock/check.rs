@@ -16,6 +16,7 @@ use crate::store::Damage;
 struct Seen {
     name: LockName,
     state: State,
+    is_kept: bool,
 }
 
 /// Verifies `table` and that it agrees with what `sessions`, all that are open, hold.
@@ -27,12 +28,13 @@ pub(super) fn check<L: Latching>(table: &Table<L>, sessions: &[&HeldLocks]) -> V
         check_queue(table, bucket, queue, &mut names, &mut damage);
         for id in queue {
             let request = table.request(*id);
-            found.insert(*id, Seen { name: request.name(), state: request.state() });
+            let (name, state) = (request.name(), request.state());
+            found.insert(*id, Seen { name, state, is_kept: request.is_kept() });
         }
     });
     check_held(&found, sessions, &mut damage);
     check_waits(table, &found, &mut damage);
-    check_count(table, found.len(), sessions, &mut damage);
+    check_count(table, &found, sessions, &mut damage);
     damage.into_iter().map(|what| Damage { check: "locks", what }).collect()
 }
 
@@ -104,11 +106,18 @@ fn check_held(found: &BTreeMap<u32, Seen>, sessions: &[&HeldLocks], damage: &mut
                 found.name == name
                     && found.state.session == session
                     && found.state.granted == Some(mode)
+                    && !found.is_kept
             });
             if !agrees {
                 damage.push(format!(
                     "{name}: session {session} lists it as {mode:?}, the table does not"
                 ));
+            }
+        }
+        for (name, id) in held.kept() {
+            // Not there: it was taken out.
+            if found.get(&id).is_some_and(|found| found.is_kept && found.name == name) {
+                listed.insert((held.session, id));
             }
         }
     }
@@ -142,12 +151,17 @@ fn check_waits<L: Latching>(
 /// Every request is in a queue, in a session's chain or in the common one.
 fn check_count<L: Latching>(
     table: &Table<L>,
-    queued: usize,
+    found: &BTreeMap<u32, Seen>,
     sessions: &[&HeldLocks],
     damage: &mut Vec<String>,
 ) {
     let (common, all) = (table.free_count(), table.requests_max());
-    let own = sessions.iter().map(|held| held.free_requests().count() as u32).sum::<u32>();
+    let queued = found.len();
+    let own_of = |held: &&HeldLocks| {
+        let taken_out = held.kept().filter(|(_, id)| !found.contains_key(id)).count();
+        (held.free_requests().count() + taken_out) as u32
+    };
+    let own = sessions.iter().map(own_of).sum::<u32>();
     if queued as u32 + own + common != all {
         damage.push(format!(
             "of {all} requests {queued} are queued, {own} with sessions and {common} free"

@@ -8,7 +8,10 @@
 //! requests is visited once in many locks, and releasing all locks is forgetting how many there
 //! are.
 //!
-//! Invariant: there are at least twice as many places as requests owned, so a search ends.
+//! Locks that are *kept* from the last transaction are in a short list of their own, not held: their
+//! requests are the session's again if the table says so (`Table::claim`).
+//!
+//! Invariant: there are more places than requests owned, so a search ends.
 
 use super::mode::Mode;
 use super::name::LockName;
@@ -16,6 +19,9 @@ use super::session::NONE;
 
 /// Places of a new map; twice as many as a usual transaction holds locks.
 const PLACES: usize = 256;
+
+/// Locks that a session keeps at most.
+const KEPT_MAX: usize = 16;
 
 /// A held lock, or an empty place.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +53,8 @@ pub struct HeldLocks {
     /// All requests the session owns; the first `held` are those of held locks, oldest first.
     owned: Vec<Owned>,
     held: usize,
+    /// Locks on stores kept from the last transaction: name and request.
+    kept: Vec<(LockName, u32)>,
     /// What is in use while the map is laid out anew.
     aside: Vec<(Place, bool)>,
 }
@@ -67,6 +75,7 @@ impl HeldLocks {
             places: vec![EMPTY; PLACES].into(),
             owned: Vec::new(),
             held: 0,
+            kept: Vec::with_capacity(KEPT_MAX),
             aside: Vec::new(),
         }
     }
@@ -164,6 +173,26 @@ impl HeldLocks {
         At(vacant.0)
     }
 
+    /// The request of a lock that was kept, which is kept no longer.
+    #[inline]
+    pub(super) fn take_kept(&mut self, name: LockName) -> Option<u32> {
+        let at = self.kept.iter().position(|kept| kept.0 == name)?;
+        Some(self.kept.swap_remove(at).1)
+    }
+
+    /// Makes a request the one that the next lock uses.
+    #[inline]
+    pub(super) fn put_next(&mut self, request: u32) {
+        let last = self.owned.len();
+        self.owned.push(Owned { request, place: 0 });
+        self.owned.swap(self.held, last);
+    }
+
+    /// Locks kept from the last transaction.
+    pub(super) fn kept(&self) -> impl Iterator<Item = (LockName, u32)> {
+        self.kept.iter().copied()
+    }
+
     /// Adds a free request to the stock.
     pub(super) fn stock(&mut self, request: u32) {
         self.owned.push(Owned { request, place: 0 });
@@ -237,13 +266,23 @@ impl HeldLocks {
         self.aside = aside;
     }
 
-    /// Forgets all locks, the last granted first, and passes their names and requests to `release`.
+    /// Forgets all locks, the last granted first, and passes their names and requests to `release`:
+    /// whether it left them with the session, which keeps at most `kept_max`.
     #[inline(always)]
-    pub(super) fn remove_all(&mut self, mut release: impl FnMut((LockName, u32))) {
-        for owned in self.owned[..self.held].iter().rev() {
+    pub(super) fn remove_all(
+        &mut self,
+        kept_max: usize,
+        mut release: impl FnMut((LockName, u32), bool) -> bool,
+    ) {
+        for at in (0..self.held).rev() {
+            let owned = self.owned[at];
             let place = &mut self.places[owned.place as usize];
-            let name = std::mem::take(&mut place.name);
-            release((LockName::from_word(name), owned.request));
+            let name = LockName::from_word(std::mem::take(&mut place.name));
+            let may_stay = name.is_store() && self.kept.len() < kept_max.min(KEPT_MAX);
+            if release((name, owned.request), may_stay) {
+                self.kept.push((name, owned.request));
+                self.owned.swap_remove(at);
+            }
         }
         self.held = 0;
     }
@@ -306,7 +345,10 @@ mod tests {
         let free: Vec<u32> = held.free_requests().collect();
         assert_eq!(free, (0..100).step_by(2).chain(100..128).collect::<Vec<_>>());
         let mut removed = Vec::new();
-        held.remove_all(|(_, request)| removed.push(request));
+        held.remove_all(0, |(_, request), _| {
+            removed.push(request);
+            false
+        });
         assert_eq!(removed, (1..100).rev().step_by(2).collect::<Vec<_>>());
         assert!(held.is_empty() && held.places.iter().all(|place| place.name == 0));
     }

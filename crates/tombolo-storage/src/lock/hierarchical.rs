@@ -107,6 +107,35 @@ impl<L: Latching> Hierarchical<L> {
         Ok(())
     }
 
+    /// Locks the store `name`, which the transaction has no lock on: as the session's last one left it,
+    /// or as any lock.
+    #[inline(always)]
+    fn store(
+        &self,
+        held: &mut HeldLocks,
+        vacant: Vacant,
+        name: LockName,
+        mode: Mode,
+        patient: bool,
+    ) -> Result<At, LockError> {
+        let Some(request) = held.take_kept(name) else {
+            return self.acquire(held, vacant, name, mode, patient);
+        };
+        held.put_next(request);
+        match self.table.claim(request) {
+            Some(granted) if granted == mode => {
+                probe::count(Counter::Locks, 1);
+                probe::count(Counter::IntentionLocks, 1);
+                probe::count(Counter::InheritedLocks, 1);
+                return Ok(held.add(vacant, name, mode, self.below_max(name)));
+            }
+            // A reader does not go on with what a writer left: it would exclude other readers of all.
+            Some(_) => self.table.release((name, request)),
+            None => {}
+        }
+        self.acquire(held, vacant, name, mode, patient)
+    }
+
     /// How many locks below `name` may be taken one by one.
     #[inline(always)]
     fn below_max(&self, name: LockName) -> u16 {
@@ -227,7 +256,7 @@ impl<L: Latching> Hierarchical<L> {
                 self.strengthen(held, at, whole, mode.intention(), patient)?;
                 at
             }
-            Err(vacant) => self.acquire(held, vacant, whole, mode.intention(), patient)?,
+            Err(vacant) => self.store(held, vacant, whole, mode.intention(), patient)?,
         };
         let vacant = match held.search(page) {
             Ok(at) => {
@@ -297,7 +326,7 @@ impl<L: Latching> Locking for Hierarchical<L> {
     const LOCKS: bool = true;
 
     fn new(settings: LockSettings) -> Self {
-        // A quarter of all requests may lie idle with the sessions.
+        // Half of all requests may lie idle with the sessions: free ones, and those of kept locks.
         let batch = settings.requests_max / settings.sessions_max / 4;
         Self {
             table: Table::new(settings.buckets, settings.requests_max, settings.sessions_max),
@@ -315,6 +344,13 @@ impl<L: Latching> Locking for Hierarchical<L> {
 
     fn close_session(&self, mut held: HeldLocks) {
         assert!(held.is_empty(), "a session is closed with locks held");
+        let kept: Vec<_> = held.kept().collect();
+        for lock in kept {
+            if self.table.claim(lock.1).is_some() {
+                self.table.release(lock);
+            }
+            self.table.give_free(lock.1);
+        }
         held.unstock(0, |id| self.table.give_free(id));
         self.table.sessions.close(held.session);
     }
@@ -332,7 +368,7 @@ impl<L: Latching> Locking for Hierarchical<L> {
         let name = LockName::store(store);
         match held.search(name) {
             Ok(at) => self.strengthen(held, at, name, mode, true),
-            Err(vacant) => self.acquire(held, vacant, name, mode, true).map(|_| ()),
+            Err(vacant) => self.store(held, vacant, name, mode, true).map(|_| ()),
         }
     }
 
@@ -371,7 +407,13 @@ impl<L: Latching> Locking for Hierarchical<L> {
     #[inline]
     fn release_all(&self, held: &mut HeldLocks) {
         // The last granted first: rows before pages before stores.
-        held.remove_all(|lock| self.table.release(lock));
+        held.remove_all(self.batch as usize, |lock, may_stay| {
+            let stays = may_stay && self.table.keep(lock.1);
+            if !stays {
+                self.table.release(lock);
+            }
+            stays
+        });
         if held.owned() > 4 * self.batch as usize {
             self.give_surplus(held);
         }

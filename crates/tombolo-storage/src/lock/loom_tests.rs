@@ -86,3 +86,29 @@ fn of_two_conversions_the_younger_gives_way() {
         assert_eq!(data, 1 + u32::from(results[1].is_ok()));
     });
 }
+
+/// A lock that says what is below is kept for the session's next transaction, or taken out by a
+/// session that it excludes: at every moment of both.
+#[test]
+fn a_kept_lock_is_claimed_or_called_in() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.max_branches = 10_000;
+    model.check(|| {
+        let world = Arc::new(World { locks: Hierarchical::new(SETTINGS), data: AtomicU32::new(0) });
+        let other = Arc::clone(&world);
+        let alone = thread::spawn(move || other.transaction(1, &[Mode::Exclusive]));
+        let mut held = world.locks.open_session().unwrap();
+        for age_rank in [2, 3] {
+            world.locks.begin(&mut held, age_rank);
+            world.locks.lock_store(&mut held, STORE, Mode::IntentionExclusive).unwrap();
+            world.increase();
+            world.locks.release_all(&mut held);
+        }
+        alone.join().unwrap().unwrap();
+        assert_eq!(world.locks.check(&[&held]), []);
+        world.locks.close_session(held);
+        assert_eq!(world.locks.check(&[]), []);
+        assert_eq!(world.data.load(Ordering::Relaxed), 3);
+    });
+}

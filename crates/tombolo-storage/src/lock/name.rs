@@ -86,6 +86,11 @@ impl LockName {
     }
 
     #[inline(always)]
+    pub(super) const fn is_store(self) -> bool {
+        self.0 & KIND == STORE
+    }
+
+    #[inline(always)]
     pub(super) const fn is_row(self) -> bool {
         self.0 & KIND == ROW
     }

@@ -20,6 +20,12 @@
 //! 2. A new request is granted if no request wants anything and all granted modes allow it: first
 //!    come, first served, conversions before all.
 //!
+//! A lock on a store that only says what is below it is *kept* when its transaction ends, for the
+//! session's next one (ISL-15: speculative lock inheritance), unless a session waits that it
+//! excludes. It stays granted in the queue, marked KEPT, until its session claims it with one
+//! exchange or a session that it excludes takes it out. The session is not informed: its claim fails.
+//! A granted request that excludes a waiting one is marked CONTENDED, and not kept.
+//!
 //! Invariants (`check.rs`): granted modes are pairwise compatible; no granted request stands behind
 //! one that is not; no request waits that could be granted; a session has one request per lock; the
 //! granted group counts what the requests say.
@@ -38,6 +44,7 @@ use super::mode::Mode;
 use super::name::LockName;
 use super::session::{NONE, Sessions, Verdict};
 use crate::latch::{GuardedU32, GuardedU64, Latch, Latching, RawLatch};
+use crate::sync::{AtomicU32, Ordering};
 
 /// What a request holds and wants; one word in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +55,12 @@ pub(super) struct State {
 }
 
 const NO_MODE: u32 = Mode::ALL.len() as u32;
+/// In a state's word: it excludes a waiting request, or may.
+const CONTENDED: u32 = 1 << 8;
+/// Granted to no transaction, but to the next one of its session that wants it.
+const KEPT: u32 = 1 << 9;
+/// Neither granted nor wanted any more: what becomes of a kept request that is taken out.
+const TAKEN: u32 = NO_MODE << 4 | NO_MODE;
 
 impl State {
     #[inline(always)]
@@ -76,7 +89,8 @@ pub(super) struct Request {
     name: GuardedU64,
     /// Of the first in a queue: the granted group.
     group: GuardedU64,
-    state: GuardedU32,
+    /// Changed under the latch, but for KEPT, which the session sets and clears without it.
+    state: AtomicU32,
     /// The next in the queue, or in the common chain of free requests.
     next: GuardedU32,
     /// The one before in the queue; of the first, the last.
@@ -90,7 +104,26 @@ const _: () = assert!(size_of::<Request>() == 32 || cfg!(loom));
 impl Request {
     #[inline]
     pub(super) fn state(&self) -> State {
-        State::from_word(self.state.get())
+        State::from_word(self.word())
+    }
+
+    /// The state's word with its marks.
+    #[inline(always)]
+    fn word(&self) -> u32 {
+        // Relaxed: under the latch its partner is the latch's; without it, a guess to be exchanged.
+        self.state.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_kept(&self) -> bool {
+        self.word() & KEPT != 0
+    }
+
+    /// Replaces the word if it still stands.
+    #[inline(always)]
+    fn exchange(&self, word: u32, next: u32) -> bool {
+        // Release: partner of the Acquire of a session that takes the request out, and sees all that
+        // was done under the lock. Acquire: the other way round. Relaxed on failure: nothing is known.
+        self.state.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     #[inline]
@@ -111,7 +144,19 @@ impl Request {
 
     #[inline(always)]
     fn set_state(&self, state: State) {
-        self.state.set(state.word());
+        self.set_word(state.word());
+    }
+
+    /// The same where requests wait: the granted one may exclude them.
+    fn set_state_beside(&self, state: State, group: Group) {
+        self.set_word(state.word() | if group.waits() { CONTENDED } else { 0 });
+    }
+
+    #[inline(always)]
+    fn set_word(&self, word: u32) {
+        // Relaxed: as in `word`, under the latch, and the request is not marked KEPT: its session
+        // does not change the word meanwhile.
+        self.state.store(word, Ordering::Relaxed);
     }
 }
 
@@ -151,7 +196,7 @@ impl<L: Latching> Table<L> {
         let request = |id: u32| Request {
             name: GuardedU64::new(0),
             group: GuardedU64::new(0),
-            state: GuardedU32::new(0),
+            state: AtomicU32::new(TAKEN),
             previous: GuardedU32::new(NONE),
             next: GuardedU32::new(if id + 1 == requests_max { NONE } else { id + 1 }),
             below: GuardedU32::new(NONE),
@@ -216,10 +261,15 @@ impl<L: Latching> Table<L> {
     ) -> Answer {
         let bucket = self.bucket(name);
         let _latched = bucket.latch.exclusive();
-        let first = self.find(bucket, name);
+        let mut first = self.find(bucket, name);
         if first != NONE {
-            let asked = State { session, granted: None, wanted: Some(mode) };
-            return self.join(first, (asked, mode), id, patient);
+            if name.is_store() && !self.request(first).group().allows(mode) {
+                first = self.call_in(bucket, first, NONE, mode);
+            }
+            if first != NONE {
+                let asked = State { session, granted: None, wanted: Some(mode) };
+                return self.join(first, (asked, mode), id, patient);
+            }
         }
         let request = self.request(id);
         request.name.set(name.word());
@@ -274,11 +324,15 @@ impl<L: Latching> Table<L> {
         let (bucket, request) = (self.bucket(name), self.request(id));
         let _latched = bucket.latch.exclusive();
         let held = State { session, granted: Some(now), wanted: None };
-        assert!(request.state.get() == held.word(), "the lock is not held as its holder believes");
-        let head = self.request(self.find(bucket, name));
+        assert!(request.state() == held, "the lock is not held as its holder believes");
+        let mut first = self.find(bucket, name);
+        if name.is_store() && !self.request(first).group().without(now).allows(wanted) {
+            first = self.call_in(bucket, first, id, wanted);
+        }
+        let head = self.request(first);
         let group = head.group();
         if group.without(now).allows(wanted) {
-            request.set_state(State { granted: Some(wanted), ..held });
+            request.set_state_beside(State { granted: Some(wanted), ..held }, group);
             head.set_group(group.without(now).with(wanted));
             return Answer::Granted;
         }
@@ -289,6 +343,62 @@ impl<L: Latching> Table<L> {
         head.set_group(group.with_waiting());
         self.sessions.get(session).set_waits_for(Some(name));
         Answer::Waits
+    }
+
+    /// Leaves the granted request `id` with its session for its next transaction, if it says only
+    /// what is below and excludes no session that waits.
+    #[inline]
+    pub(super) fn keep(&self, id: u32) -> bool {
+        let request = self.request(id);
+        let word = request.word();
+        let granted = State::from_word(word).granted;
+        matches!(granted, Some(Mode::IntentionShared | Mode::IntentionExclusive))
+            && word & CONTENDED == 0
+            && request.exchange(word, word | KEPT)
+    }
+
+    /// Takes a request up that was kept, and its mode; `None` if it was taken out since.
+    #[inline]
+    pub(super) fn claim(&self, id: u32) -> Option<Mode> {
+        let request = self.request(id);
+        let word = request.word();
+        if word & KEPT == 0 || !request.exchange(word, word & !KEPT) {
+            return None;
+        }
+        State::from_word(word).granted
+    }
+
+    /// Takes out kept requests that exclude `wanted`, and marks granted ones that do; not `own`.
+    /// Returns the first request of the queue then, if any.
+    #[cold]
+    #[inline(never)]
+    fn call_in(&self, bucket: &Bucket<L>, first: u32, own: u32, wanted: Mode) -> u32 {
+        let excluding: Vec<u32> = self
+            .queue(first)
+            .filter(|id| *id != own && self.request(*id).state().excludes(Some(wanted)))
+            .collect();
+        let mut first = first;
+        for id in excluding {
+            let request = self.request(id);
+            loop {
+                let word = request.word();
+                let is_kept = word & KEPT != 0;
+                if !request.exchange(word, if is_kept { TAKEN } else { word | CONTENDED }) {
+                    continue;
+                }
+                if is_kept {
+                    let granted = State::from_word(word).granted;
+                    let group = self.request(first).group();
+                    first = self.unlink(bucket, first, id);
+                    if first != NONE {
+                        let left = granted.map_or(group, |mode| group.without(mode));
+                        self.request(first).set_group(left);
+                    }
+                }
+                break;
+            }
+        }
+        first
     }
 
     /// Releases the granted request `id` on `name`, which is free afterwards.
@@ -320,9 +430,10 @@ impl<L: Latching> Table<L> {
         place.set_waits_for(None);
         let state = self.request(id).state();
         if state.granted.is_some() {
-            self.request(id).set_state(State { wanted: None, ..state });
             let head = self.request(first);
-            head.set_group(head.group().without_waiting());
+            let group = head.group().without_waiting();
+            self.request(id).set_state_beside(State { wanted: None, ..state }, group);
+            head.set_group(group);
             self.grant(first);
         } else {
             self.leave(bucket, id);
@@ -472,7 +583,8 @@ impl<L: Latching> Table<L> {
                 conversions_wait = true;
                 continue;
             }
-            self.request(id).set_state(State { granted: Some(wanted), wanted: None, ..state });
+            let granted = State { granted: Some(wanted), wanted: None, ..state };
+            self.request(id).set_word(granted.word() | CONTENDED);
             head.set_group(others.with(wanted).without_waiting());
             let session = self.sessions.get(state.session);
             session.set_waits_for(None);

@@ -254,3 +254,69 @@ fn the_checker_finds_what_does_not_agree() {
     locks.table.acquire(0, name, X, id, false);
     end(&locks, [held, other]);
 }
+
+/// Ends the transaction of a session and begins its next one.
+fn next(locks: &Locks, held: &mut HeldLocks) {
+    locks.release_all(held);
+    assert!(held.is_empty());
+    locks.begin(held, 1);
+}
+
+#[test]
+fn the_next_transaction_inherits_the_intentions_on_stores() {
+    let locks = Locks::new(SMALL);
+    let mut held = begin(&locks, 1);
+    crate::probe::take();
+    for inherited in [0, 2, 2] {
+        locks.lock_row(&mut held, 1, row(10, 1), X).unwrap();
+        locks.lock_row(&mut held, 2, row(20, 1), S).unwrap();
+        assert_eq!(modes(&held, NAMES(1, 10, 1)), [Some(IX), Some(IX), Some(X)]);
+        assert_eq!(held.len(), 6, "{inherited}");
+        assert_eq!(locks.check(&[&held]), []);
+        let work = crate::probe::take();
+        let counts = [crate::probe::Counter::Locks, crate::probe::Counter::InheritedLocks];
+        if crate::probe::enabled() {
+            assert_eq!(counts.map(|counter| work.get(counter)), [6, inherited]);
+        }
+        next(&locks, &mut held);
+        assert_eq!(held.kept().count(), 2);
+        assert_eq!(locks.check(&[&held]), []);
+    }
+    // What is only read is locked for reading only, whatever the transaction before did.
+    locks.lock_row(&mut held, 1, row(10, 1), S).unwrap();
+    assert_eq!(modes(&held, NAMES(1, 10, 1)), [Some(IS), Some(IS), Some(S)]);
+    locks.lock_store(&mut held, 1, S).unwrap();
+    let mut other = begin(&locks, 2);
+    locks.lock_store(&mut other, 1, S).unwrap();
+    locks.lock_row(&mut held, 2, row(20, 1), X).unwrap();
+    assert_eq!(modes(&held, NAMES(2, 20, 1)), [Some(IX), Some(IX), Some(X)]);
+    end(&locks, [held, other]);
+}
+
+#[test]
+fn a_session_that_a_kept_lock_excludes_takes_it_out() {
+    let locks = Locks::new(SMALL);
+    let (mut first, mut second) = (begin(&locks, 1), begin(&locks, 2));
+    locks.lock_row(&mut first, 1, row(10, 1), X).unwrap();
+    let refused = Err(LockError::Unavailable);
+    assert_eq!(locks.lock_store(&mut second, 1, S), refused);
+    // It was asked for, so it is not kept.
+    next(&locks, &mut first);
+    assert_eq!(first.kept().count(), 0);
+    locks.lock_row(&mut first, 1, row(10, 1), X).unwrap();
+    next(&locks, &mut first);
+    assert_eq!(first.kept().count(), 1);
+    locks.lock_store(&mut second, 1, X).unwrap();
+    assert_eq!(locks.check(&[&first, &second]), []);
+    assert_eq!(locks.lock_row(&mut first, 1, row(10, 1), S), refused);
+    locks.release_all(&mut second);
+    locks.lock_row(&mut first, 1, row(10, 1), S).unwrap();
+    assert_eq!(modes(&first, NAMES(1, 10, 1)), [Some(IS), Some(IS), Some(S)]);
+    // A conversion takes out the others' as well.
+    locks.begin(&mut second, 3);
+    locks.lock_row(&mut second, 1, row(11, 1), X).unwrap();
+    next(&locks, &mut second);
+    locks.lock_store(&mut first, 1, X).unwrap();
+    assert_eq!(second.kept().count(), 1, "it is not informed");
+    end(&locks, [first, second]);
+}
