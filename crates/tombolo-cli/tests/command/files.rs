@@ -77,7 +77,7 @@ fn a_directory_is_checked_again_and_again_and_never_written() {
 /// that `expect` accepts.
 fn damaged(what: &str, file: &str, change: impl Fn(&mut Vec<u8>), expect: impl Fn(u64) -> bool) {
     let copy = tempfile::tempdir().expect("a directory is made");
-    for entry in fs::read_dir(saved().0).expect("the directory is read") {
+    for entry in fs::read_dir(&saved().0).expect("the directory is read") {
         let name = entry.expect("the entry is read").file_name();
         let mut bytes = fs::read(saved().0.join(&name)).expect("the original is read");
         if name.to_string_lossy().starts_with(file) {
