@@ -118,7 +118,7 @@ fn value_name(setting: &Setting) -> String {
         Kind::Bytes(..) => "SIZE".to_owned(),
         Kind::Duration(..) => "TIME".to_owned(),
         Kind::DurationOr(word, ..) => format!("TIME|{word}"),
-        Kind::Count(..) => "N".to_owned(),
+        Kind::Count(..) | Kind::Hundredths(..) => "N".to_owned(),
     }
 }
 

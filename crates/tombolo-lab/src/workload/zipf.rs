@@ -1,8 +1,8 @@
 //! Ranks that are as popular as Zipf's law says: rank k as often as k to the power of minus the exponent.
 //!
-//! Drawn by rejection from the integral of that power (Hörmann and Derflinger, *Rejection-inversion to generate variates
-//! from monotone discrete distributions*, 1996): exact, for any exponent from 0 (all alike), in constant time and
-//! memory, so that a rank more costs nothing.
+//! Drawn by rejection from the integral of that power (Hörmann and Derflinger, *Rejection-inversion to generate
+//! variates from monotone discrete distributions*, 1996): exact for any exponent from 0 (all ranks alike), in constant
+//! time and memory, so a further rank costs nothing.
 
 use tombolo_engine::rng::Rng;
 
