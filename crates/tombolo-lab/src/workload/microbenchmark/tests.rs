@@ -1,6 +1,6 @@
 //! What is loaded, which rows are chosen, what transactions do to a model of them, and that tampering is noticed.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use tombolo_engine::settings::Source;
 use tombolo_storage::memory::{Limits, MemoryStore};
@@ -28,7 +28,7 @@ fn share_of_hundred(skew: u32) -> usize {
     let mut drawn = BTreeMap::new();
     let inputs = Scale { skew, ..SCALE }.inputs().take(20_000);
     for input in inputs {
-        assert_eq!(input.keys().iter().collect::<HashSet<_>>().len(), 4, "all different");
+        assert_eq!(input.keys().iter().collect::<BTreeSet<_>>().len(), 4, "all different");
         for key in input.keys() {
             assert!((1..=25_000).contains(key));
             *drawn.entry(*key).or_insert(0_usize) += 1;
@@ -50,7 +50,7 @@ fn rows_are_drawn_by_popularity() {
 fn every_row_can_be_drawn() {
     for rows in [4, 10, 1_000, 1_009] {
         let inputs = Scale { rows, skew: 10, ..SCALE }.inputs().take(20 * rows as usize);
-        let drawn: HashSet<_> = inputs.flat_map(|input| input.keys().to_vec()).collect();
+        let drawn: BTreeSet<_> = inputs.flat_map(|input| input.keys().to_vec()).collect();
         assert_eq!(drawn.len(), rows as usize);
     }
 }

@@ -183,7 +183,7 @@ fn what_cannot_be_opened_says_why() {
     let error = open(&disk);
     assert!(error.is_not_closed(), "{error}");
     let again = PagedStore::<Conventional>::create(&disk, &settings()).err().unwrap();
-    assert!(again.to_string().contains("there is a log here already"), "{again}");
+    assert!(again.to_string().contains("a log already exists here"), "{again}");
 
     let disk = MemDisk::new();
     Bank::<Conventional>::create(&disk, 10).store.close().unwrap();

@@ -502,7 +502,7 @@ fn a_log_of_the_other_kind_is_refused() {
         assert_eq!(refused, LogFailure::OtherKind { file, found: made });
         let how = match made {
             LogKind::Value => "without procedures",
-            LogKind::Command => "only a program that has their procedures",
+            LogKind::Command => "only a program with their procedures",
             LogKind::Paged => "with a paged profile",
         };
         assert!(refused.to_string().contains(how), "{refused}");

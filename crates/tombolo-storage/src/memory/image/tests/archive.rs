@@ -306,7 +306,7 @@ fn what_lies_out_of_reach_is_reported_with_what_there_is() {
     let what = reported(&archive, RestoreTarget::Group(last + 1));
     assert!(what.contains(&format!("the last {last} (")), "{what}");
     let what = reported(&archive, RestoreTarget::Group(1));
-    assert!(what.contains("cannot be restored to group 1: "), "{what}");
+    assert!(what.contains("cannot restore to group 1: "), "{what}");
     // The groups have no time.
     assert!(reported(&archive, RestoreTarget::Time(7)).contains("the last"));
     let parts = part_files(&archive);
