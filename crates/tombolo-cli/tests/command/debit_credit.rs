@@ -171,6 +171,6 @@ fn table_1_stands_beside_ours() {
         note.starts_with("B is ") || note.starts_with("This machine does not show")
     });
     assert!(direction, "{}", results[0]["notes"]);
-    refused("paper lg/fig1 --terminal-us 5", 2, "--terminal-us is of tpk/table1");
+    refused("paper lg/fig1 --terminal-us 5", 2, "--terminal-us is for tpk/table1");
     refused("paper tpk/table1 --durability none", 2, "leave --durability none out");
 }

@@ -180,7 +180,8 @@ fn every_profile_leaves_the_same_rows() {
 #[test]
 fn what_cannot_be_taken_apart() {
     refused("dissect", 2, "tombolo dissect needs");
-    refused("dissect rows", 2, "there is no workload rows: use tpcc");
+    refused("dissect rows", 2, "rows is not taken apart so far: use tpcc");
+    refused("dissect columns", 2, "there is no workload columns: use tpcc");
     refused("dissect tpcc --ladder up", 2, "use one of paper, reverse-locks, product");
     refused("dissect tpcc --only S12", 2, "there is no switch S12: use one of S1 (btree-keys)");
     refused("dissect tpcc --only S5 --ladder product", 2, "has no switch S5");

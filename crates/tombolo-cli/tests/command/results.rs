@@ -235,3 +235,19 @@ fn results_for_people_have_no_colour_in_a_file_and_name_the_checks() {
         (&256.into(), &"group".into())
     );
 }
+
+/// A kind of transaction that two workloads have is printed once, and `mix` is what it was.
+#[test]
+fn rows_are_updated_and_records_read() {
+    let rows = "run rows --rows 1k --update 3 --skew 0.5 --transactions 500 --profile bare";
+    let ended = line(rows);
+    assert_eq!(ended.status, 0, "{ended:?}");
+    assert_eq!(ended.stdout.matches("\n  update ").count(), 1, "{ended:?}");
+    let result = object(&line(&format!("{rows} --json")));
+    assert_eq!(result["by_transaction"]["update"]["committed"], 500);
+    let scale = ["rows", "read", "update", "skew", "records"].map(|name| result[name].clone());
+    assert_eq!(scale, [1_000.into(), 0.into(), 3.into(), 0.5.into(), Value::Null]);
+    assert_eq!((&result["mix"], &result["settings"]["mix"]), (&Value::Null, &Value::Null));
+    let ycsb = object(&line("run ycsb --records 1k --transactions 500 --profile bare --json"));
+    assert_eq!((&ycsb["mix"], &ycsb["settings"]["mix"]), (&"a".into(), &"a".into()));
+}

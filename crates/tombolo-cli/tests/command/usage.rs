@@ -35,7 +35,9 @@ fn commands_and_flags_that_do_not_exist() {
 
 #[test]
 fn workloads_profiles_and_values_that_do_not_exist() {
-    refused("run rows", 2, "there is no workload rows: use tpcc, debit-credit");
+    refused("run columns", 2, "there is no workload columns: use tpcc, debit-credit");
+    refused("run rows --read 1 --update 2", 2, "give --read 1 or --update 2");
+    refused("run rows --skew 0.123", 2, "two decimal places");
     refused("run tpcc --profile fast", 2, "give one of bare, memory, conventional");
     refused("run tpcc --mix none", 2, "give one of paper, standard");
     refused("run tpcc --warehouses 0", 2, "0 is outside its limits: give 1 to 65535");
@@ -78,7 +80,8 @@ fn what_no_profile_can_do_yet() {
 fn engines_that_are_not_there() {
     refused("compare tpcc --with oracle", 2, "there is no engine oracle: use sqlite");
     refused("compare tpcc --with sqlite,sqlite", 2, "named twice");
-    refused("compare rows --with sqlite", 2, "there is no workload rows");
+    refused("compare columns --with sqlite", 2, "there is no workload columns");
+    refused("compare rows --with sqlite", 2, "rows is not compared so far");
     refused("compare tpcc --with sqlite --profiles fast", 2, "profile fast is not known");
     let not_built = "--features compare-redb -- compare debit-credit --with redb";
     if !cfg!(feature = "compare-redb") {

@@ -17,7 +17,7 @@ use crate::files::Recovery;
 use crate::histogram::{Latencies, SECOND_NS, Summary};
 use crate::run::Outcome;
 use crate::run::counting::GroupCost;
-use crate::settings::Setting;
+use crate::settings::{MIX, Setting};
 use crate::workload;
 
 /// Instructions by call category.
@@ -302,7 +302,9 @@ pub struct RunResult {
 
 impl RunResult {
     /// The result that says what `outcome` is.
-    pub fn new(header: Header, outcome: &Outcome) -> Self {
+    pub fn new(mut header: Header, outcome: &Outcome) -> Self {
+        // The effective one: each workload has a default of its own.
+        header.settings.insert(MIX.name.to_owned(), outcome.plan.workload.mix().into());
         let setting = |name: &str| header.settings.get(name).and_then(serde_json::Value::as_u64);
         let (clients, in_flight) = (setting("clients"), setting("in_flight"));
         let total = outcome.throughput.tally.total();

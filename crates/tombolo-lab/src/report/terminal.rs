@@ -14,7 +14,7 @@ use super::text::{fields, text};
 use crate::compare::calls::CallResult;
 use crate::compare::{EngineResult, RatioResult};
 use crate::sweep::Summary;
-use crate::workload::WORKLOADS;
+use crate::workload;
 
 /// How to emphasise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,8 +116,7 @@ pub fn measured(result: &RunResult, style: Style) -> String {
 
 /// What `run` prints behind that, when all is verified and counted.
 pub fn verified(result: &RunResult, style: Style) -> String {
-    // Kinds of transaction of all workloads, in the order they are printed.
-    let kinds: Vec<_> = WORKLOADS.iter().flat_map(|workload| workload.kinds).copied().collect();
+    let kinds = workload::find(&result.workload).map_or(vec![], |workload| workload.kinds.to_vec());
     let (checked, state) = (checks(&result.checks, style), result.state());
     text("verified", fields(result, context! { kinds, checked, state }), style)
 }

@@ -99,7 +99,7 @@ pub(super) struct Request {
     below: GuardedU32,
 }
 
-const _: () = assert!(size_of::<Request>() == 32 || cfg!(loom));
+const _: () = assert!(size_of::<Request>() == 32 || cfg!(any(loom, shuttle)));
 
 impl Request {
     #[inline]
