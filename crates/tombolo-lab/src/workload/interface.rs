@@ -174,3 +174,38 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
     /// When there is none of that name, it cannot be broken alone, or the store refuses a call.
     fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError>;
 }
+
+/// The three functions of [`Workload`] of one whose transactions are one procedure.
+macro_rules! one_procedure {
+    () => {
+        fn bind(
+            &self,
+            schema: &tombolo_storage::schema::Schema,
+        ) -> Result<Self::Transactions, tombolo_storage::error::SchemaError> {
+            tombolo_engine::procedure::Procedure::bind(schema)
+        }
+
+        #[inline]
+        fn call<S: Store>(
+            transactions: &Self::Transactions,
+            store: &mut S,
+            input: &Self::Input,
+            hints: &tombolo_engine::hints::Hints,
+        ) -> Result<Self::Answer, tombolo_engine::transaction::Stop> {
+            tombolo_engine::procedure::Procedure::call_located(transactions, store, input, hints)
+        }
+
+        #[inline]
+        fn look_ahead<S: Store>(
+            transactions: &Self::Transactions,
+            store: &S,
+            input: &Self::Input,
+            ahead: tombolo_engine::procedure::Ahead,
+            hints: &mut tombolo_engine::hints::Hints,
+        ) {
+            let look_ahead = tombolo_engine::procedure::Procedure::look_ahead;
+            look_ahead(transactions, store, input, ahead, hints);
+        }
+    };
+}
+pub(super) use one_procedure;

@@ -1,4 +1,4 @@
-//! Resolve of tables and indexes, resolved together: a struct of them says its fields once.
+//! Handles of tables and indexes, resolved together: a struct of them says its fields once.
 
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};

@@ -22,16 +22,13 @@ pub mod transaction;
 #[cfg(test)]
 mod tests;
 
-use tombolo_engine::hints::Hints;
-use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::rng::Rng;
 use tombolo_engine::settings::{Setting, Settings};
-use tombolo_engine::transaction::Stop;
-use tombolo_storage::error::SchemaError;
-use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
+use tombolo_storage::schema::{DeclaredTable, TableDef};
 use tombolo_storage::store::Store;
 
 use super::error::WorkloadError;
+use super::interface::one_procedure;
 use super::log_bytes::updated;
 use super::{Check, Kind, Workload};
 use input::{Generator, Input};
@@ -191,30 +188,7 @@ impl Workload for Scale {
         checks::scale(store, self.seed)
     }
 
-    fn bind(&self, schema: &Schema) -> Result<DebitCredit, SchemaError> {
-        DebitCredit::bind(schema)
-    }
-
-    #[inline]
-    fn call<S: Store>(
-        transactions: &DebitCredit,
-        store: &mut S,
-        input: &Input,
-        hints: &Hints,
-    ) -> Result<i64, Stop> {
-        transactions.call_located(store, input, hints)
-    }
-
-    #[inline]
-    fn look_ahead<S: Store>(
-        transactions: &DebitCredit,
-        store: &S,
-        input: &Input,
-        ahead: Ahead,
-        hints: &mut Hints,
-    ) {
-        transactions.look_ahead(store, input, ahead, hints);
-    }
+    one_procedure!();
 
     #[inline]
     fn log_bytes_max(_: &Input) -> usize {

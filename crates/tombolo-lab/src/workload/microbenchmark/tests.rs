@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tombolo_engine::procedure::Procedure;
 use tombolo_engine::settings::Source;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Bare, Memory, MemoryProfile};

@@ -12,16 +12,13 @@ pub mod transaction;
 #[cfg(test)]
 mod tests;
 
-use tombolo_engine::hints::Hints;
-use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_engine::rng::Rng;
 use tombolo_engine::settings::{Setting, Settings};
-use tombolo_engine::transaction::Stop;
-use tombolo_storage::error::SchemaError;
-use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
+use tombolo_storage::schema::{DeclaredTable, TableDef};
 use tombolo_storage::store::Store;
 
 use super::error::WorkloadError;
+use super::interface::one_procedure;
 use super::labelled;
 use super::log_bytes::{inserted, updated};
 use super::{Check, Kind, Workload};
@@ -138,30 +135,7 @@ impl Workload for Scale {
         Ok(newest.map(|records| Self { records, ..*self }))
     }
 
-    fn bind(&self, schema: &Schema) -> Result<Transactions, SchemaError> {
-        Transactions::bind(schema)
-    }
-
-    #[inline]
-    fn call<S: Store>(
-        transactions: &Transactions,
-        store: &mut S,
-        input: &Input,
-        hints: &Hints,
-    ) -> Result<u64, Stop> {
-        transactions.call_located(store, input, hints)
-    }
-
-    #[inline]
-    fn look_ahead<S: Store>(
-        transactions: &Transactions,
-        store: &S,
-        input: &Input,
-        ahead: Ahead,
-        hints: &mut Hints,
-    ) {
-        transactions.look_ahead(store, input, ahead, hints);
-    }
+    one_procedure!();
 
     #[inline]
     fn log_bytes_max(input: &Input) -> usize {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tombolo_engine::procedure::Procedure;
 use tombolo_engine::transaction::execute;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Bare, Memory, MemoryProfile};
