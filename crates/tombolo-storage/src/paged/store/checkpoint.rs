@@ -102,7 +102,7 @@ impl<P: PagedProfile> Database<P> {
     pub(super) fn checkpoint_due(&self) -> bool {
         let Checkpoints { began, log_bytes, .. } = &self.checkpoints;
         // Relaxed: a checkpoint more or less does no harm.
-        self.log.durable() >= began.load(Ordering::Relaxed) + log_bytes
+        self.log.durable() >= began.load(Ordering::Relaxed).saturating_add(*log_bytes)
     }
 
     /// Makes a checkpoint; waits for one under way. None where pages are written only when the database is closed.
