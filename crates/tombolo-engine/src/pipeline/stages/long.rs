@@ -73,25 +73,16 @@ pub trait LongWork<E: Executor>: Send {
     /// Why there is nothing to be done; nothing more is called then.
     fn begin(&mut self, executor: &mut E) -> Result<(), Stop>;
 
-    /// Works on at most `rows_max` rows.
+    /// Works on at most `rows_max` rows; the log ends at `log_end`.
     ///
     /// # Errors
     /// Why there is no answer; only [`LongWork::end`] is called then.
-    fn slice(&mut self, executor: &mut E, rows_max: usize) -> Result<Sliced<E::Answer>, Stop>;
-
-    /// The same, when the log ended at `position`: what is called, for a work that has to know.
-    ///
-    /// # Errors
-    /// As [`LongWork::slice`].
-    fn slice_at(
+    fn slice(
         &mut self,
         executor: &mut E,
         rows_max: usize,
-        position: u64,
-    ) -> Result<Sliced<E::Answer>, Stop> {
-        let _ = position;
-        self.slice(executor, rows_max)
-    }
+        log_end: u64,
+    ) -> Result<Sliced<E::Answer>, Stop>;
 
     /// Called once, after the last slice, whatever it was: closes the snapshot.
     fn end(&mut self, executor: &mut E);
@@ -277,7 +268,7 @@ impl<E: Executor> LongWorks<E> {
         }
         let (work, rows_max) = (&mut active.call.work, active.rows_max);
         let start_ns = self.clock.now_ns();
-        let sliced = catch_unwind(AssertUnwindSafe(|| work.slice_at(executor, rows_max, position)));
+        let sliced = catch_unwind(AssertUnwindSafe(|| work.slice(executor, rows_max, position)));
         let slice_ns = self.clock.now_ns().saturating_sub(start_ns);
         self.count(slice_ns);
         let outcome = match sliced {
