@@ -153,7 +153,8 @@ type Ended<A> = Result<Outcome<A>, Refusal>;
 
 /// Long work that is over.
 pub(crate) struct Finished<A> {
-    pub(crate) caller: CallerId,
+    /// Where the answer goes; of what the engine itself does there is none.
+    pub(crate) caller: Option<CallerId>,
     pub(crate) tag: u64,
     pub(crate) durability: Durability,
     /// What must be durable before the outcome leaves.
@@ -234,7 +235,9 @@ impl<E: Executor> LongWorks<E> {
                 Err(failure) => {
                     let LongCall { work, caller, tag, durability, .. } = call;
                     guarded(|| drop(work));
-                    let Some(caller) = caller else { continue };
+                    if caller.is_none() {
+                        continue;
+                    }
                     self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
                     let outcome = match failure {
                         Ok(failure) => Ok(Err(failure)),
@@ -338,9 +341,10 @@ impl<E: Executor> LongWorks<E> {
             Ok(()) => outcome,
             Err(panic) => Ok(Err(panicked(&*panic))),
         };
-        let caller = caller?;
-        add(&self.shared.counters.long_works, 1);
-        self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
+        if caller.is_some() {
+            add(&self.shared.counters.long_works, 1);
+            self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
+        }
         Some(Finished { caller, tag, durability, position, outcome })
     }
 }
