@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use clap::builder::RangedU64ValueParser;
+use clap::value_parser;
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::islands::topology::Topology;
 use tombolo_lab::failure::Failure;
@@ -16,6 +18,10 @@ use super::check::NoSettings;
 use crate::flags::Flags;
 use crate::output::Output;
 
+fn milliseconds() -> RangedU64ValueParser {
+    value_parser!(u64).range(1..=60_000)
+}
+
 /// Draw the machine: its cores, and what they share
 #[derive(Debug, clap::Args)]
 pub(super) struct TopologyArguments {
@@ -29,10 +35,10 @@ pub(super) struct TopologyArguments {
 #[derive(Debug, clap::Args)]
 pub(super) struct CountersArguments {
     /// How long each arrangement is measured, in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = milliseconds())]
     time_ms: u64,
     /// How often
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = value_parser!(u32).range(1..=1_000))]
     repeat: u32,
     #[command(flatten)]
     flags: Flags<NoSettings>,
@@ -42,10 +48,11 @@ pub(super) struct CountersArguments {
 #[derive(Debug, clap::Args)]
 pub(super) struct LinksArguments {
     /// Bytes of a message
-    #[arg(long, value_name = "BYTES", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1_048_576))]
+    #[arg(long, value_name = "BYTES", default_value_t = 64)]
+    #[arg(value_parser = value_parser!(u32).range(1..=1_048_576))]
     bytes: u32,
     /// How long each is measured, in milliseconds, once as a stream and once as round trips
-    #[arg(long, value_name = "MS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = 300, value_parser = milliseconds())]
     time_ms: u64,
     #[command(flatten)]
     flags: Flags<NoSettings>,

@@ -1,10 +1,19 @@
 //! Links of every kind: what is sent arrives, whole and in order, both ways; sleeping ends are woken, and an end
 //! that is gone is noticed. Each other end is a thread's; `tombolo links` has it in another process.
 
-use std::time::Instant;
-
 use super::*;
+use crate::clock::{Clock, SystemClock};
 use crate::rng::Rng;
+use crate::threads;
+
+/// A little less than an end sleeps that is not woken.
+const SLEPT_TOO_LONG_NS: u64 = 9_000_000_000;
+
+fn start() -> (SystemClock, u64) {
+    let clock = SystemClock::new();
+    let now = clock.now_ns();
+    (clock, now)
+}
 
 /// Both ends of a link.
 fn pair(kind: LinkKind) -> [Box<dyn Link>; 2] {
@@ -28,7 +37,8 @@ fn message(n: u64, seed: u64) -> Vec<u8> {
 /// Sends messages and takes those of the other end, sleeping where neither is possible.
 fn converse(link: &mut dyn Link, count: u64, [own, other]: [u64; 2]) {
     let (mut sent, mut received) = (0, 0);
-    while sent < count || received < count || link.flush() != Ok(true) {
+    // Also what was taken last has to go: the other end may wait for it.
+    while link.flush() != Ok(true) || sent < count || received < count {
         let mut idle = true;
         if sent < count && link.send(&[&message(sent, own)]).unwrap() {
             sent += 1;
@@ -53,12 +63,12 @@ fn converse(link: &mut dyn Link, count: u64, [own, other]: [u64; 2]) {
 fn every_kind_carries_whole_messages_in_order_both_ways() {
     for kind in LinkKind::ALL {
         let [mut here, mut there] = pair(kind);
-        let start = Instant::now();
+        let (clock, start) = start();
         std::thread::scope(|scope| {
             scope.spawn(|| converse(&mut *there, 200, [2, 1]));
             converse(&mut *here, 200, [1, 2]);
         });
-        assert!(start.elapsed() < Duration::from_secs(9), "{kind:?}: an end slept too long");
+        assert!(clock.now_ns() - start < SLEPT_TOO_LONG_NS, "{kind:?}: an end slept too long");
     }
 }
 
@@ -81,11 +91,11 @@ fn a_sleeping_end_of_any_kind_is_woken() {
             });
             for n in 0..rounds {
                 assert_eq!(here.send(&[&n.to_le_bytes()]), Ok(true));
-                let start = Instant::now();
+                let (clock, start) = start();
                 while here.receive().unwrap().is_none() {
                     here.wait(Duration::from_secs(10));
                 }
-                assert!(start.elapsed() < Duration::from_secs(9), "{kind:?}");
+                assert!(clock.now_ns() - start < SLEPT_TOO_LONG_NS, "{kind:?}");
             }
         });
     }
@@ -116,14 +126,14 @@ fn an_end_of_any_kind_that_is_gone_is_noticed_behind_what_it_sent() {
 fn what_cannot_be_opened_is_said_to_both_ends() {
     let (mut own, other) = unix_pair().unwrap();
     let other = unix::of(other);
-    let accepted = std::thread::spawn(|| accept(other).err().unwrap().to_string());
     own.send(&[b"fifo\0/no/such/place\0/nor/that"]).unwrap();
-    let told = loop {
+    let listen = || loop {
         match own.receive().unwrap() {
-            Some(told) => break String::from_utf8(told.to_vec()).unwrap(),
+            Some(told) => return String::from_utf8(told.to_vec()).unwrap(),
             None => own.wait(Duration::from_secs(10)),
         }
     };
-    assert_eq!(told, accepted.join().unwrap());
+    let (refused, told) = threads::both(|| accept(other).err().unwrap().to_string(), listen);
+    assert_eq!(told, refused);
     assert!(told.contains("No such file"), "{told}");
 }

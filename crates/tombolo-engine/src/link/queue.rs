@@ -65,31 +65,29 @@ impl QueuePair {
 pub(super) struct Queues {
     pair: QueuePair,
     control: Control,
-    /// What was received and not read yet, from `taken` on.
-    piece: Vec<u8>,
+    /// A piece: of `piece[..filled]` what lies from `taken` on was received and not read yet.
+    piece: Box<[u8]>,
+    filled: usize,
     taken: usize,
 }
 
 impl Queues {
     /// Over these, which `control` goes with.
     pub(super) fn new(pair: QueuePair, control: Control) -> Self {
-        Self { pair, control, piece: Vec::new(), taken: 0 }
+        let piece = vec![0; PIECE_BYTES].into_boxed_slice();
+        Self { pair, control, piece, filled: 0, taken: 0 }
     }
 }
 
 impl io::Read for Queues {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.taken == self.piece.len() {
-            self.piece.resize(PIECE_BYTES, 0);
-            self.taken = 0;
-            let received = mq_receive(&self.pair.input, &mut self.piece, &mut 0);
-            self.piece.truncate(received.unwrap_or(0));
-            match received {
+        if self.taken == self.filled {
+            match mq_receive(&self.pair.input, &mut self.piece, &mut 0) {
                 Err(nix::errno::Errno::EAGAIN) if self.control.is_gone() => return Ok(0),
-                received => _ = received?,
+                received => (self.filled, self.taken) = (received?, 0),
             }
         }
-        let rest = &self.piece[self.taken..];
+        let rest = &self.piece[self.taken..self.filled];
         let bytes = rest.len().min(into.len());
         into[..bytes].copy_from_slice(&rest[..bytes]);
         self.taken += bytes;

@@ -219,7 +219,8 @@ impl Stream for Ring {
         writer.store(u32::from(writes), Ordering::Relaxed);
         // SeqCst: see `was_asleep`.
         fence(Ordering::SeqCst);
-        if !self.input.has(false) && !(writes && self.output.has(true)) {
+        let has_work = self.input.has(false) || writes && self.output.has(true);
+        if !has_work {
             let mut ends = [PollFd::new(&self.control, PollFlags::IN)];
             // Whatever ends it: the caller looks again.
             _ = poll(&mut ends, Some(&timespec(time_max)));
