@@ -11,6 +11,7 @@ use super::PagedSettings;
 use super::catalogue;
 use super::directory::Directory;
 use super::error::OpenError;
+use super::isolation::Isolation;
 use super::rows::RowAccess;
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{IndexShape, IndexType};
@@ -82,6 +83,8 @@ pub(super) struct Database<P: PagedProfile> {
     lanes: AtomicU32,
     /// Sessions that are open.
     open_sessions: AtomicU32,
+    /// What transactions of new sessions are promised.
+    pub(super) isolation: Isolation,
     poisoned: OnceLock<&'static str>,
 }
 
@@ -100,6 +103,7 @@ impl<P: PagedProfile> Database<P> {
             owners: Vec::new(),
             lanes: AtomicU32::new(0),
             open_sessions: AtomicU32::new(0),
+            isolation: settings.isolation,
             poisoned: OnceLock::new(),
         }
     }
