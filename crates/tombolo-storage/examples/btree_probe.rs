@@ -67,8 +67,8 @@ fn spread(n: u64) -> u64 {
 }
 
 fn put<P: PageAccess, K: KeyFormat>(access: &P, tree: &BTree<P, K>, key: &[u8], row: u64) -> Probe {
-    let meet = |_, _| Meet::Duplicate;
-    let inserted = tree.insert(access, key, RowId::new(row), meet, unlogged, &())?;
+    let mut meet = |_, _| Meet::Duplicate;
+    let inserted = tree.insert(access, key, RowId::new(row), &mut meet, unlogged, &())?;
     assert_eq!(inserted, Inserted::Done);
     Ok(())
 }
@@ -86,10 +86,11 @@ fn work<P: PageAccess, K: KeyFormat>(
             "find" => {
                 key(spread(n * 7), &mut out);
                 let mut found = None;
-                tree.find(access, &out, |row, _| {
+                let visit = |row, _| {
                     found = Some(row);
                     ControlFlow::Break(())
-                })?;
+                };
+                tree.find(access, &out, visit, &())?;
                 black_box(found);
             }
             "insert" => {
@@ -102,7 +103,7 @@ fn work<P: PageAccess, K: KeyFormat>(
             }
             "remove" => {
                 key(spread(n), &mut out);
-                black_box(tree.remove(access, &out, RowId::new(n), unlogged, &())?);
+                black_box(tree.remove(access, &out, RowId::new(n), unlogged, &(), &())?);
             }
             _ => {
                 key(spread(n * 7), &mut out);

@@ -23,7 +23,7 @@ use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::{Durability, LogSettings};
 use tombolo_storage::memory::Limits;
 use tombolo_storage::memory::image::ImageSettings;
-use tombolo_storage::paged::store::PagedSettings;
+use tombolo_storage::paged::store::{Isolation, PagedSettings};
 use tombolo_storage::profile::{Memory, MemoryProfile, PROFILES};
 use tombolo_storage::value_log;
 
@@ -39,8 +39,8 @@ pub(crate) use counter::own_file;
 pub use options::Options;
 pub use part::Part;
 use settings::{
-    batch_of, checkpoint_log_bytes, data_of, durability_of, limits, load_threads, lock_settings,
-    log_settings, profile_named, rate_of, verify_profile,
+    batch_of, checkpoint_log_bytes, data_of, durability_of, isolation_of, limits, load_threads,
+    lock_settings, log_settings, profile_named, rate_of, verify_profile,
 };
 
 /// Transactions before anything is measured.
@@ -104,6 +104,8 @@ pub struct Plan {
     pub log_buffer_bytes: usize,
     /// The lock table.
     pub locks: LockSettings,
+    /// What transactions are promised about each other, where there are locks.
+    pub isolation: Isolation,
     /// When the throughput pass ends.
     pub bound: Bound,
     /// Callers.
@@ -209,6 +211,7 @@ impl Plan {
             checkpoint_log_bytes: checkpoint_log_bytes(settings),
             log_buffer_bytes: count(&keys::LOG_BUFFER_BYTES),
             locks: lock_settings(settings),
+            isolation: isolation_of(settings),
             bound,
             clients: clients as usize,
             in_flight: in_flight as usize,
@@ -267,6 +270,7 @@ impl Plan {
         let paged = PagedSettings {
             pool_bytes: self.pool() as usize,
             locks: self.locks,
+            isolation: self.isolation,
             log: LogSettings {
                 buffer_bytes: self.log_buffer_bytes,
                 durability: self.durability,

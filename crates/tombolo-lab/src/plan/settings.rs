@@ -9,7 +9,7 @@ use tombolo_engine::threads;
 use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::Durability;
 use tombolo_storage::memory::Limits;
-use tombolo_storage::paged::store::PagedSettings;
+use tombolo_storage::paged::store::{Isolation, PagedSettings};
 use tombolo_storage::profile::{Memory, MemoryProfile, PROFILES, ProfileInfo};
 use tombolo_storage::value_log::{self, LogKind};
 
@@ -52,6 +52,13 @@ pub(super) fn durability_of(
         "sync" => Durability::Sync,
         _ => Durability::None,
     })
+}
+
+pub(super) fn isolation_of(settings: &Settings) -> Isolation {
+    match settings.word(&settings::ISOLATION) {
+        "read_committed" => Isolation::ReadCommitted,
+        _ => Isolation::Serializable,
+    }
 }
 
 pub(super) fn data_of(settings: &Settings) -> Option<PathBuf> {
@@ -100,6 +107,13 @@ pub(super) fn verify_profile(info: &ProfileInfo, settings: &Settings) -> Result<
         return Err(Failure::usage(format!(
             "profile {} {why}: use --threads {} instead of {threads}",
             info.name, info.threads_max
+        )));
+    }
+    if isolation_of(settings) != Isolation::Serializable && !info.switches[4] {
+        return Err(Failure::usage(format!(
+            "profile {} has no locks: its transactions run one after the other, so they are serializable: use \
+             --isolation serializable",
+            info.name
         )));
     }
     if settings.word(&settings::LOG) == LogKind::Command.name() {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tombolo_engine::threads;
+use tombolo_storage::paged::store::Isolation;
 use tombolo_storage::profile::PROFILES;
 
 use super::*;
@@ -81,6 +82,10 @@ fn a_profile_is_as_durable_as_it_can_be_unless_asked() {
     let locks = plan(&[("lock_wait_max", "250ms"), ("locks_max", "5k")]).unwrap().locks;
     assert_eq!((locks.wait_interval_ms, locks.wait_intervals_max), (100, 3));
     assert_eq!(locks.requests_max, 5_000);
+    let committed = plan(&[conventional, ("isolation", "read_committed")]).unwrap();
+    assert_eq!(committed.options().paged.isolation, Isolation::ReadCommitted);
+    let refused = plan(&[("isolation", "read_committed")]).unwrap_err().to_string();
+    assert!(refused.contains("use --isolation serializable"), "{refused}");
 }
 
 #[test]

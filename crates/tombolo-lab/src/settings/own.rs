@@ -87,6 +87,13 @@ setting_list! {
         Default::Is("8 MB"),
         "the buffer between transactions and the log's file; where there is none, the whole log",
     ).of("bytes");
+    /// What transactions are promised about each other.
+    pub ISOLATION = Setting::new(
+        "isolation",
+        Kind::Choice(&["serializable", "read_committed"]),
+        Default::Is("serializable"),
+        "what transactions see of each other; read_committed where there are locks",
+    );
     /// The lock table's chains.
     pub LOCK_BUCKETS = Setting::new(
         "lock_buckets",

@@ -63,13 +63,14 @@ fn check_queue<L: Latching>(
     let mut waiting = false;
     for (i, state) in states.iter().enumerate() {
         let (before, others) = (&states[..i], |j: usize| j != i);
-        if before.iter().any(|other| other.session == state.session) {
+        let is_other = |other: &State| !name.is_gap() || other.granted == state.granted;
+        if before.iter().any(|other| other.session == state.session && is_other(other)) {
             damage.push(format!("{name}: session {} is in the queue twice", state.session));
         }
         if state.granted.is_none() && state.wanted.is_none() {
             damage.push(format!("{name}: session {} neither has nor wants it", state.session));
         }
-        if waiting && state.granted.is_some() {
+        if waiting && state.granted.is_some() && !name.is_gap() {
             damage.push(format!("{name}: session {} was granted past others", state.session));
         }
         let conflict = |granted| {
@@ -85,6 +86,9 @@ fn check_queue<L: Latching>(
         // The first that wait would have been granted if nothing were in the way.
         let free = (0..states.len()).filter(|j| others(*j)).all(|j| {
             let other = states[j];
+            if name.is_gap() {
+                return other.session == state.session || other.granted.is_none();
+            }
             other.granted.is_none_or(|mode| mode.compatible(wanted))
                 && (state.granted.is_some() || j > i || other.wanted.is_none())
         });
@@ -103,7 +107,8 @@ fn check_held(found: &BTreeMap<u32, Seen>, sessions: &[&HeldLocks], damage: &mut
             let session = held.session;
             listed.insert((session, id));
             let agrees = found.get(&id).is_some_and(|found| {
-                found.name == name
+                // A gap's may have been handed on.
+                (found.name == name || found.name.is_gap() && name.is_gap())
                     && found.state.session == session
                     && found.state.granted == Some(mode)
                     && !found.is_kept
@@ -114,6 +119,7 @@ fn check_held(found: &BTreeMap<u32, Seen>, sessions: &[&HeldLocks], damage: &mut
                 ));
             }
         }
+        listed.extend(held.strays().map(|id| (held.session, id)));
         for (name, id) in held.kept() {
             // Not there: it was taken out.
             if found.get(&id).is_some_and(|found| found.is_kept && found.name == name) {

@@ -7,6 +7,7 @@
 
 use super::hierarchical::Hierarchical;
 use super::mode::Mode;
+use super::name::LockName;
 use super::{HeldLocks, LockError, LockSettings, Locking};
 use crate::latch::Latching;
 use crate::row::RowId;
@@ -91,6 +92,47 @@ impl<L: Latching> Locking for IfLocks<L> {
         mode: Mode,
     ) -> Result<(), LockError> {
         if self.on() { self.locks.try_lock_row(held, store, row, mode) } else { Ok(()) }
+    }
+
+    fn lock_gap(&self, held: &mut HeldLocks, table: u16, gap: LockName) -> Result<(), LockError> {
+        if self.on() { self.locks.lock_gap(held, table, gap) } else { Ok(()) }
+    }
+
+    fn lower_row(&self, held: &mut HeldLocks, row: RowId) {
+        self.locks.lower_row(held, row);
+    }
+
+    fn announce_gaps(&self, held: &mut HeldLocks) {
+        if self.on() {
+            self.locks.announce_gaps(held);
+        }
+    }
+
+    #[inline]
+    fn has_gap_locks(&self) -> bool {
+        self.on() && self.locks.has_gap_locks()
+    }
+
+    fn enter_gap(
+        &self,
+        held: &mut HeldLocks,
+        table: u16,
+        gap: LockName,
+        lower: LockName,
+    ) -> Result<bool, LockError> {
+        self.locks.enter_gap(held, table, gap, lower)
+    }
+
+    fn wait_for_gap(&self, held: &mut HeldLocks, gap: LockName) -> Result<(), LockError> {
+        self.locks.wait_for_gap(held, gap)
+    }
+
+    fn is_gap_locked(&self, held: &HeldLocks, gap: LockName) -> bool {
+        self.locks.is_gap_locked(held, gap)
+    }
+
+    fn hand_on_gap(&self, held: &HeldLocks, gap: LockName, above: LockName) {
+        self.locks.hand_on_gap(held, gap, above);
     }
 
     #[inline]

@@ -29,7 +29,8 @@ struct Place {
     /// The lock's name, 0 where the place is empty.
     name: u64,
     request: u32,
-    /// Locks one level below that may be taken one by one until escalation is tried.
+    /// Locks one level below that may be taken one by one until escalation is tried; of a gap, the store
+    /// of its index's table.
     below_left: u16,
     mode: Mode,
 }
@@ -55,6 +56,10 @@ pub struct HeldLocks {
     held: usize,
     /// Locks on stores kept from the last transaction: name and request.
     kept: Vec<(LockName, u32)>,
+    /// How often a gap was locked.
+    pub(super) gaps: u32,
+    /// Requests of gaps that vanished, whose names are those of other gaps by now.
+    strays: Vec<u32>,
     /// What is in use while the map is laid out anew.
     aside: Vec<(Place, bool)>,
 }
@@ -76,6 +81,8 @@ impl HeldLocks {
             owned: Vec::new(),
             held: 0,
             kept: Vec::with_capacity(KEPT_MAX),
+            gaps: 0,
+            strays: Vec::new(),
             aside: Vec::new(),
         }
     }
@@ -171,6 +178,36 @@ impl HeldLocks {
         debug_assert!(place.name == 0);
         *place = Place { name: name.word(), request: owned.request, below_left: below, mode };
         At(vacant.0)
+    }
+
+    /// The store of the table of a gap that is held.
+    pub(super) fn table_of_gap(&self, name: LockName) -> Option<u16> {
+        let at = self.find(name).filter(|_| name.is_gap())?;
+        Some(self.places[at.0].below_left)
+    }
+
+    /// Makes the free request that comes next the one of the held gap at `at`, whose own has another name
+    /// by now: that one is held until all are released.
+    #[cold]
+    pub(super) fn replace(&mut self, at: At) {
+        let next = self.owned.swap_remove(self.held).request;
+        let owned = self.owned[..self.held].iter_mut().find(|owned| owned.place as usize == at.0);
+        let Some(owned) = owned else { panic!("a held lock has a request") };
+        self.strays.push(std::mem::replace(&mut owned.request, next));
+        self.places[at.0].request = next;
+    }
+
+    /// Requests that are held under names that the session does not know.
+    pub(super) fn strays(&self) -> impl Iterator<Item = u32> {
+        self.strays.iter().copied()
+    }
+
+    /// Puts the requests whose names are not known into the stock and passes them to `release`.
+    #[cold]
+    pub(super) fn remove_strays(&mut self, release: impl FnMut(u32)) {
+        let strays = std::mem::take(&mut self.strays);
+        strays.iter().for_each(|stray| self.stock(*stray));
+        strays.into_iter().for_each(release);
     }
 
     /// The request of a lock that was kept, which is kept no longer.

@@ -37,7 +37,7 @@ pub struct Hierarchical<L: Latching> {
     pub(super) table: Table<L>,
     pub(super) search: Latch<Cell<Search>, L>,
     pub(super) patience: Patience,
-    rows_per_page_max: u16,
+    pub(super) rows_per_page_max: u16,
     pages_per_store_max: u16,
     /// How many free requests a session fetches at a time.
     batch: u32,
@@ -65,7 +65,7 @@ impl<L: Latching> Hierarchical<L> {
         }
         probe::count(Counter::Locks, 1);
         probe::count(Counter::RowLocks, name.is_row().into());
-        probe::count(Counter::IntentionLocks, mode.is_intention().into());
+        probe::count(Counter::IntentionLocks, (mode.is_intention() && !name.is_row()).into());
         Ok(held.add(vacant, name, mode, self.below_max(name)))
     }
 
@@ -109,7 +109,7 @@ impl<L: Latching> Hierarchical<L> {
     /// Locks the store `name`, which the transaction has no lock on: as the session's last one left it,
     /// or as any lock.
     #[inline(always)]
-    fn store(
+    pub(super) fn store(
         &self,
         held: &mut HeldLocks,
         vacant: Vacant,
@@ -141,13 +141,13 @@ impl<L: Latching> Hierarchical<L> {
         match name.level() {
             Level::Store => self.pages_per_store_max,
             Level::Page => self.rows_per_page_max,
-            Level::Row => 0,
+            Level::Row | Level::Gap => 0,
         }
     }
 
     /// Gives the session free requests for a lock on every level.
     #[inline(always)]
-    fn stock(&self, held: &mut HeldLocks) {
+    pub(super) fn stock(&self, held: &mut HeldLocks) {
         if held.free_count() < LEVELS {
             self.restock(held);
         }
@@ -171,7 +171,7 @@ impl<L: Latching> Hierarchical<L> {
         mode: Mode,
         patient: bool,
     ) -> Result<(), LockError> {
-        assert!(matches!(mode, Mode::Shared | Mode::Exclusive), "a row has nothing below");
+        assert!(!matches!(mode, Mode::IntentionShared | Mode::IntentionExclusive), "of what?");
         match held.search(LockName::row(row)) {
             Ok(at) if held.mode(at).covers(mode) => Ok(()),
             Ok(_) => self.row_from_above(held, store, row, mode, patient),
@@ -279,13 +279,14 @@ impl<L: Latching> Hierarchical<L> {
         self.escalate(held, page, |_, name| name.row_page() == Some(page.word() as u32))
     }
 
-    /// Locks `store` instead of its pages and rows, if that is possible without waiting.
+    /// Locks `store` instead of its pages and rows and the gaps of its indexes, if that is possible without
+    /// waiting.
     #[cold]
-    fn escalate_to_store(&self, held: &mut HeldLocks, store: u16) -> bool {
+    pub(super) fn escalate_to_store(&self, held: &mut HeldLocks, store: u16) -> bool {
         // A row is one of the store's if its page is held as one of the store's.
         self.escalate(held, LockName::store(store), |held, name| match name.row_page() {
             Some(page) => held.find(LockName::page(store, page)).is_some(),
-            None => name.is_page_of(store),
+            None => name.is_page_of(store) || held.table_of_gap(name) == Some(store),
         })
     }
 
@@ -404,6 +405,49 @@ impl<L: Latching> Locking for Hierarchical<L> {
     }
 
     #[inline]
+    fn lock_gap(&self, held: &mut HeldLocks, table: u16, gap: LockName) -> Result<(), LockError> {
+        self.share_gap(held, table, gap)
+    }
+
+    fn lower_row(&self, held: &mut HeldLocks, row: RowId) {
+        let name = LockName::row(row);
+        let Some(at) = held.find(name).filter(|at| held.mode(*at) == Mode::Shared) else { return };
+        self.table.lower((name, held.request(at)), Mode::Shared, Mode::IntentionShared);
+        held.set_mode(at, Mode::IntentionShared);
+    }
+
+    fn announce_gaps(&self, held: &mut HeldLocks) {
+        self.count_gap(held);
+    }
+
+    #[inline(always)]
+    fn has_gap_locks(&self) -> bool {
+        self.table.has_gap_holders()
+    }
+
+    fn enter_gap(
+        &self,
+        held: &mut HeldLocks,
+        table: u16,
+        gap: LockName,
+        lower: LockName,
+    ) -> Result<bool, LockError> {
+        self.enter(held, table, gap, lower)
+    }
+
+    fn wait_for_gap(&self, held: &mut HeldLocks, gap: LockName) -> Result<(), LockError> {
+        self.wait_to_enter(held, gap)
+    }
+
+    fn is_gap_locked(&self, held: &HeldLocks, gap: LockName) -> bool {
+        !self.table.gap_holders_of(held.session, gap).0
+    }
+
+    fn hand_on_gap(&self, held: &HeldLocks, gap: LockName, above: LockName) {
+        self.table.hand_on(held.session, gap, above);
+    }
+
+    #[inline]
     fn release_all(&self, held: &mut HeldLocks) {
         // The last granted first: rows before pages before stores.
         held.remove_all(self.batch as usize, |lock, may_stay| {
@@ -413,6 +457,9 @@ impl<L: Latching> Locking for Hierarchical<L> {
             }
             stays
         });
+        if held.gaps > 0 {
+            self.release_gaps(held);
+        }
         if held.owned() > 4 * self.batch as usize {
             self.give_surplus(held);
         }

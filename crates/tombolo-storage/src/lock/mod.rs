@@ -5,18 +5,22 @@
 //! sibling, [`IfLocks`] the same lock table behind one `if` at run time, to measure what the
 //! zero-sized form saves (LG-26).
 //!
+//! What is *not* there is locked too: a gap between two entries of an index, so that none is inserted there
+//! that a transaction would have had to see (`gaps.rs`).
+//!
 //! Read `mode.rs` (the tables), `table.rs` (queues: which request is granted, in which order) with
 //! `group.rs`,
 //! `held.rs` (what one transaction holds), `hierarchical.rs` (intentions, escalation), then
 //! `wait.rs` and `deadlock.rs`.
 //!
-//! Not here: what has to be locked (the paged store's calls), transaction numbers, protection
-//! against phantoms, latches (`latch/`): a lock is never waited for while a latch is held; use
+//! Not here: what has to be locked (the paged store's calls), transaction numbers, latches (`latch/`): a
+//! lock is never waited for while a latch is held; use
 //! [`Locking::try_lock_row`], let the latch go, lock and look again.
 
 mod check;
 mod conditional;
 mod deadlock;
+mod gaps;
 mod group;
 mod held;
 mod hierarchical;
@@ -165,8 +169,8 @@ pub trait Locking: Sized + Send + 'static {
         mode: Mode,
     ) -> Result<(), LockError>;
 
-    /// Locks a row S or X, with the intentions on its page and its store. Its location is
-    /// page << 16 | slot.
+    /// Locks a row, with the intentions on its page and its store: S to read it, SIX to change it, X to make
+    /// or delete it. Its location is page << 16 | slot.
     ///
     /// # Errors
     /// See [`Locking::lock_store`].
@@ -189,6 +193,51 @@ pub trait Locking: Sized + Send + 'static {
         row: RowId,
         mode: Mode,
     ) -> Result<(), LockError>;
+
+    /// Locks a gap of an index of the table `table` S: until the transaction ends no other one enters it.
+    /// Never waits. The caller has the latches of the leaf that the gap ends in and of the one that an entry
+    /// of the gap would be in.
+    ///
+    /// # Errors
+    /// `TableFull`.
+    fn lock_gap(&self, held: &mut Self::Held, table: u16, gap: LockName) -> Result<(), LockError>;
+
+    /// Lowers a lock S on a row to IS: others may change the row, not delete it. A stronger lock stays.
+    fn lower_row(&self, held: &mut Self::Held, row: RowId);
+
+    /// Says that the transaction may lock gaps: [`Locking::has_gap_locks`] from now on until it ends.
+    fn announce_gaps(&self, held: &mut Self::Held);
+
+    /// Whether any gap may be locked; the caller has the leaf alone that an entry is to come into or go from.
+    fn has_gap_locks(&self) -> bool;
+
+    /// Whether the transaction may insert an entry into `gap` now, which divides it: `lower` is its part
+    /// below the entry. A transaction that has the gap locked itself has both parts locked then. The caller
+    /// has latches as for [`Locking::lock_gap`], that of the new entry's leaf alone.
+    ///
+    /// # Errors
+    /// `TableFull`.
+    fn enter_gap(
+        &self,
+        held: &mut Self::Held,
+        table: u16,
+        gap: LockName,
+        lower: LockName,
+    ) -> Result<bool, LockError>;
+
+    /// Waits until the transaction might have entered `gap`; it has to look again.
+    ///
+    /// # Errors
+    /// See [`Locking::lock_store`].
+    fn wait_for_gap(&self, held: &mut Self::Held, gap: LockName) -> Result<(), LockError>;
+
+    /// Whether another transaction has `gap` locked.
+    fn is_gap_locked(&self, held: &Self::Held, gap: LockName) -> bool;
+
+    /// Hands the locks of other transactions on `gap`, which vanishes with the entry above it, on to `above`,
+    /// which grows by it. Never waits and never fails. The caller's transaction is about to end; it has the
+    /// leaf of the entry alone and that of the next entry too.
+    fn hand_on_gap(&self, held: &Self::Held, gap: LockName, above: LockName);
 
     /// Releases all locks of the transaction, which ends.
     fn release_all(&self, held: &mut Self::Held);

@@ -1,12 +1,16 @@
-//! What a lock is on: a store, a page of it, a row. One word, so that comparing names is comparing
-//! numbers.
+//! What a lock is on: a store, a page of it, a row, a gap between two entries of an index. One word, so
+//! that comparing names is comparing numbers.
 //!
 //! ```text
-//!   bits 62–63   1 store, 2 page, 3 row (0: no name)
+//!   bits 62–63   1 store, 2 page, 3 row, 0 gap (no name at all: 0)
 //!   store        bits 0–15  store
 //!   page         bits 32–47 store, bits 0–31 page
 //!   row          bits 0–61  location of the row: page << 16 | slot
+//!   gap          bits 48–61 index, bits 0–47 location of the row of the entry above the gap
 //! ```
+//!
+//! Of an index's number a gap has the lower 14 bits. No row has entries in two indexes that agree in them,
+//! so only the gaps at the ends of two such indexes share a name: more waits for it, nothing else.
 
 use crate::row::RowId;
 
@@ -19,6 +23,9 @@ const PAGE: u64 = 2 << 62;
 const ROW: u64 = 3 << 62;
 const KIND: u64 = 3 << 62;
 const SLOT_BITS: u32 = 16;
+const LOCATION_BITS: u32 = 48;
+/// In place of a row: above the gap there is no entry.
+const END: u64 = (1 << LOCATION_BITS) - 1;
 
 /// 2^64 divided by the golden ratio: multiplying by it spreads neighbours over the high bits.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -29,6 +36,7 @@ pub(super) enum Level {
     Store,
     Page,
     Row,
+    Gap,
 }
 
 impl LockName {
@@ -51,6 +59,18 @@ impl LockName {
         LockName(ROW | row.location())
     }
 
+    /// The gap in an index below the entry of row `above`, down to the next entry; `None`: behind all
+    /// entries.
+    #[inline(always)]
+    pub const fn gap(index: u16, above: Option<RowId>) -> LockName {
+        let location = match above {
+            Some(row) => row.location(),
+            None => END,
+        };
+        debug_assert!(location <= END, "the row of an entry has 48 bits");
+        LockName(((index as u64) << LOCATION_BITS | location) & !KIND)
+    }
+
     /// The page a row lies on.
     #[inline(always)]
     pub const fn page_of(row: RowId) -> u32 {
@@ -66,7 +86,7 @@ impl LockName {
     /// The name that `word` stands for.
     #[inline(always)]
     pub(super) const fn from_word(word: u64) -> LockName {
-        debug_assert!(word & KIND != 0);
+        debug_assert!(word != 0);
         LockName(word)
     }
 
@@ -81,7 +101,8 @@ impl LockName {
         match self.0 & KIND {
             STORE => Level::Store,
             PAGE => Level::Page,
-            _ => Level::Row,
+            ROW => Level::Row,
+            _ => Level::Gap,
         }
     }
 
@@ -93,6 +114,11 @@ impl LockName {
     #[inline(always)]
     pub(super) const fn is_row(self) -> bool {
         self.0 & KIND == ROW
+    }
+
+    #[inline(always)]
+    pub(super) const fn is_gap(self) -> bool {
+        self.0 & KIND == 0
     }
 
     /// Whether this is a page of `store`.
@@ -112,6 +138,13 @@ impl std::fmt::Display for LockName {
             Level::Store => write!(f, "store {}", self.0 as u16),
             Level::Page => write!(f, "page {} of store {}", self.0 as u32, (self.0 >> 32) as u16),
             Level::Row => write!(f, "row {}.{}", (self.0 >> SLOT_BITS) as u32, self.0 as u16),
+            Level::Gap if self.0 & END == END => {
+                write!(f, "the end of index {}", self.0 >> LOCATION_BITS)
+            }
+            Level::Gap => {
+                let (page, slot) = ((self.0 >> SLOT_BITS) as u32, self.0 as u16);
+                write!(f, "the gap below row {page}.{slot} in index {}", self.0 >> LOCATION_BITS)
+            }
         }
     }
 }
@@ -123,17 +156,36 @@ mod tests {
     #[test]
     fn names_are_distinct_and_know_what_they_name() {
         let row = RowId::new(7 << SLOT_BITS | 3);
-        let names =
-            [LockName::store(7), LockName::page(0, 7), LockName::page(7, 7), LockName::row(row)];
+        let names = [
+            LockName::store(7),
+            LockName::page(0, 7),
+            LockName::page(7, 7),
+            LockName::row(row),
+            LockName::gap(7, Some(row)),
+            LockName::gap(7, None),
+            LockName::gap(8, Some(row)),
+        ];
         for (i, name) in names.iter().enumerate() {
             assert!(names[..i].iter().all(|other| other != name));
             assert_eq!(LockName::from_word(name.word()), *name);
             assert_ne!(name.word(), 0);
         }
         assert_eq!(LockName::page_of(row), 7);
-        assert_eq!(names.map(LockName::row_page), [None, None, None, Some(7)]);
-        assert_eq!(names.map(|name| name.is_page_of(7)), [false, false, true, false]);
+        let expected = [None, None, None, Some(7), None, None, None];
+        assert_eq!(names.map(LockName::row_page), expected);
+        for (i, name) in names.iter().enumerate() {
+            assert_eq!((name.is_page_of(7), name.is_gap()), (i == 2, i > 3));
+        }
         let shown = names.map(|name| name.to_string());
-        assert_eq!(shown, ["store 7", "page 7 of store 0", "page 7 of store 7", "row 7.3"]);
+        let expected = [
+            "store 7",
+            "page 7 of store 0",
+            "page 7 of store 7",
+            "row 7.3",
+            "the gap below row 7.3 in index 7",
+            "the end of index 7",
+            "the gap below row 7.3 in index 8",
+        ];
+        assert_eq!(shown, expected);
     }
 }

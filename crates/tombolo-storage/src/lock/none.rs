@@ -3,6 +3,7 @@
 //! For profiles that run one transaction at a time, or whose transactions do not meet.
 
 use super::mode::Mode;
+use super::name::LockName;
 use super::{LockError, LockSettings, Locking};
 use crate::row::RowId;
 use crate::store::Damage;
@@ -57,6 +58,46 @@ impl Locking for NoLocks {
     ) -> Result<(), LockError> {
         Ok(())
     }
+
+    #[inline(always)]
+    fn lock_gap(&self, _: &mut NoHeldLocks, _: u16, _: LockName) -> Result<(), LockError> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn lower_row(&self, _: &mut NoHeldLocks, _: RowId) {}
+
+    #[inline(always)]
+    fn announce_gaps(&self, _: &mut NoHeldLocks) {}
+
+    #[inline(always)]
+    fn has_gap_locks(&self) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn enter_gap(
+        &self,
+        _: &mut NoHeldLocks,
+        _: u16,
+        _: LockName,
+        _: LockName,
+    ) -> Result<bool, LockError> {
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn wait_for_gap(&self, _: &mut NoHeldLocks, _: LockName) -> Result<(), LockError> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn is_gap_locked(&self, _: &NoHeldLocks, _: LockName) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn hand_on_gap(&self, _: &NoHeldLocks, _: LockName, _: LockName) {}
 
     #[inline(always)]
     fn release_all(&self, _: &mut NoHeldLocks) {}

@@ -36,7 +36,13 @@
 //! and the caller is informed. A session that changes a queue wakes, under the latch, the sessions
 //! whose wait ends by that.
 
+mod gaps;
+mod request;
+
 use std::cell::Cell;
+
+use request::{CONTENDED, KEPT, TAKEN};
+pub(super) use request::{Request, State};
 
 use super::LockError;
 use super::group::{Group, REQUESTS_MAX};
@@ -44,121 +50,7 @@ use super::mode::Mode;
 use super::name::LockName;
 use super::session::{NONE, Sessions, Verdict};
 use crate::latch::{GuardedU32, GuardedU64, Latch, Latching, RawLatch};
-use crate::sync::{AtomicU32, Ordering};
-
-/// What a request holds and wants; one word in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) session: u32,
-    pub(super) granted: Option<Mode>,
-    pub(super) wanted: Option<Mode>,
-}
-
-const NO_MODE: u32 = Mode::ALL.len() as u32;
-/// In a state's word: it excludes a waiting request, or may.
-const CONTENDED: u32 = 1 << 8;
-/// Granted to no transaction, but to the next one of its session that wants it.
-const KEPT: u32 = 1 << 9;
-/// Neither granted nor wanted any more: what becomes of a kept request that is taken out.
-const TAKEN: u32 = NO_MODE << 4 | NO_MODE;
-
-impl State {
-    #[inline(always)]
-    fn word(self) -> u32 {
-        let code = |mode: Option<Mode>| mode.map_or(NO_MODE, |mode| mode as u32);
-        self.session << 16 | code(self.wanted) << 4 | code(self.granted)
-    }
-
-    /// Whether what is granted excludes `wanted`.
-    fn excludes(self, wanted: Option<Mode>) -> bool {
-        let (Some(granted), Some(wanted)) = (self.granted, wanted) else { return false };
-        !granted.compatible(wanted)
-    }
-
-    #[inline]
-    fn from_word(word: u32) -> Self {
-        let mode = |code: u32| Mode::ALL.get(code as usize & 0xF).copied();
-        Self { session: word >> 16, granted: mode(word), wanted: mode(word >> 4) }
-    }
-}
-
-/// One transaction's place in the queue of one lock.
-#[derive(Debug)]
-#[repr(align(32))]
-pub(super) struct Request {
-    name: GuardedU64,
-    /// Of the first in a queue: the granted group.
-    group: GuardedU64,
-    /// Changed under the latch, but for KEPT, which the session sets and clears without it.
-    state: AtomicU32,
-    /// The next in the queue, or in the common chain of free requests.
-    next: GuardedU32,
-    /// The one before in the queue; of the first, the last.
-    previous: GuardedU32,
-    /// Of the first in a queue: the first of the next queue of the bucket.
-    below: GuardedU32,
-}
-
-const _: () = assert!(size_of::<Request>() == 32 || cfg!(any(loom, shuttle)));
-
-impl Request {
-    #[inline]
-    pub(super) fn state(&self) -> State {
-        State::from_word(self.word())
-    }
-
-    /// The state's word with its marks.
-    #[inline(always)]
-    fn word(&self) -> u32 {
-        // Relaxed: under the latch its partner is the latch's; without it, a guess to be exchanged.
-        self.state.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn is_kept(&self) -> bool {
-        self.word() & KEPT != 0
-    }
-
-    /// Replaces the word if it still stands.
-    #[inline(always)]
-    fn exchange(&self, word: u32, next: u32) -> bool {
-        // Release: partner of the Acquire of a session that takes the request out, and sees all that
-        // was done under the lock. Acquire: the other way round. Relaxed on failure: nothing is known.
-        self.state.compare_exchange(word, next, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    #[inline]
-    pub(super) fn name(&self) -> LockName {
-        LockName::from_word(self.name.get())
-    }
-
-    /// The granted group, of the first in a queue.
-    #[inline(always)]
-    pub(super) fn group(&self) -> Group {
-        Group(self.group.get())
-    }
-
-    #[inline(always)]
-    fn set_group(&self, group: Group) {
-        self.group.set(group.0);
-    }
-
-    #[inline(always)]
-    fn set_state(&self, state: State) {
-        self.set_word(state.word());
-    }
-
-    /// The same where requests wait: the granted one may exclude them.
-    fn set_state_beside(&self, state: State, group: Group) {
-        self.set_word(state.word() | if group.waits() { CONTENDED } else { 0 });
-    }
-
-    #[inline(always)]
-    fn set_word(&self, word: u32) {
-        // Relaxed: as in `word`, under the latch, and the request is not marked KEPT: its session
-        // does not change the word meanwhile.
-        self.state.store(word, Ordering::Relaxed);
-    }
-}
+use crate::sync::AtomicU32;
 
 /// The queues of the locks whose names hash alike.
 struct Bucket<L: Latching> {
@@ -183,6 +75,8 @@ pub(super) struct Table<L: Latching> {
     requests: Box<[Request]>,
     /// The first of the common chain of free requests.
     free: Latch<Cell<u32>, L>,
+    /// Transactions that have gaps locked.
+    gap_holders: AtomicU32,
     pub(super) sessions: Sessions<L>,
 }
 
@@ -206,6 +100,7 @@ impl<L: Latching> Table<L> {
             shift: u64::BITS - count.trailing_zeros(),
             requests: (0..requests_max).map(request).collect(),
             free: Latch::new(Cell::new(0)),
+            gap_holders: AtomicU32::new(0),
             sessions: Sessions::new(sessions_max),
         }
     }
@@ -345,6 +240,20 @@ impl<L: Latching> Table<L> {
         Answer::Waits
     }
 
+    /// Lowers the granted request `id` on `name` from one mode to a weaker one.
+    pub(super) fn lower(&self, (name, id): (LockName, u32), now: Mode, weaker: Mode) {
+        let (bucket, request) = (self.bucket(name), self.request(id));
+        let _latched = bucket.latch.exclusive();
+        let first = self.find(bucket, name);
+        let head = self.request(first);
+        let group = head.group().without(now).with(weaker);
+        request.set_state_beside(State { granted: Some(weaker), ..request.state() }, group);
+        head.set_group(group);
+        if group.waits() {
+            self.grant(first);
+        }
+    }
+
     /// Leaves the granted request `id` with its session for its next transaction, if it says only
     /// what is below and excludes no session that waits.
     #[inline]
@@ -405,9 +314,12 @@ impl<L: Latching> Table<L> {
     #[inline(always)]
     pub(super) fn release(&self, (name, id): (LockName, u32)) {
         let (bucket, request) = (self.bucket(name), self.request(id));
-        let _latched = bucket.latch.exclusive();
+        let latched = bucket.latch.exclusive();
         if bucket.first.get() == id && request.next.get() == NONE {
             bucket.first.set(request.below.get());
+        } else if name.is_gap() {
+            drop(latched);
+            self.release_gap(id);
         } else {
             self.leave(bucket, id);
         }
@@ -425,7 +337,8 @@ impl<L: Latching> Table<L> {
             return false;
         }
         let first = self.find(bucket, name);
-        let id = self.queue(first).find(|id| self.request(*id).state().session == session);
+        let waits = |state: State| state.session == session && state.wanted.is_some();
+        let id = self.queue(first).find(|id| waits(self.request(*id).state()));
         let Some(id) = id else { panic!("a session waits for a lock without a request for it") };
         place.set_waits_for(None);
         let state = self.request(id).state();
@@ -454,9 +367,11 @@ impl<L: Latching> Table<L> {
         }
         let first = self.find(bucket, name);
         let states = || self.queue(first).map(|id| self.request(id).state());
-        let Some(own) = states().find(|state| state.session == session) else { return };
+        let is_own = |state: &State| state.session == session && state.wanted.is_some();
+        let Some(own) = states().find(is_own) else { return };
         let excludes = |state: &State| state.excludes(own.wanted);
-        if own.granted.is_some() {
+        // In a gap's queue none waits for another that waits.
+        if own.granted.is_some() || name.is_gap() {
             let others = states().filter(|state| state.session != session);
             others.filter(excludes).for_each(|state| visit(state.session));
         } else {
@@ -515,19 +430,31 @@ impl<L: Latching> Table<L> {
         let request = self.request(id);
         let first = self.find(bucket, request.name());
         let (state, group) = (request.state(), self.request(first).group());
+        let first = self.take_out(bucket, first, id);
+        if first == NONE || !self.request(first).group().waits() {
+            return;
+        }
+        if request.name().is_gap() {
+            self.let_pass(bucket, first);
+        } else if !state.granted.is_some_and(|granted| group.has_three(granted)) {
+            self.grant(first);
+        }
+    }
+
+    /// Takes request `id` out of the queue that starts with `first` and out of its granted group; returns
+    /// what the queue starts with then.
+    fn take_out(&self, bucket: &Bucket<L>, first: u32, id: u32) -> u32 {
+        let (state, group) = (self.request(id).state(), self.request(first).group());
         let left = match state.granted {
             Some(granted) => group.without(granted),
             None => group,
         };
         let left = if state.wanted.is_some() { left.without_waiting() } else { left };
         let first = self.unlink(bucket, first, id);
-        if first == NONE {
-            return;
+        if first != NONE {
+            self.request(first).set_group(left);
         }
-        self.request(first).set_group(left);
-        if left.waits() && !state.granted.is_some_and(|granted| group.has_three(granted)) {
-            self.grant(first);
-        }
+        first
     }
 
     /// Takes request `id` out of the queue that starts with `first`; returns what that starts with

@@ -26,10 +26,14 @@
 //! first steps choose from (some 40 instructions), and a caller that looks several keys up finds the
 //! leaves of all and asks for them (`leaf_of`) before any is searched (`find_in`).
 //!
+//! Gaps between entries are what a session locks against insertions (`gaps.rs`): a tree says which gap a search
+//! ended in, which one an insertion divides, and which one grows when an entry goes.
+//!
 //! Not here: locks, transactions, log records, which index belongs to which table.
 
 mod change;
 mod check;
+mod gaps;
 mod keys;
 mod node;
 mod read;
@@ -44,9 +48,10 @@ mod tests;
 use std::marker::PhantomData;
 
 pub use check::TreeUsage;
+pub use gaps::Gaps;
 pub use keys::{IntegerKeys, KeyFormat, KeyShape, Position, TypedColumns};
 pub use read::LeafHint;
-pub use write::{Inserted, Meet};
+pub use write::{Inserted, Meet, Newcomer};
 
 use self::change::NodeMut;
 use self::keys::StoredKeys;

@@ -1,6 +1,7 @@
 //! The lock manager, tested from outside: scenarios with one thread, scenarios in which threads
 //! wait, and random work against two independent definitions of what may be granted.
 
+mod gaps;
 mod hierarchy;
 mod random;
 mod waiting;
@@ -69,8 +70,14 @@ fn what_can_be_cured_by_trying_again() {
 impl<L: Latching> Hierarchical<L> {
     /// Returns when a session waits for a lock.
     pub(crate) fn until_one_waits(&self) {
+        self.until_waiting(1);
+    }
+
+    /// Returns when so many sessions wait.
+    pub(crate) fn until_waiting(&self, count: usize) {
         let sessions = &self.table.sessions;
-        while (0..sessions.count() as u32).all(|id| sessions.get(id).waits_for().is_none()) {
+        let waits = |id: &u32| sessions.get(*id).waits_for().is_some();
+        while (0..sessions.count() as u32).filter(waits).count() < count {
             std::thread::yield_now();
         }
     }

@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 use super::BTree;
+use super::gaps::{Beyond, Gaps};
 use super::keys::{KeyFormat, Position, Probe};
 use super::node::{Found, Node};
 use crate::paged::page::{PageId, PageKind};
@@ -125,7 +126,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 
     /// Visits the entries of a whole key in the order of their rows: the row, and whether it is
     /// marked deleted. The leaf is latched meanwhile: the visitor may try locks, it must not wait
-    /// for one, nor reach pages.
+    /// for one, nor reach pages. Unless the visitor breaks off, `gaps` reads the gap behind the last one; an
+    /// entry may be visited more than once then.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
@@ -135,11 +137,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         access: &P,
         key: &[u8],
         mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
+        gaps: &impl Gaps,
     ) -> Result<()> {
         let probe = Probe::first_of(&self.keys, key);
         let page = self.leaf(access, &probe)?;
         let found = self.node(page.page()).search(&probe);
-        self.visit_key(access, page, found, &probe, &mut visit)
+        self.visit_key(access, page, found, &probe, &mut visit, gaps)
     }
 
     /// The leaf that entries of `key` were in a moment ago: for [`BTree::find_in`]. Leaves are not
@@ -176,6 +179,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         hint: LeafHint,
         key: &[u8],
         mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
+        gaps: &impl Gaps,
     ) -> Result<()> {
         let probe = Probe::first_with(hint.leading, key);
         if let Some(page) = access.fix_resident(hint.leaf)
@@ -186,10 +190,10 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             let found = node.search(&probe);
             // Leaves divide the keys: what lies between two entries of one is nowhere else.
             if found.at > 0 && found.at < node.count() {
-                return self.visit_key(access, page, found, &probe, &mut visit);
+                return self.visit_key(access, page, found, &probe, &mut visit, gaps);
             }
         }
-        self.find(access, key, visit)
+        self.find(access, key, visit, gaps)
     }
 
     /// Visits the entries of the probe's key from the one on that was found in a leaf.
@@ -197,48 +201,91 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     fn visit_key<'a>(
         &self,
         access: &'a P,
-        mut page: P::Shared<'a>,
+        page: P::Shared<'a>,
         found: Found,
         probe: &Probe<'_>,
         visit: &mut impl FnMut(RowId, bool) -> ControlFlow<()>,
+        gaps: &impl Gaps,
     ) -> Result<()> {
-        let (mut at, mut is_equal) = (found.at, Some(found.is_equal));
+        let node = self.node(page.page());
+        let (mut at, mut is_equal) = (found.at, found.is_equal);
+        while at < node.count() {
+            let (row, is_deleted) = (RowId::new(node.row(at)), node.is_deleted(at));
+            if !is_equal {
+                read_gap(gaps, Some(row));
+                return Ok(());
+            }
+            if visit(row, is_deleted).is_break() {
+                return Ok(());
+            }
+            at += 1;
+            is_equal = at < node.count() && node.compare(at, probe) == Ordering::Equal;
+        }
+        // The key's entries may continue in the next leaf.
+        if page.page().next().is_none() {
+            read_gap(gaps, None);
+            return Ok(());
+        }
+        self.visit_run(access, page, probe, visit, gaps)
+    }
+
+    /// The same for entries that may continue in the next leaves.
+    #[cold]
+    fn visit_run<'a, G: Gaps>(
+        &self,
+        access: &'a P,
+        mut page: P::Shared<'a>,
+        probe: &Probe<'_>,
+        visit: &mut impl FnMut(RowId, bool) -> ControlFlow<()>,
+        gaps: &G,
+    ) -> Result<()> {
+        let (mut steps, mut at) = (None, usize::MAX);
         loop {
             let node = self.node(page.page());
-            let count = node.count();
-            while at < count {
-                let compare = || node.compare(at, probe) == Ordering::Equal;
-                if !is_equal.take().unwrap_or_else(compare)
-                    || visit(RowId::new(node.row(at)), node.is_deleted(at)).is_break()
-                {
+            while at < node.count() {
+                let row = RowId::new(node.row(at));
+                if node.compare(at, probe) != Ordering::Equal {
+                    read_gap(gaps, Some(row));
+                    return Ok(());
+                }
+                if visit(row, node.is_deleted(at)).is_break() {
                     return Ok(());
                 }
                 at += 1;
             }
-            // The key's entries may continue in the next leaf.
-            let Some(next) = page.page().next() else { return Ok(()) };
-            page = self.next_leaf(access, page, next)?;
-            (at, is_equal) = (0, None);
+            match self.beyond(access, page.page().next(), !G::LOCKED || steps.is_some())? {
+                Beyond::Leaf(right) => {
+                    let node = self.node(right.page());
+                    // What decides on the gap holds both leaves.
+                    if node.compare(0, probe) != Ordering::Equal {
+                        read_gap(gaps, Some(RowId::new(node.row(0))));
+                        return Ok(());
+                    }
+                    if visit(RowId::new(node.row(0)), node.is_deleted(0)).is_break() {
+                        return Ok(());
+                    }
+                    (page, at) = (right, 1);
+                }
+                Beyond::End => {
+                    read_gap(gaps, None);
+                    return Ok(());
+                }
+                Beyond::Unsure => {
+                    drop(page);
+                    steps = Some(self.steps.hold());
+                    gaps.announce();
+                    page = self.leaf(access, probe)?;
+                    at = self.node(page.page()).search(probe).at;
+                }
+            }
         }
-    }
-
-    /// The leaf to the right.
-    #[cold]
-    fn next_leaf<'a>(
-        &self,
-        access: &'a P,
-        page: P::Shared<'a>,
-        next: PageId,
-    ) -> Result<P::Shared<'a>> {
-        let right = access.fix_shared(next)?;
-        drop(page);
-        self.verify_level(self.node(right.page()), next, 0)?;
-        Ok(right)
     }
 
     /// Visits the entries between two positions: key, row, and whether it is marked deleted. The
     /// leaf is latched meanwhile: the visitor may try locks, it must not wait for one, nor reach
-    /// pages; it breaks off, and the scan continues [`Position::At`] that entry later.
+    /// pages; it breaks off, and the scan continues [`Position::At`] that entry later. Forward, the visitor
+    /// locks the gap below an entry, if need be, and `gaps` reads the one behind the range; backward, the visitor
+    /// has the expected gap read and expects the one below its entry.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
@@ -249,38 +296,69 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         upper: Position<'_>,
         order: Order,
         visit: impl FnMut(&[u8], RowId, bool) -> ControlFlow<()>,
+        gaps: &impl Gaps,
     ) -> Result<()> {
         let (lower, upper) = (Probe::lower(&self.keys, lower), Probe::upper(&self.keys, upper));
         match order {
-            Order::Forward => self.scan_forward(access, &lower, &upper, visit),
-            Order::Backward => self.scan_backward(access, &lower, &upper, visit),
+            Order::Forward => self.scan_forward(access, &lower, &upper, visit, gaps),
+            Order::Backward => self.scan_backward(access, &lower, &upper, visit, gaps),
         }
     }
 
-    fn scan_forward(
+    fn scan_forward<G: Gaps>(
         &self,
         access: &P,
         lower: &Probe<'_>,
         upper: &Probe<'_>,
         mut visit: impl FnMut(&[u8], RowId, bool) -> ControlFlow<()>,
+        gaps: &G,
     ) -> Result<()> {
+        let (mut steps, mut key) = (None, Vec::new());
         let mut page = self.leaf(access, lower)?;
         let mut at = self.node(page.page()).search(lower).at;
+        // The leaf before, until the gap is locked that reaches from it to here.
+        let mut left: Option<P::Shared<'_>> = None;
         loop {
             let node = self.node(page.page());
-            let end = self.end_in(node, upper);
+            let (start, end) = (at, self.end_in(node, upper));
             while at < end {
                 if visit(node.key(at), RowId::new(node.row(at)), node.is_deleted(at)).is_break() {
                     return Ok(());
                 }
+                if G::LOCKED {
+                    drop(left.take());
+                }
                 at += 1;
             }
-            let next = page.page().next();
-            match next {
-                Some(next) if end == node.count() => page = self.next_leaf(access, page, next)?,
-                _ => return Ok(()),
+            if end < node.count() {
+                read_gap(gaps, Some(RowId::new(node.row(end))));
+                return Ok(());
             }
-            at = 0;
+            match self.beyond(access, page.page().next(), !G::LOCKED || steps.is_some())? {
+                Beyond::Leaf(right) => {
+                    let passed = std::mem::replace(&mut page, right);
+                    left = G::LOCKED.then_some(passed);
+                    at = 0;
+                }
+                Beyond::End => {
+                    read_gap(gaps, None);
+                    return Ok(());
+                }
+                Beyond::Unsure => {
+                    let last = end.checked_sub(1).filter(|_| start < end).map(|last| {
+                        key.clear();
+                        key.extend_from_slice(node.key(last));
+                        RowId::new(node.row(last) + 1)
+                    });
+                    drop((page, left.take()));
+                    steps = Some(self.steps.hold());
+                    gaps.announce();
+                    let again = last.map(|row| Probe::lower(&self.keys, Position::At(&key, row)));
+                    let lower = again.as_ref().unwrap_or(lower);
+                    page = self.leaf(access, lower)?;
+                    at = self.node(page.page()).search(lower).at;
+                }
+            }
         }
     }
 
@@ -296,17 +374,43 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         }
     }
 
-    fn scan_backward(
+    /// A leaf, where in it the entries before the probe end, and the leaf of the next one, whose gap `gaps`
+    /// expects to read.
+    fn end_of_range<'a, G: Gaps>(
+        &self,
+        access: &'a P,
+        upper: &Probe<'_>,
+        gaps: &G,
+    ) -> Result<(P::Shared<'a>, usize, Option<P::Shared<'a>>)> {
+        let mut steps = None;
+        loop {
+            let page = self.leaf(access, upper)?;
+            let end = self.node(page.page()).search(upper).at;
+            if !G::LOCKED {
+                return Ok((page, end, None));
+            }
+            if let Some(gap) = self.gap_at(access, &page, end, steps.is_some())? {
+                gaps.expect(gap.above);
+                return Ok((page, end, gap.right));
+            }
+            drop(page);
+            steps = Some(self.steps.hold());
+            gaps.announce();
+        }
+    }
+
+    fn scan_backward<G: Gaps>(
         &self,
         access: &P,
         lower: &Probe<'_>,
         upper: &Probe<'_>,
         mut visit: impl FnMut(&[u8], RowId, bool) -> ControlFlow<()>,
+        gaps: &G,
     ) -> Result<()> {
         // The first entry that was visited, should the place be looked for again.
         let (mut key, mut row) = (Vec::new(), None);
-        let mut page = self.leaf(access, upper)?;
-        let mut end = self.node(page.page()).search(upper).at;
+        // The leaf on the right is held until the gap is read that reaches from it to here.
+        let (mut page, mut end, mut right) = self.end_of_range(access, upper, gaps)?;
         loop {
             let node = self.node(page.page());
             let start = node.search(lower).at;
@@ -314,15 +418,26 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 if visit(node.key(at), RowId::new(node.row(at)), node.is_deleted(at)).is_break() {
                     return Ok(());
                 }
+                if G::LOCKED {
+                    drop(right.take());
+                }
             }
-            if start > 0 {
+            let previous = page.page().previous().filter(|_| start == 0);
+            let Some(previous) = previous else {
+                if G::LOCKED {
+                    gaps.read_expected();
+                }
                 return Ok(());
-            }
-            let Some(previous) = page.page().previous() else { return Ok(()) };
+            };
             if let Some(left) = access.try_fix_shared(previous)? {
                 self.verify_level(self.node(left.page()), previous, 0)?;
+                if G::LOCKED && end == 0 {
+                    // Two leaves are not held on the right: what may come into this one is locked now.
+                    gaps.read_expected();
+                }
                 end = self.node(left.page()).count();
-                page = left;
+                let passed = std::mem::replace(&mut page, left);
+                right = G::LOCKED.then_some(passed);
                 continue;
             }
             if end > 0 {
@@ -330,14 +445,20 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 key.extend_from_slice(node.key(0));
                 row = Some(node.row(0));
             }
-            drop(page);
+            drop((page, right.take()));
             // The thread that holds it may take long; afterwards the place is looked up again from
             // the root.
             drop(access.fix_shared(previous)?);
             let again = row.map(|row| Probe::behind(&self.keys, &key, row));
             let upper = again.as_ref().unwrap_or(upper);
-            page = self.leaf(access, upper)?;
-            end = self.node(page.page()).search(upper).at;
+            (page, end, right) = self.end_of_range(access, upper, gaps)?;
         }
+    }
+}
+
+#[inline(always)]
+fn read_gap<G: Gaps>(gaps: &G, above: Option<RowId>) {
+    if G::LOCKED {
+        gaps.read(above);
     }
 }

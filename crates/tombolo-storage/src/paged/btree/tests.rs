@@ -57,12 +57,12 @@ fn pass(_: RowId, _: bool) -> Meet {
 }
 
 fn insert<P: PageAccess, K: KeyFormat>(tree: &BTree<P, K>, access: &P, key: &[u8], row: u64) {
-    let inserted = tree.insert(access, key, RowId::new(row), pass, unlogged, &());
+    let inserted = tree.insert(access, key, RowId::new(row), &mut pass, unlogged, &());
     assert_eq!(inserted, Ok(Inserted::Done));
 }
 
 fn remove<P: PageAccess, K: KeyFormat>(tree: &BTree<P, K>, access: &P, key: &[u8], row: u64) {
-    assert_eq!(tree.remove(access, key, RowId::new(row), unlogged, &()), Ok(true));
+    assert_eq!(tree.remove(access, key, RowId::new(row), unlogged, &(), &()), Ok(true));
 }
 
 /// The entries between two positions.
@@ -78,7 +78,7 @@ fn scan<P: PageAccess, K: KeyFormat>(
         entries.push((key.to_vec(), row.location(), deleted));
         ControlFlow::Continue(())
     };
-    tree.scan(access, lower, upper, order, visit).unwrap();
+    tree.scan(access, lower, upper, order, visit, &()).unwrap();
     entries
 }
 
@@ -96,7 +96,7 @@ fn find<P: PageAccess, K: KeyFormat>(tree: &BTree<P, K>, access: &P, key: &[u8])
         rows.push(row.location());
         ControlFlow::Continue(())
     };
-    tree.find(access, key, visit).unwrap();
+    tree.find(access, key, visit, &()).unwrap();
     rows
 }
 

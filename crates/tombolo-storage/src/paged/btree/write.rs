@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::gaps::{Gap, Gaps};
 use super::keys::{KeyFormat, Position, Probe};
 use super::node::{Entry, Found, Node};
 use super::read::Target;
@@ -23,6 +24,13 @@ pub enum Meet {
     Wait,
 }
 
+/// What an insertion finds in its way: asked about entries with an equal key and, if gaps are locked, about the
+/// gap that it divides. A function that is asked about entries is one for indexes without locks on gaps.
+pub trait Newcomer: Gaps {
+    /// What to do about the entry of a row, marked deleted or not.
+    fn meet(&mut self, row: RowId, deleted: bool) -> Meet;
+}
+
 /// What became of an insertion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
@@ -36,6 +44,30 @@ pub enum Inserted {
     Marked,
     /// It is not: wait for this row and try again.
     Wait(RowId),
+    /// It is not: its session refused to enter the gap below this row's entry (`None`: behind all); it waits
+    /// for the gap and tries again.
+    Gap(Option<RowId>),
+}
+
+/// For indexes whose gaps are not locked.
+impl<F: FnMut(RowId, bool) -> Meet> Gaps for F {
+    const LOCKED: bool = false;
+}
+
+impl<F: FnMut(RowId, bool) -> Meet> Newcomer for F {
+    fn meet(&mut self, row: RowId, deleted: bool) -> Meet {
+        self(row, deleted)
+    }
+}
+
+/// Whether an entry may come into its gap.
+enum Entrance<G> {
+    /// It may, while the gap is held.
+    Open(Option<Gap<G>>),
+    /// It may not yet.
+    Closed(Option<RowId>),
+    /// That is to be asked while `steps` is held.
+    Unsure,
 }
 
 /// What the equal keys of a leaf say.
@@ -45,9 +77,9 @@ enum Answer {
 }
 
 impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
-    /// Inserts an entry. In a unique index `meet` is first shown every entry with an equal key, in
+    /// Inserts an entry. In a unique index `newcomer` first meets every entry with an equal key, in
     /// others this very entry if it is there, marked deleted: the row, and whether it is marked; it
-    /// may be shown one more than once. `log` is called
+    /// may be shown one more than once. Then it is asked whether it may enter the gap. `log` is called
     /// once with the place where the entry will be, while the leaf is held alone; the number it
     /// returns is stamped on the leaf. Both run under the leaf's latch: they may try locks, not
     /// wait, nor reach pages.
@@ -61,7 +93,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         access: &P,
         key: &[u8],
         row: RowId,
-        mut meet: impl FnMut(RowId, bool) -> Meet,
+        newcomer: &mut impl Newcomer,
         log: impl FnOnce(Place) -> Result<Stamp, E>,
         structure: &impl Structure,
     ) -> Result<Inserted, E> {
@@ -75,31 +107,82 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             Probe::entry(&self.keys, key, row)
         };
         let mut log = Some(log);
+        let mut steps = None;
         loop {
             let Target { leaf, continues } = self.leaf_alone(access, &probe, unique)?;
             if continues {
-                drop(leaf);
-                match self.insert_in_run(access, key, row, &mut meet, &mut log, structure)? {
+                drop((leaf, steps.take()));
+                match self.insert_in_run(access, key, row, newcomer, &mut log, structure)? {
                     Some(inserted) => return Ok(inserted),
                     None => continue,
                 }
             }
             let node = self.node(leaf.page());
             let found = node.search(&probe);
-            let at = match self.meet_equal(node, found, &probe, row, &mut meet) {
+            let at = match self.meet_equal(node, found, &probe, row, newcomer) {
                 Answer::Insert(at) => at,
                 Answer::Refuse(answer) => return Ok(answer),
             };
             if node.has_room(key.len()) {
-                self.put(leaf, at, &probe, row, &mut log)?;
-                return Ok(Inserted::Done);
+                let place = (at, steps.is_some());
+                match self.enter(access, &leaf, place, row, newcomer)? {
+                    Entrance::Open(_gap) => {
+                        self.put(leaf, at, &probe, row, &mut log)?;
+                        return Ok(Inserted::Done);
+                    }
+                    Entrance::Closed(above) => return Ok(Inserted::Gap(above)),
+                    Entrance::Unsure => {
+                        drop(leaf);
+                        steps = Some(self.steps.hold());
+                        continue;
+                    }
+                }
             }
-            drop(leaf);
+            drop((leaf, steps.take()));
             self.split(access, &Probe::entry(&self.keys, key, row), structure)?;
         }
     }
 
-    /// Shows `meet` the entries of a leaf whose key is the probe's, from `at` on; returns where the
+    /// Asks whether an entry may be put into a leaf with room for it, at a place; `steps` is held, or not.
+    #[inline(always)]
+    fn enter<'a, G: Gaps>(
+        &self,
+        access: &'a P,
+        leaf: &impl ReadPage<Size = P::Size>,
+        (at, has_steps): (usize, bool),
+        row: RowId,
+        gaps: &G,
+    ) -> Result<Entrance<P::Shared<'a>>> {
+        if !G::LOCKED || !gaps.in_use() {
+            return Ok(Entrance::Open(None));
+        }
+        self.enter_gap(access, leaf, (at, has_steps), row, gaps)
+    }
+
+    #[inline(never)]
+    fn enter_gap<'a>(
+        &self,
+        access: &'a P,
+        leaf: &impl ReadPage<Size = P::Size>,
+        (at, has_steps): (usize, bool),
+        row: RowId,
+        gaps: &impl Gaps,
+    ) -> Result<Entrance<P::Shared<'a>>> {
+        // Others pass over a leaf without entries while they hold `steps`, and so it is filled.
+        let is_passed = self.node(leaf.page()).count() == 0 && leaf.page().id() != self.root;
+        if is_passed && !has_steps {
+            return Ok(Entrance::Unsure);
+        }
+        let Some(gap) = self.gap_at(access, leaf, at, has_steps)? else {
+            return Ok(Entrance::Unsure);
+        };
+        match gaps.enter(gap.above, row) {
+            true => Ok(Entrance::Open(Some(gap))),
+            false => Ok(Entrance::Closed(gap.above)),
+        }
+    }
+
+    /// Shows `newcomer` the entries of a leaf whose key is the probe's, from `at` on; returns where the
     /// entry of `row` belongs.
     #[inline(always)]
     fn meet_equal(
@@ -108,7 +191,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         found: Found,
         probe: &Probe<'_>,
         row: RowId,
-        meet: &mut impl FnMut(RowId, bool) -> Meet,
+        newcomer: &mut impl Newcomer,
     ) -> Answer {
         let Found { mut at, mut is_equal } = found;
         let (mut place, mut is_marked) = (at, false);
@@ -120,7 +203,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             if other != row && !self.shape.unique() {
                 break;
             }
-            match meet(other, deleted) {
+            match newcomer.meet(other, deleted) {
                 Meet::Pass => is_marked |= other == row,
                 Meet::Duplicate => return Answer::Refuse(Inserted::Duplicate),
                 Meet::Wait => return Answer::Refuse(Inserted::Wait(other)),
@@ -163,7 +246,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         access: &P,
         key: &[u8],
         row: RowId,
-        meet: &mut impl FnMut(RowId, bool) -> Meet,
+        newcomer: &mut impl Newcomer,
         log: &mut Option<impl FnOnce(Place) -> Result<Stamp, E>>,
         structure: &impl Structure,
     ) -> Result<Option<Inserted>, E> {
@@ -180,7 +263,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             let leaf = following.as_ref().unwrap_or(&begin);
             let node = self.node(leaf.page());
             let found = node.search(&first);
-            match self.meet_equal(node, found, &first, row, meet) {
+            match self.meet_equal(node, found, &first, row, newcomer) {
                 Answer::Refuse(Inserted::Marked) => is_marked = true,
                 Answer::Refuse(answer) => return Ok(Some(answer)),
                 Answer::Insert(_) => {}
@@ -208,8 +291,14 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let node = self.node(leaf.page());
         if node.has_room(key.len()) {
             let at = node.search(&own).at;
-            self.put(leaf, at, &own, row, log)?;
-            return Ok(Some(Inserted::Done));
+            return match self.enter(access, &leaf, (at, true), row, newcomer)? {
+                Entrance::Open(_gap) => {
+                    self.put(leaf, at, &own, row, log)?;
+                    Ok(Some(Inserted::Done))
+                }
+                Entrance::Closed(above) => Ok(Some(Inserted::Gap(above))),
+                Entrance::Unsure => unreachable!("steps are held"),
+            };
         }
         drop((leaf, begin));
         self.split_while_held(access, &own, structure)?;
@@ -236,7 +325,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         deleted: bool,
         log: impl FnOnce(Place) -> Result<Stamp, E>,
     ) -> Result<bool, E> {
-        let Some((mut leaf, at)) = self.entry_alone(access, key, row)? else { return Ok(false) };
+        let probe = Probe::entry(&self.keys, key, row);
+        let Some((mut leaf, at)) = self.entry_alone(access, &probe)? else { return Ok(false) };
         if self.node(leaf.page()).is_deleted(at) == deleted {
             return Ok(false);
         }
@@ -247,8 +337,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     /// Removes an entry, marked or not; `false` if there is none. `log` runs as in
-    /// [`BTree::insert`]. A leaf that becomes empty is given back, one that becomes nearly empty
-    /// joins a neighbour; should that fail, it stays as it is until entries near it are removed.
+    /// [`BTree::insert`], and `gaps` hands on what is locked of the gap below the entry. A leaf
+    /// that becomes empty is given back, one that becomes nearly empty joins a neighbour; should that fail, it stays as it is until entries near it are removed.
     ///
     /// # Errors
     /// What `log` fails with, or as [`PageAccess::fix_exclusive`]; nothing changes then.
@@ -260,8 +350,9 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         row: RowId,
         log: impl FnOnce(Place) -> Result<Stamp, E>,
         structure: &impl Structure,
+        gaps: &impl Gaps,
     ) -> Result<bool, E> {
-        self.take_out(access, key, row, false, log, structure)
+        self.take_out(access, &Probe::entry(&self.keys, key, row), false, log, structure, gaps)
     }
 
     /// The same for an entry that is marked deleted; `false` if there is none, or it has no mark.
@@ -275,36 +366,52 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         row: RowId,
         log: impl FnOnce(Place) -> Result<Stamp, E>,
         structure: &impl Structure,
+        gaps: &impl Gaps,
     ) -> Result<bool, E> {
-        self.take_out(access, key, row, true, log, structure)
+        self.take_out(access, &Probe::entry(&self.keys, key, row), true, log, structure, gaps)
     }
 
     #[inline]
-    fn take_out<E: From<PageError>>(
+    fn take_out<E: From<PageError>, G: Gaps>(
         &self,
         access: &P,
-        key: &[u8],
-        row: RowId,
+        probe: &Probe<'_>,
         marked_only: bool,
         log: impl FnOnce(Place) -> Result<Stamp, E>,
         structure: &impl Structure,
+        gaps: &G,
     ) -> Result<bool, E> {
-        let Some((mut leaf, at)) = self.entry_alone(access, key, row)? else { return Ok(false) };
-        if marked_only && !self.node(leaf.page()).is_deleted(at) {
-            return Ok(false);
-        }
+        let mut steps = None;
+        let row = RowId::new(probe.row);
+        let (mut leaf, at, gap) = loop {
+            let Some((leaf, at)) = self.entry_alone(access, probe)? else { return Ok(false) };
+            if marked_only && !self.node(leaf.page()).is_deleted(at) {
+                return Ok(false);
+            }
+            if !G::LOCKED || !gaps.in_use() || !gaps.is_locked(row) {
+                break (leaf, at, None);
+            }
+            let gap = self.gap_at(access, &leaf, at + 1, steps.is_some())?;
+            if gap.is_some() {
+                break (leaf, at, gap);
+            }
+            drop(leaf);
+            steps = Some(self.steps.hold());
+        };
         let stamp = log(place_in(&leaf, at))?;
         let before = self.node(leaf.page()).emptiness();
         self.change(&mut leaf, |node| node.remove(at));
         set_stamp(&mut leaf, stamp);
+        if let Some(gap) = gap {
+            gaps.hand_on(row, gap.above);
+        }
         let sinks = self.node(leaf.page()).emptiness() > before;
         let is_root = leaf.page().id() == self.root;
-        drop(leaf);
+        drop((leaf, steps));
         if sinks && !is_root {
             // The entry is gone and logged: an error here must not be reported as a failure to
             // remove it.
-            if let Err(error) = self.shrink(access, &Probe::entry(&self.keys, key, row), structure)
-            {
+            if let Err(error) = self.shrink(access, probe, structure) {
                 structure.is_left(&error);
             }
         }
@@ -316,14 +423,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     fn entry_alone<'a>(
         &self,
         access: &'a P,
-        key: &[u8],
-        row: RowId,
+        probe: &Probe<'_>,
     ) -> Result<Option<(P::Exclusive<'a>, usize)>> {
-        let probe = Probe::entry(&self.keys, key, row);
-        let leaf = self.leaf_alone(access, &probe, false)?.leaf;
+        let leaf = self.leaf_alone(access, probe, false)?.leaf;
         let node = self.node(leaf.page());
-        let Found { at, is_equal } = node.search(&probe);
-        let is_there = is_equal && node.row(at) == row.location();
+        let Found { at, is_equal } = node.search(probe);
+        let is_there = is_equal && node.row(at) == probe.row;
         Ok(is_there.then_some((leaf, at)))
     }
 }

@@ -298,7 +298,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<RowId>> {
-        self.session.find(&self.database, index, key, Mode::Exclusive)
+        self.session.find(&self.database, index, key, Mode::SharedIntentionExclusive)
     }
 
     #[inline]
@@ -318,7 +318,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         keys: &[I::Key<'_>],
         found: &mut [Option<RowId>],
     ) -> Result<()> {
-        self.session.find_many(&self.database, index, keys, Mode::Exclusive, found)
+        self.session.find_many(&self.database, index, keys, Mode::SharedIntentionExclusive, found)
     }
 
     #[inline(always)]
@@ -376,10 +376,11 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let store = database.table(table);
         session.lock(database, store.store, row, Mode::Shared)?;
         refuse_dead(database, store, table, row)?;
-        match session.pin_row(database, store, row)? {
-            Some(pin) => Ok(Row::new(pin)),
-            None => Err(no_such_row(table)),
+        let pinned = session.pin_row(database, store, row)?;
+        if P::Pages::COPIES {
+            session.end_read(database, row);
         }
+        pinned.map(Row::new).ok_or_else(|| no_such_row(table))
     }
 
     #[inline]
@@ -394,7 +395,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let (database, session) = (&*self.database, &mut self.session);
         session.note(database, true);
         let store = database.table(table);
-        session.lock(database, store.store, row, Mode::Exclusive)?;
+        session.lock(database, store.store, row, Mode::SharedIntentionExclusive)?;
         let range = (fields.start(), fields.end());
         let mut change = once(change, fields);
         match session.update_row(database, store, row, range, &mut change)? {
@@ -414,7 +415,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let (database, session) = (&*self.database, &mut self.session);
         session.note(database, true);
         let store = database.table(table);
-        session.lock(database, store.store, row, Mode::Exclusive)?;
+        session.lock(database, store.store, row, Mode::SharedIntentionExclusive)?;
         refuse_dead(database, store, table, row)?;
         let handle = |record: &[u8]| read_handle(record, offset);
         let Some(before) = store.rows.read(&database.pages, row, handle)? else {

@@ -114,7 +114,7 @@ impl<P: PagedProfile> Database<P> {
             ghosts += u64::from(deleted);
             ControlFlow::Continue(())
         };
-        index.tree.scan(&self.pages, Position::Open, Position::Open, Order::Forward, count)?;
+        index.tree.scan(&self.pages, Position::Open, Position::Open, Order::Forward, count, &())?;
         if ghosts > 0 {
             return Ok(Some(Disagreement::Ghosts(ghosts)));
         }
@@ -146,10 +146,11 @@ impl<P: PagedProfile> Database<P> {
         let values: Vec<_> = index.columns.iter().map(value).collect();
         let has_form = P::Keys::encode::<Dynamic>(&index.shape, &values, key);
         let mut found = false;
-        index.tree.find(&self.pages, key, |other, _| {
+        let visit = |other, _| {
             found |= other == row;
             if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })?;
+        };
+        index.tree.find(&self.pages, key, visit, &())?;
         Ok(found && has_form)
     }
 

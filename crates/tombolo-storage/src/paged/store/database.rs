@@ -12,6 +12,7 @@ use super::catalogue;
 use super::checkpoint::Checkpoints;
 use super::directory::Directory;
 use super::error::OpenError;
+use super::isolation::Isolation;
 use super::rows::RowAccess;
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{IndexShape, IndexType};
@@ -84,6 +85,8 @@ pub(super) struct Database<P: PagedProfile> {
     /// Sessions that are open.
     open_sessions: AtomicU32,
     pub(super) checkpoints: Checkpoints<P::Latching>,
+    /// What transactions of new sessions are promised.
+    pub(super) isolation: Isolation,
     poisoned: OnceLock<&'static str>,
 }
 
@@ -104,6 +107,7 @@ impl<P: PagedProfile> Database<P> {
             owners: Vec::new(),
             lanes: AtomicU32::new(0),
             open_sessions: AtomicU32::new(0),
+            isolation: settings.isolation,
             poisoned: OnceLock::new(),
         }
     }

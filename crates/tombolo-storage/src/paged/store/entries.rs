@@ -8,13 +8,13 @@ use std::ops::ControlFlow;
 
 use super::calls::change;
 use super::database::{Database, IndexStore, StructureLog};
+use super::isolation::GapLocks;
 use super::transaction::Session;
 use crate::error::{Error, Result};
 use crate::key::IndexType;
-use crate::lock::{LockError, Mode};
+use crate::lock::{LockError, Locking, Mode};
 use crate::log::{ChangeKind, Logging};
-use crate::paged::btree::{Inserted, KeyFormat, LeafHint, Meet, Position};
-use crate::paged::page::StoreId;
+use crate::paged::btree::{Gaps, Inserted, KeyFormat, LeafHint, Position};
 use crate::paged::pool::PageAccess;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
@@ -102,7 +102,10 @@ impl<P: PagedProfile> Session<P> {
         if !P::Keys::encode::<I>(index.shape(), key, &mut self.key) {
             return Ok(None);
         }
-        self.find_encoded(database, store, &self.key, None, mode)
+        match I::unique(index.shape()) {
+            true => self.find_encoded::<true>(database, store, &self.key, None, mode),
+            false => self.find_encoded::<false>(database, store, &self.key, None, mode),
+        }
     }
 
     /// Finds the rows of several keys and locks them; the memory that each look-up needs is asked
@@ -124,12 +127,15 @@ impl<P: PagedProfile> Session<P> {
             let has_form = P::Keys::encode::<I>(index.shape(), *key, &mut self.key);
             self.probes.push(has_form.then_some(&self.key));
         }
-        self.find_probes(database, store, mode, found)
+        match I::unique(index.shape()) {
+            true => self.find_probes::<true>(database, store, mode, found),
+            false => self.find_probes::<false>(database, store, mode, found),
+        }
     }
 
     /// Finds the rows of `self.probes` and locks them.
     #[inline(never)]
-    fn find_probes(
+    fn find_probes<const UNIQUE: bool>(
         &mut self,
         database: &Database<P>,
         store: &IndexStore<P>,
@@ -143,7 +149,9 @@ impl<P: PagedProfile> Session<P> {
         })?;
         for (found, probe) in found.iter_mut().zip(self.probes.iter()) {
             *found = match probe {
-                Some((key, leaf)) => self.find_encoded(database, store, key, Some(leaf), mode)?,
+                Some((key, leaf)) => {
+                    self.find_encoded::<UNIQUE>(database, store, key, Some(leaf), mode)?
+                }
                 None => None,
             };
         }
@@ -152,7 +160,7 @@ impl<P: PagedProfile> Session<P> {
 
     /// Finds the row of a key and locks it; `leaf` is where the key was a moment ago, if known.
     #[inline(never)]
-    fn find_encoded(
+    fn find_encoded<const UNIQUE: bool>(
         &self,
         database: &Database<P>,
         store: &IndexStore<P>,
@@ -161,8 +169,11 @@ impl<P: PagedProfile> Session<P> {
         mode: Mode,
     ) -> Result<Option<RowId>> {
         loop {
-            match self.look(database, store, key, leaf, mode)? {
-                Seen::Row(row) => return Ok(Some(row)),
+            match self.look::<UNIQUE>(database, store, key, leaf, mode)? {
+                Seen::Row(row) => {
+                    self.end_read(database, row);
+                    return Ok(Some(row));
+                }
                 Seen::Nothing => return Ok(None),
                 Seen::Blocked(row) => self.lock(database, store.table_store, row, mode)?,
                 Seen::Refused(error) => return Err(self.refused(error)),
@@ -172,7 +183,7 @@ impl<P: PagedProfile> Session<P> {
 
     /// The first row under a key that is there, locked, or why not.
     #[inline(always)]
-    fn look(
+    fn look<const UNIQUE: bool>(
         &self,
         database: &Database<P>,
         store: &IndexStore<P>,
@@ -181,21 +192,30 @@ impl<P: PagedProfile> Session<P> {
         mode: Mode,
     ) -> Result<Seen> {
         let mut seen = Seen::Nothing;
+        let gaps = GapLocks::of(&self.held, database, store, self.isolation);
         let visit = |row, deleted| {
             match self.try_lock(database, store.table_store, row, mode) {
-                // A ghost whose lock we get is our own: others hold it until the ghost is gone.
-                Ok(()) if deleted => return ControlFlow::Continue(()),
-                Ok(()) => seen = Seen::Row(row),
+                Ok(()) => {
+                    // Rows with the same key may come before it.
+                    if P::Locks::LOCKS && !UNIQUE {
+                        gaps.read(Some(row));
+                    }
+                    // A ghost whose lock we get is our own: others hold it until the ghost is gone.
+                    if deleted {
+                        return ControlFlow::Continue(());
+                    }
+                    seen = Seen::Row(row);
+                }
                 Err(LockError::Unavailable) => seen = Seen::Blocked(row),
                 Err(error) => seen = Seen::Refused(error),
             }
             ControlFlow::Break(())
         };
         match leaf {
-            Some(leaf) => store.tree.find_in(&database.pages, leaf, key, visit)?,
-            None => store.tree.find(&database.pages, key, visit)?,
+            Some(leaf) => store.tree.find_in(&database.pages, leaf, key, visit, &gaps)?,
+            None => store.tree.find(&database.pages, key, visit, &gaps)?,
         }
-        Ok(seen)
+        Ok(gaps.refused().map_or(seen, Seen::Refused))
     }
 
     /// Visits the rows between two positions, each locked before it is visited.
@@ -208,6 +228,7 @@ impl<P: PagedProfile> Session<P> {
         order: Order,
         visit: &mut dyn FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
+        let gaps = GapLocks::of(&self.held, database, store, self.isolation);
         // Where the scan continues after it waited: behind the row it returned last.
         let mut behind: Option<(Vec<u8>, RowId)> = None;
         loop {
@@ -221,8 +242,14 @@ impl<P: PagedProfile> Session<P> {
             // Without its type, as the checker's: a tree's scan is compiled once.
             let entry: Visitor<'_> = &mut |key, row, deleted| {
                 match self.try_lock(database, store.table_store, row, Mode::Shared) {
-                    Ok(()) if deleted => return ControlFlow::Continue(()),
                     Ok(()) => {
+                        if P::Locks::LOCKS {
+                            gaps.read_beside(row, order);
+                        }
+                        if deleted {
+                            return ControlFlow::Continue(());
+                        }
+                        self.end_read(database, row);
                         returned = Some(row);
                         return visit(row);
                     }
@@ -231,8 +258,8 @@ impl<P: PagedProfile> Session<P> {
                 }
                 ControlFlow::Break(())
             };
-            store.tree.scan(&database.pages, from, to, order, entry)?;
-            if let Some(error) = refused {
+            store.tree.scan(&database.pages, from, to, order, entry, &gaps)?;
+            if let Some(error) = refused.or(gaps.refused()) {
                 return Err(self.refused(error));
             }
             let Some((key, row)) = blocked else { return Ok(()) };
@@ -266,25 +293,15 @@ impl<P: PagedProfile> Session<P> {
         let (pages, open) = (&database.pages, Position::Open);
         let next = match order {
             Order::Forward => {
-                store.tree.scan(pages, open, at, Order::Backward, entry)?;
+                store.tree.scan(pages, open, at, Order::Backward, entry, &())?;
                 row.location() + 1
             }
             Order::Backward => {
-                store.tree.scan(pages, at, open, Order::Forward, entry)?;
+                store.tree.scan(pages, at, open, Order::Forward, entry, &())?;
                 row.location() - 1
             }
         };
         Ok((found.expect("the entry of a row that is locked is there"), RowId::new(next)))
-    }
-
-    /// Whether another transaction has to be waited for before `row` may be taken as it is; called
-    /// for each entry that a new one meets in a unique index.
-    fn meet(&self, database: &Database<P>, store: StoreId, row: RowId, deleted: bool) -> Meet {
-        match self.try_lock(database, store, row, Mode::Shared) {
-            Ok(()) if deleted => Meet::Pass,
-            Ok(()) => Meet::Duplicate,
-            Err(_) => Meet::Wait,
-        }
     }
 
     /// Inserts the entry of `row` under `self.key`.
@@ -303,11 +320,18 @@ impl<P: PagedProfile> Session<P> {
                 let change = change(ChangeKind::EntryInserted, store.store, place, row);
                 database.log.change(&mut log, change, &[], &key)
             };
-            let meet = |row, deleted| self.meet(database, store.table_store, row, deleted);
+            let mut gaps = GapLocks::of(&self.held, database, store, self.isolation);
             let structure = StructureLog(database);
-            let inserted = store.tree.insert(&database.pages, &key, row, meet, noted, &structure);
+            let pages = &database.pages;
+            let inserted = store.tree.insert(pages, &key, row, &mut gaps, noted, &structure);
             self.log = log;
             match inserted {
+                Ok(Inserted::Gap(above)) => {
+                    let entered = gaps.refused().map_or_else(|| gaps.wait(above), Err);
+                    if let Err(error) = entered {
+                        break Err(self.refused(error));
+                    }
+                }
                 Ok(Inserted::Done) => break Ok(()),
                 Ok(Inserted::Duplicate) => break Err(Error::Duplicate { index: position }),
                 Ok(Inserted::Marked) => break self.revive_entry(database, store, &key, row),

@@ -4,21 +4,22 @@
 //! A database (`database.rs`) is what its sessions share; a [`PagedStore`] is one session of it, and runs one
 //! transaction at a time. Read `calls.rs` and `entries.rs` for what a call does, `transaction.rs` for how a
 //! transaction begins and ends, `rows.rs` for how rows are reached (S9), `directory.rs` for S7,
-//! `sessions.rs` for S10, `catalogue.rs` for what a closed directory remembers.
+//! `sessions.rs` for S10, `isolation.rs` for what a transaction is promised, `catalogue.rs` for what a closed
+//! directory remembers.
 //!
 //! | a call | does, with everything on |
 //! |---|---|
-//! | look-up | finds the index by name; goes down its tree, latched and fixed; locks the row |
+//! | look-up | finds the index by name; goes down its tree, latched and fixed; locks the row, or the gap |
 //! | pin | locks the row (it has it), fixes its page, copies the row out |
-//! | update | locks the row X; copies it out, changes it, logs both images, copies it in |
+//! | update | locks the row SIX; copies it out, changes it, logs both images, copies it in |
 //! | create | puts the row in a page with room, locks it X, logs it |
-//! | insert | goes down the tree, makes the entry, logs it |
+//! | insert | goes down the tree, looks whether the gap is locked, makes the entry, logs it |
 //! | commit | logs it, waits for its group, takes ghosts away, releases all locks |
 //!
-//! Isolation: strict locking of rows, with intention locks above; a deleted row or entry stays as a
-//! ghost under its transaction's lock until the end, so no transaction takes its absence for
-//! granted. Phantoms are not kept out (a range is not locked); that comes with a later issue, as
-//! does restart: a directory that was not closed is refused.
+//! Isolation: strict locking of rows, with intention locks above, and of the gaps between an index's entries; a
+//! deleted row or entry stays as a ghost under its transaction's lock until the end, so no transaction takes its
+//! absence for granted. So transactions are serializable; read committed where asked (`isolation.rs`).
+//! Restart comes with a later issue: a directory that was not closed is refused.
 //!
 //! Not here: threads, SQL, retries. Invariants: no lock is waited for under a latch; no page is
 //! held between calls; a session that reads or changes a row's bytes holds the row's lock.
@@ -31,6 +32,7 @@ mod database;
 mod directory;
 mod entries;
 mod error;
+mod isolation;
 mod profile;
 mod rows;
 mod sessions;
@@ -45,6 +47,7 @@ mod tests;
 pub use checkpoint::Checkpoint;
 pub use directory::{ByName, Directory, Resolved};
 pub use error::OpenError;
+pub use isolation::Isolation;
 pub use profile::{PagedProfile, Switches};
 pub use rows::{RowAccess, RowCopies, RowCopy, RowInFrame, RowInSlab};
 pub use sessions::{ActiveTransaction, OneSession, Registered, Sessions};
@@ -62,6 +65,7 @@ use super::pool::{PageAccess, PoolUsage};
 use crate::disk::{Disk, share};
 use crate::lock::LockSettings;
 use crate::log::{LogSettings, LogUsage, Logging};
+use crate::store::Phase;
 
 /// The sizes and limits of a paged database.
 #[derive(Clone, Debug)]
@@ -77,6 +81,8 @@ pub struct PagedSettings {
     pub log: LogSettings,
     /// Bytes of log after which a checkpoint is due: a restart reads about twice as many at most.
     pub checkpoint_log_bytes: u64,
+    /// What transactions of new sessions are promised, where there are locks.
+    pub isolation: Isolation,
 }
 
 impl Default for PagedSettings {
@@ -88,6 +94,7 @@ impl Default for PagedSettings {
             locks: LockSettings::default(),
             log: LogSettings::default(),
             checkpoint_log_bytes: 128 << 20,
+            isolation: Isolation::default(),
         }
     }
 }
@@ -198,6 +205,15 @@ impl<P: PagedProfile> PagedStore<P> {
         let database = P::Latching::another(&self.database).filter(|_| shared)?;
         let session = Session::open(&database);
         Some(session.map(|session| Self { database, session, not_sync: PhantomData }))
+    }
+
+    /// Chooses what the transactions of this session are promised that begin from now on.
+    ///
+    /// # Panics
+    /// In a transaction.
+    pub fn set_isolation(&mut self, isolation: Isolation) {
+        assert_eq!(self.session.phase, Phase::Idle, "isolation is chosen between transactions");
+        self.session.isolation = isolation;
     }
 
     /// Saves everything, so that the directory can be opened again.

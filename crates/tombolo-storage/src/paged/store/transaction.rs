@@ -21,6 +21,7 @@ use super::checkpoint::WritingSince;
 use super::database::{Database, StructureLog};
 use super::entries::Probes;
 use super::error::OpenError;
+use super::isolation::{GapLocks, HeldOf, Isolation};
 use super::rows::RowCopies;
 use super::sessions::Sessions;
 use crate::error::{Error, Result};
@@ -68,12 +69,14 @@ fn harden<P: PagedProfile>(database: &Database<P>, lsn: u64) -> Result<()> {
 pub(super) struct Session<P: PagedProfile> {
     pub(super) phase: Phase,
     /// What its transaction holds; none once the session has ended.
-    held: RefCell<Option<<P::Locks as Locking>::Held>>,
+    pub(super) held: HeldOf<P>,
     /// What checkpoints know of it.
     pub(super) since: Arc<WritingSince>,
     place: <P::Sessions as Sessions<P::Latching>>::Place,
     pub(super) log: <P::Log as Logging>::Transaction,
     pub(super) lane: usize,
+    /// What its transaction is promised.
+    pub(super) isolation: Isolation,
     /// The greater it is, the younger the transaction counts in deadlock detection.
     rank: u64,
     /// Whether the next transaction keeps the rank: the last one gave way to others.
@@ -104,6 +107,7 @@ impl<P: PagedProfile> Session<P> {
             place: database.sessions.open(),
             log: Default::default(),
             lane: database.next_lane(),
+            isolation: database.isolation,
             rank: 0,
             keeps_rank: Cell::new(false),
             copies: RowCopies::default(),
@@ -193,6 +197,21 @@ impl<P: PagedProfile> Session<P> {
         match self.held.borrow_mut().as_mut() {
             Some(held) => database.locks.try_lock_row(held, store.0, row, mode),
             None => Err(LockError::TooManySessions),
+        }
+    }
+
+    /// Lets others change a row that was read under its lock, if the transaction does not mind.
+    #[inline(always)]
+    pub(super) fn end_read(&self, database: &Database<P>, row: RowId) {
+        if P::Locks::LOCKS && self.isolation == Isolation::ReadCommitted {
+            self.let_change(database, row);
+        }
+    }
+
+    #[cold]
+    fn let_change(&self, database: &Database<P>, row: RowId) {
+        if let Some(held) = self.held.borrow_mut().as_mut() {
+            database.locks.lower_row(held, row);
         }
     }
 
@@ -312,7 +331,15 @@ impl<P: PagedProfile> Session<P> {
                         let change = change(ChangeKind::EntryRemoved, index.store, place, row);
                         log.change(&mut self.log, change, key, &[])
                     };
-                    index.tree.purge::<Error>(&database.pages, key, row, noted, &structure)?;
+                    let gaps = GapLocks::of(&self.held, database, index, self.isolation);
+                    index.tree.purge::<Error>(
+                        &database.pages,
+                        key,
+                        row,
+                        noted,
+                        &structure,
+                        &gaps,
+                    )?;
                 }
             }
         }

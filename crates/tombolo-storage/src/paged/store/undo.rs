@@ -9,6 +9,7 @@
 
 use super::calls::change;
 use super::database::{Database, Owner, StructureLog};
+use super::isolation::GapLocks;
 use super::transaction::Session;
 use crate::error::{Error, Result};
 use crate::log::{ChangeKind, Logging, UndoRecord};
@@ -80,7 +81,8 @@ impl<P: PagedProfile> Session<P> {
                     let change = change(ChangeKind::EntryRemoved, index.store, place, row);
                     log.compensate(own, change, key, &[])
                 };
-                index.tree.remove::<Error>(&database.pages, key, row, noted, &structure)
+                let gaps = GapLocks::of(&self.held, database, index, self.isolation);
+                index.tree.remove::<Error>(&database.pages, key, row, noted, &structure, &gaps)
             }
             // Marked and unmarked in place: others meet an entry of a committed key all the time.
             ChangeKind::EntryDeleted => {

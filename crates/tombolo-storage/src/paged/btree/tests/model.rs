@@ -189,12 +189,13 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
         let equal = (normal.clone(), 0)..=(normal.clone(), u64::MAX);
         let equal: Vec<_> = self.entries.range(equal).map(|(at, e)| (at.1, e.1)).collect();
         let mut met = Vec::new();
-        let meet = |row: RowId, deleted| {
+        let mut meet = |row: RowId, deleted| {
             met.push((row.location(), deleted));
             if deleted { Meet::Pass } else { Meet::Duplicate }
         };
         let own = RowId::new(row);
-        let inserted = self.tree.insert(self.access, &stored, own, meet, unlogged, &()).unwrap();
+        let inserted =
+            self.tree.insert(self.access, &stored, own, &mut meet, unlogged, &()).unwrap();
         let live = self.shape.unique && equal.iter().any(|entry| !entry.1);
         let same = equal.iter().find(|entry| entry.0 == row);
         if live || same.is_some() {
@@ -222,7 +223,7 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
                 if self.random.below(3) > 0 {
                     remove(&self.tree, self.access, &stored, at.1);
                     self.entries.remove(&at);
-                    let again = self.tree.remove(self.access, &stored, row, unlogged, &());
+                    let again = self.tree.remove(self.access, &stored, row, unlogged, &(), &());
                     assert_eq!(again, Ok(false));
                 } else {
                     let set = |wanted| {
@@ -261,7 +262,7 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
                 ControlFlow::Continue(())
             };
             let hint = LeafHint { leaf, ..self.tree.leaf_of(self.access, &stored).unwrap() };
-            self.tree.find_in(self.access, hint, &stored, visit).unwrap();
+            self.tree.find_in(self.access, hint, &stored, visit, &()).unwrap();
             assert_eq!(found, expected, "{leaf:?}");
         }
     }

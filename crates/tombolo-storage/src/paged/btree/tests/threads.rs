@@ -106,14 +106,15 @@ fn a_unique_key_is_inserted_once() {
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
             scope.spawn(move || {
-                let meet = |_, deleted| if deleted { Meet::Pass } else { Meet::Duplicate };
+                let mut meet = |_, deleted| if deleted { Meet::Pass } else { Meet::Duplicate };
                 for n in 0..KEYS {
                     let n = n * 7 % KEYS;
                     // A ghost next to it, whose row may lie before or behind.
                     let ghost = RowId::new((thread + 1) * 1_000_000 + n);
                     let row = RowId::new((thread + 1) * 100_000 + n);
                     for row in [ghost, row] {
-                        let answer = tree.insert(pool, &key(n), row, meet, unlogged, &()).unwrap();
+                        let answer =
+                            tree.insert(pool, &key(n), row, &mut meet, unlogged, &()).unwrap();
                         if answer == Inserted::Done {
                             inserted.fetch_add(1, Ordering::Relaxed);
                             if row == ghost {

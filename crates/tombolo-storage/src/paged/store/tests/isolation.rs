@@ -58,7 +58,7 @@ fn an_abort_never_hides_a_committed_key() {
             entries += 1;
             ControlFlow::Continue(())
         };
-        tree.find(&database.pages, &key, count).unwrap();
+        tree.find(&database.pages, &key, count, &()).unwrap();
         assert_eq!(entries, 1, "after step {steps} of the undo, others find nothing to wait for");
         steps += 1;
     }

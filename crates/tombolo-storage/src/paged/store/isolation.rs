@@ -1,0 +1,184 @@
+//! What transactions see of each other: isolation levels, and locks on the gaps between an index's entries.
+//!
+//! *Serializable*, the default:
+//!
+//! | what a transaction reads | locks S, until it ends |
+//! |---|---|
+//! | a key of a unique index that is there | its row |
+//! | the first row of a key of another index | its row, and the gap below its entry |
+//! | a key that is not there | the gap it would be in |
+//! | a range | its rows, the gaps below their entries and the gap behind the range |
+//!
+//! An insertion waits for those who hold the gap that it divides; if its own transaction does, both parts are
+//! locked then. When an entry goes for good, what others hold on its gap is handed on to the one above, which
+//! grows by it. Entries marked deleted are entries here.
+//!
+//! *Read committed*: what is read is committed and may change at once. A row's lock is lowered to IS after the
+//! read, so that no other transaction deletes it while its id is in use; gaps are not locked. Where rows are read in
+//! place (S9 off), or with a lock on their page or table, they stay locked S. Changes are locked as above.
+//!
+//! Not here: queues (`lock/table/gaps.rs`), where entries are (`btree/gaps.rs`).
+
+use std::cell::{Cell, RefCell};
+
+use super::database::{Database, IndexStore};
+use crate::lock::{LockError, LockName, Locking, Mode};
+use crate::paged::btree::{Gaps, Meet, Newcomer};
+use crate::profile::PagedProfile;
+use crate::row::RowId;
+use crate::store::Order;
+
+/// What a transaction is promised about the others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// As if it ran alone: what it read stays as it is until it ends, and what it did not find does not appear.
+    #[default]
+    Serializable,
+    /// It reads nothing that is not committed, and no more is promised.
+    ReadCommitted,
+}
+
+/// What a session's transactions hold.
+pub(super) type HeldOf<P> = RefCell<Option<<<P as PagedProfile>::Locks as Locking>::Held>>;
+
+/// A transaction's locks on the gaps of one index, for one call.
+pub(super) struct GapLocks<'a, P: PagedProfile> {
+    held: &'a HeldOf<P>,
+    locks: &'a P::Locks,
+    /// The index's number.
+    index: u16,
+    /// Its table's, which covers its gaps if it is locked as a whole.
+    table: u16,
+    /// Whether what the transaction reads is to stay as it is.
+    reads: bool,
+    /// The entry above a gap that is to be read.
+    expected: Cell<Option<Option<RowId>>>,
+    refused: Cell<Option<LockError>>,
+}
+
+impl<'a, P: PagedProfile> GapLocks<'a, P> {
+    #[inline(always)]
+    pub(super) fn of(
+        held: &'a HeldOf<P>,
+        database: &'a Database<P>,
+        index: &IndexStore<P>,
+        isolation: Isolation,
+    ) -> Self {
+        let reads = isolation == Isolation::Serializable;
+        let (index, table) = (index.store.0, index.table_store.0);
+        let (locks, expected, refused) = (&database.locks, Cell::new(None), Cell::new(None));
+        Self { held, locks, index, table, reads, expected, refused }
+    }
+
+    /// Reads the gaps that a scan has read when it has seen the entry of `row`, which is locked.
+    #[inline]
+    pub(super) fn read_beside(&self, row: RowId, order: Order) {
+        match order {
+            Order::Forward => self.read(Some(row)),
+            Order::Backward => {
+                self.read_expected();
+                self.expect(Some(row));
+            }
+        }
+    }
+
+    /// A lock that could not be had.
+    #[inline(always)]
+    pub(super) fn refused(&self) -> Option<LockError> {
+        if P::Locks::LOCKS { self.refused.get() } else { None }
+    }
+
+    /// Waits until the gap below `above` may be entered. Nothing is latched.
+    #[cold]
+    pub(super) fn wait(&self, above: Option<RowId>) -> Result<(), LockError> {
+        match self.held.borrow_mut().as_mut() {
+            Some(held) => self.locks.wait_for_gap(held, self.name(above)),
+            None => Err(LockError::TooManySessions),
+        }
+    }
+
+    fn name(&self, above: Option<RowId>) -> LockName {
+        LockName::gap(self.index, above)
+    }
+
+    /// Does something with what the transaction holds; notes it if a lock is refused.
+    #[inline(always)]
+    fn with<T: Default>(
+        &self,
+        locking: impl FnOnce(&mut <P::Locks as Locking>::Held) -> Result<T, LockError>,
+    ) -> T {
+        let mut held = self.held.borrow_mut();
+        let done = held.as_mut().map_or(Err(LockError::TooManySessions), locking);
+        done.unwrap_or_else(|error| {
+            self.refused.set(Some(error));
+            T::default()
+        })
+    }
+}
+
+impl<P: PagedProfile> Newcomer for GapLocks<'_, P> {
+    /// Whether another transaction has to be waited for before `row` may be taken as it is.
+    fn meet(&mut self, row: RowId, deleted: bool) -> Meet {
+        if !P::Locks::LOCKS {
+            return if deleted { Meet::Pass } else { Meet::Duplicate };
+        }
+        let locked = match self.held.borrow_mut().as_mut() {
+            Some(held) => self.locks.try_lock_row(held, self.table, row, Mode::Shared),
+            None => Err(LockError::TooManySessions),
+        };
+        match locked {
+            Ok(()) if deleted => Meet::Pass,
+            Ok(()) => Meet::Duplicate,
+            Err(_) => Meet::Wait,
+        }
+    }
+}
+
+impl<P: PagedProfile> Gaps for GapLocks<'_, P> {
+    const LOCKED: bool = P::Locks::LOCKS;
+
+    #[inline(always)]
+    fn in_use(&self) -> bool {
+        self.locks.has_gap_locks()
+    }
+
+    fn announce(&self) {
+        self.with(|held| {
+            self.locks.announce_gaps(held);
+            Ok(())
+        });
+    }
+
+    #[inline]
+    fn read(&self, above: Option<RowId>) {
+        if self.reads {
+            self.with(|held| self.locks.lock_gap(held, self.table, self.name(above)));
+        }
+    }
+
+    fn expect(&self, above: Option<RowId>) {
+        self.expected.set(Some(above));
+    }
+
+    fn read_expected(&self) {
+        if let Some(above) = self.expected.take() {
+            self.read(above);
+        }
+    }
+
+    fn enter(&self, above: Option<RowId>, row: RowId) -> bool {
+        let (gap, lower) = (self.name(above), self.name(Some(row)));
+        self.with(|held| self.locks.enter_gap(held, self.table, gap, lower))
+    }
+
+    fn is_locked(&self, row: RowId) -> bool {
+        self.with(|held| Ok(self.locks.is_gap_locked(held, self.name(Some(row)))))
+    }
+
+    fn hand_on(&self, row: RowId, above: Option<RowId>) {
+        self.with(|held| {
+            self.locks.hand_on_gap(held, self.name(Some(row)), self.name(above));
+            Ok(())
+        });
+    }
+}

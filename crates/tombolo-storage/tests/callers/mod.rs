@@ -1,0 +1,318 @@
+//! Sessions of a paged database that run drawn transactions and note what they saw: for tests that judge it.
+//!
+//! Few keys in two indexes, one of them not unique, next to rows that take more pages than the pool has: sessions
+//! wait for each other's locks, look for what others insert and delete, evict each other's pages, let each other's
+//! rows grow and revive each other's entries.
+//!
+//! Not here: threads, the source of random numbers.
+
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tombolo_verify::{Datum, History, Holds, Level, Operation, Outcome, Transaction};
+
+use tombolo_storage::disk::MemDisk;
+use tombolo_storage::error::Error;
+use tombolo_storage::key::Range;
+use tombolo_storage::lock::LockSettings;
+use tombolo_storage::paged::store::{Isolation, PagedSettings, PagedStore};
+use tombolo_storage::profile::Conventional;
+use tombolo_storage::row::{Fields, RowId};
+use tombolo_storage::schema::TableDef;
+use tombolo_storage::store::{Index, Order, Store, Table, resolve_index, resolve_table};
+
+tombolo_storage::table! {
+    /// Keys with a value that no other write writes.
+    struct Item = "item" {
+        KEY: Integer;
+        GROUP: Integer;
+        VALUE: BigInt => hot;
+        TEXT: Varchar<2000>;
+    }
+}
+tombolo_storage::index! { struct ByKey = "item_pk" on Item (KEY: Integer) unique Tree; }
+tombolo_storage::index! { struct ByGroup = "item_group" on Item (GROUP: Integer) multiple Tree; }
+
+const TABLE: &str = "item";
+/// Keys of a group.
+const GROUP_KEYS: i32 = 3;
+
+/// How much there is of everything.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// Keys that most operations are about.
+    pub(crate) keys: i32,
+    /// Keys behind these, whose rows take more pages than the pool has.
+    pub(crate) keys_aside: i32,
+    pub(crate) pool_bytes: usize,
+    /// What all transactions are promised.
+    pub(crate) isolation: Isolation,
+}
+
+/// A source of random numbers: one below its argument.
+pub(crate) type Draw = Box<dyn FnMut(u32) -> u32 + Send>;
+
+/// One session with its handles and what it saw.
+pub(crate) struct Caller {
+    store: PagedStore<Conventional>,
+    table: Table<Item>,
+    by_key: Index<ByKey>,
+    by_group: Index<ByGroup>,
+    sizes: Sizes,
+    session: i64,
+    values: i64,
+    clock: Arc<AtomicU64>,
+    history: Arc<Mutex<Vec<Transaction>>>,
+    draw: Draw,
+}
+
+impl Caller {
+    /// The first session of a database with all keys.
+    pub(crate) fn first(sizes: Sizes, draw: Draw) -> Self {
+        // A wait that does not end is one of too many steps, or of a thread that nothing wakes.
+        let locks = LockSettings { wait_intervals_max: u32::MAX, ..LockSettings::default() };
+        let Sizes { pool_bytes, isolation, .. } = sizes;
+        let settings = PagedSettings { pool_bytes, locks, isolation, ..PagedSettings::default() };
+        let mut store = PagedStore::create(&MemDisk::new(), &settings).unwrap();
+        let table = TableDef::of::<Item>().with::<ByKey>().with::<ByGroup>();
+        store.create_table(table).unwrap();
+        let mut first = Self {
+            table: resolve_table(store.schema()).unwrap(),
+            by_key: resolve_index(store.schema()).unwrap(),
+            by_group: resolve_index(store.schema()).unwrap(),
+            sizes,
+            store,
+            session: 0,
+            values: 0,
+            clock: Arc::default(),
+            history: Arc::default(),
+            draw,
+        };
+        first.transaction(|caller, seen| {
+            caller.store.begin_writes();
+            (0..caller.keys()).try_for_each(|key| caller.insert(key, seen)).map(|()| true)
+        });
+        first
+    }
+
+    pub(crate) fn another(&self, session: i64, draw: Draw) -> Self {
+        Self {
+            store: self.store.session().unwrap().unwrap(),
+            table: self.table,
+            by_key: self.by_key,
+            by_group: self.by_group,
+            sizes: self.sizes,
+            session,
+            values: 0,
+            clock: self.clock.clone(),
+            history: self.history.clone(),
+            draw,
+        }
+    }
+
+    /// Reads everything when the other sessions have ended, and judges what all saw: whether it is what they
+    /// were promised, and how many transactions there were.
+    pub(crate) fn judge(mut self) -> usize {
+        let level = match self.sizes.isolation {
+            Isolation::Serializable => Level::StrictSerializable,
+            Isolation::ReadCommitted => Level::ReadCommitted,
+        };
+        self.transaction(|caller, seen| {
+            for key in 0..caller.keys() {
+                let row = caller.store.lookup(&caller.by_key, key)?;
+                let value = row.map(|row| caller.value(row)).transpose()?;
+                seen.push(Operation::read(TABLE, i64::from(key), value));
+            }
+            Ok(true)
+        });
+        assert_eq!(self.store.check(), []);
+        let history = self.history.lock().unwrap();
+        let verdict = History::of(history.iter()).unwrap().judge(level);
+        assert!(verdict.levels.of(level) == Holds::Yes, "{verdict}");
+        history.len()
+    }
+
+    fn keys(&self) -> i32 {
+        self.sizes.keys + self.sizes.keys_aside
+    }
+
+    fn draw(&mut self, below: i32) -> i32 {
+        (self.draw)(below as u32) as i32
+    }
+
+    /// Runs a transaction and notes what it saw and what became of it.
+    fn transaction(
+        &mut self,
+        work: impl FnOnce(&mut Self, &mut Vec<Operation>) -> Result<bool, Error>,
+    ) {
+        let (begin, mut seen) = (self.clock.fetch_add(1, Ordering::SeqCst), Vec::new());
+        self.store.begin().unwrap();
+        let outcome = match work(self, &mut seen) {
+            Ok(true) => {
+                self.store.commit().unwrap();
+                Outcome::Committed
+            }
+            Ok(false) | Err(Error::Deadlock) => {
+                self.store.abort().unwrap();
+                Outcome::Aborted
+            }
+            Err(error) => panic!("{error}"),
+        };
+        let end = self.clock.fetch_add(1, Ordering::SeqCst);
+        let one = Transaction { outcome, ..Transaction::committed(self.session, begin, end, seen) };
+        self.history.lock().unwrap().push(one);
+    }
+
+    /// A few operations on keys drawn.
+    pub(crate) fn random(&mut self) {
+        let commits = self.draw(6) > 0;
+        let operations = 1 + self.draw(4);
+        self.transaction(|caller, seen| {
+            let mut writes = false;
+            for _ in 0..operations {
+                let Sizes { keys, keys_aside, .. } = caller.sizes;
+                let (key, aside) = (caller.draw(2 * keys), keys + caller.draw(keys_aside));
+                let key = if key < keys { key } else { aside };
+                match caller.draw(8) {
+                    0 => caller.range(key, seen)?,
+                    1 => caller.group(key / GROUP_KEYS, seen)?,
+                    _ => caller.operation(key, &mut writes, seen)?,
+                }
+            }
+            Ok(commits)
+        });
+    }
+
+    fn operation(
+        &mut self,
+        key: i32,
+        writes: &mut bool,
+        seen: &mut Vec<Operation>,
+    ) -> Result<(), Error> {
+        let id = i64::from(key);
+        let is_write = self.draw(3) > 0;
+        if is_write && !*writes {
+            self.store.begin_writes();
+            *writes = true;
+        }
+        let row = match is_write {
+            true => self.store.lookup_for_update(&self.by_key, key)?,
+            false => self.store.lookup(&self.by_key, key)?,
+        };
+        let Some(row) = row else {
+            seen.push(Operation::read(TABLE, id, None));
+            return if is_write { self.insert(key, seen) } else { Ok(()) };
+        };
+        let before = self.value(row)?;
+        if !is_write {
+            seen.push(Operation::read(TABLE, id, Some(before)));
+            return Ok(());
+        }
+        if self.draw(3) == 0 {
+            assert!(self.store.remove(&self.by_group, key / GROUP_KEYS, row)?);
+            assert!(self.store.remove(&self.by_key, key, row)?);
+            self.store.delete(&self.table, row)?;
+            seen.push(Operation::delete(TABLE, id).over(Some(before)));
+            return Ok(());
+        }
+        let value = self.next_value();
+        self.store.update(&self.table, row, Fields::none().with(Item::VALUE), |row| {
+            row.set(Item::VALUE, value);
+        })?;
+        if self.draw(2) == 0 {
+            let text = self.text(value);
+            self.store.update(&self.table, row, Fields::none().with(Item::TEXT), |row| {
+                row.set(Item::TEXT, text.as_slice());
+            })?;
+        }
+        seen.push(Operation::write(TABLE, id, value).over(Some(before)));
+        Ok(())
+    }
+
+    /// All keys of a range, in one order or the other.
+    fn range(&mut self, key: i32, seen: &mut Vec<Operation>) -> Result<(), Error> {
+        let last = key + self.draw(GROUP_KEYS);
+        let order = if self.draw(2) == 0 { Order::Forward } else { Order::Backward };
+        let mut found = Vec::new();
+        let visit = |row| {
+            found.push(row);
+            ControlFlow::Continue(())
+        };
+        self.store.scan(&self.by_key, Range::between(key, last), order, visit)?;
+        self.note_scan((key, last), &found, seen)
+    }
+
+    /// All keys of a group, or only whether it has any.
+    fn group(&mut self, group: i32, seen: &mut Vec<Operation>) -> Result<(), Error> {
+        let keys = (group * GROUP_KEYS, group * GROUP_KEYS + GROUP_KEYS - 1);
+        let mut found = Vec::new();
+        if self.draw(2) == 0 {
+            let Some(row) = self.store.lookup(&self.by_group, group)? else {
+                return self.note_scan(keys, &[], seen);
+            };
+            let (key, value) = (self.key(row)?, self.value(row)?);
+            seen.push(Operation::read(TABLE, i64::from(key), Some(value)));
+            return Ok(());
+        }
+        let visit = |row| {
+            found.push(row);
+            ControlFlow::Continue(())
+        };
+        self.store.scan(&self.by_group, Range::between(group, group), Order::Forward, visit)?;
+        self.note_scan(keys, &found, seen)
+    }
+
+    fn note_scan(
+        &mut self,
+        (first, last): (i32, i32),
+        found: &[RowId],
+        seen: &mut Vec<Operation>,
+    ) -> Result<(), Error> {
+        let mut rows = Vec::new();
+        for &row in found {
+            rows.push((Datum::from(i64::from(self.key(row)?)), self.value(row)?));
+        }
+        seen.push(Operation::scan(TABLE, i64::from(first), i64::from(last), rows));
+        Ok(())
+    }
+
+    fn insert(&mut self, key: i32, seen: &mut Vec<Operation>) -> Result<(), Error> {
+        let (value, text) = (self.next_value(), self.text(self.values));
+        let row = self.store.create(&self.table, |row| {
+            row.set(Item::KEY, key);
+            row.set(Item::GROUP, key / GROUP_KEYS);
+            row.set(Item::VALUE, value);
+            row.set(Item::TEXT, text.as_slice());
+        })?;
+        match self.store.insert(&self.by_key, key, row) {
+            Ok(()) => {
+                self.store.insert(&self.by_group, key / GROUP_KEYS, row)?;
+                seen.push(Operation::write(TABLE, i64::from(key), value).over(None));
+            }
+            // Another session was faster.
+            Err(Error::Duplicate { .. }) => self.store.delete(&self.table, row)?,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn key(&mut self, row: RowId) -> Result<i32, Error> {
+        Ok(self.store.pin(&self.table, row)?.get(Item::KEY))
+    }
+
+    fn value(&mut self, row: RowId) -> Result<Datum, Error> {
+        let pinned = self.store.pin(&self.table, row)?;
+        Ok(Datum::from(pinned.get(Item::VALUE)))
+    }
+
+    fn next_value(&mut self) -> i64 {
+        self.values += 1;
+        (self.session << 32) + self.values
+    }
+
+    /// Up to two thousand bytes, so that what grows outgrows its page.
+    fn text(&mut self, value: i64) -> Vec<u8> {
+        vec![b'a' + (value % 26) as u8; [0, 20, 700, 2_000][self.draw(4) as usize]]
+    }
+}
