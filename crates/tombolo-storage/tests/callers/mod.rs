@@ -50,6 +50,13 @@ pub(crate) struct Sizes {
     pub(crate) isolation: Isolation,
 }
 
+/// How many transactions were judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judged {
+    pub(crate) transactions: usize,
+    pub(crate) aborted: usize,
+}
+
 /// A source of random numbers: one below its argument.
 pub(crate) type Draw = Box<dyn FnMut(u32) -> u32 + Send>;
 
@@ -68,7 +75,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The first session of a database with all keys.
+    /// The first session of a database with most keys.
     pub(crate) fn first(sizes: Sizes, draw: Draw) -> Self {
         // A wait that does not end is one of too many steps, or of a thread that nothing wakes.
         let locks = LockSettings { wait_intervals_max: u32::MAX, ..LockSettings::default() };
@@ -91,7 +98,10 @@ impl Caller {
         };
         first.transaction(|caller, seen| {
             caller.store.begin_writes();
-            (0..caller.keys()).try_for_each(|key| caller.insert(key, seen)).map(|()| true)
+            // Of those that most operations are about, half is there.
+            let is_there = |key: &i32| *key >= sizes.keys || key % 2 == 0;
+            let mut keys = (0..caller.keys()).filter(is_there);
+            keys.try_for_each(|key| caller.insert(key, seen)).map(|()| true)
         });
         first
     }
@@ -112,8 +122,8 @@ impl Caller {
     }
 
     /// Reads everything when the other sessions have ended, and judges what all saw: whether it is what they
-    /// were promised, and how many transactions there were.
-    pub(crate) fn judge(mut self) -> usize {
+    /// were promised.
+    pub(crate) fn judge(mut self) -> Judged {
         let level = match self.sizes.isolation {
             Isolation::Serializable => Level::StrictSerializable,
             Isolation::ReadCommitted => Level::ReadCommitted,
@@ -130,7 +140,8 @@ impl Caller {
         let history = self.history.lock().unwrap();
         let verdict = History::of(history.iter()).unwrap().judge(level);
         assert!(verdict.levels.of(level) == Holds::Yes, "{verdict}");
-        history.len()
+        let aborted = history.iter().filter(|one| one.outcome == Outcome::Aborted).count();
+        Judged { transactions: history.len(), aborted }
     }
 
     fn keys(&self) -> i32 {
