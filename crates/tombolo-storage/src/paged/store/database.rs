@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use super::PagedSettings;
 use super::catalogue;
+use super::checkpoint::Checkpoints;
 use super::directory::Directory;
 use super::error::OpenError;
 use super::isolation::Isolation;
@@ -85,15 +86,18 @@ pub(super) struct Database<P: PagedProfile> {
     open_sessions: AtomicU32,
     /// What transactions of new sessions are promised.
     pub(super) isolation: Isolation,
+    pub(super) checkpoints: Checkpoints<P::Latching>,
     poisoned: OnceLock<&'static str>,
 }
 
 impl<P: PagedProfile> Database<P> {
     /// Without tables.
     pub(super) fn new(pages: P::Pages, log: P::Log, settings: &PagedSettings) -> Self {
+        let checkpoints = Checkpoints::new(log.tail(), settings.checkpoint_log_bytes);
         Self {
             pages,
             log,
+            checkpoints,
             locks: P::Locks::new(settings.locks),
             directory: P::Directory::default(),
             sessions: P::Sessions::default(),
@@ -215,7 +219,7 @@ impl<P: PagedProfile> Database<P> {
         self.refuse_poisoned()?;
         catalogue::write(self)?;
         // The log goes when it is not needed any more, and only then the file counts as closed.
-        self.pages.flush()?;
+        self.pages.checkpoint(u64::MAX)?;
         self.log.close()?;
         self.pages.close()
     }

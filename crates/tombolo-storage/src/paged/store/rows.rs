@@ -18,7 +18,8 @@ use crate::memory::variable::{Handle, SizeClasses};
 use crate::paged::heap::{HeapFile, RowFile, SlabRows, value_in_copy, value_in_frame};
 use crate::paged::page::PageSize;
 use crate::paged::pool::{
-    BufferPool, DirectFrames, DirectPin, PageAccess, Pointers, PoolUsage, Result, WriteAhead,
+    BufferPool, DirectFrames, DirectPin, DirtyPage, PageAccess, Pointers, PoolUsage, Result,
+    WriteAhead,
 };
 use crate::probe::{self, Counter};
 use crate::row::{RowBytes, RowId};
@@ -46,11 +47,15 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
     /// As [`BufferPool::open`]; `CannotSave` where rows do not lie in pages.
     fn open(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self, OpenError>;
 
-    /// Makes every page durable, where pages are written before the end.
+    /// Writes pages with changes logged before `older` that the file may lack, and makes the file durable.
+    /// Returns the pages it still may lack changes of; `None` where pages are written only at the end.
     ///
     /// # Errors
     /// When log or disk fail.
-    fn flush(&self) -> Result<(), OpenError>;
+    fn checkpoint(&self, older: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
+        _ = older;
+        Ok(None)
+    }
 
     /// Writes everything and marks the file as closed. Nothing is changed after that.
     ///
@@ -195,8 +200,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
         Ok(rows.copy_with_values(self, row, &mut copy.bytes)?.then_some(copy))
     }
 
-    fn flush(&self) -> Result<(), OpenError> {
-        Ok(Self::flush(self)?)
+    fn checkpoint(&self, older: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
+        Ok(Some(Self::checkpoint(self, older)?))
     }
 
     fn close(&self) -> Result<(), OpenError> {
@@ -240,11 +245,6 @@ impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
         Ok(rows.pin(self, row)?.map(|fixed| RowInFrame { fixed, frames: self }))
     }
 
-    /// No page is written before the end.
-    fn flush(&self) -> Result<(), OpenError> {
-        Ok(())
-    }
-
     fn close(&self) -> Result<(), OpenError> {
         Ok(Self::close(self)?)
     }
@@ -265,10 +265,6 @@ impl<S: PageSize, W> RowAccess<W> for Pointers<S> {
 
     fn open(_: &dyn Disk, _: &PagedSettings, _: W) -> Result<Self, OpenError> {
         Err(OpenError::CannotSave)
-    }
-
-    fn flush(&self) -> Result<(), OpenError> {
-        Ok(())
     }
 
     fn close(&self) -> Result<(), OpenError> {
