@@ -186,10 +186,17 @@ impl Caller {
                 let (key, aside) = (caller.draw(2 * keys), keys + caller.draw(keys_aside));
                 let key = if key < keys { key } else { aside };
                 match caller.draw(8) {
-                    0 => caller.range(key, seen)?,
+                    0 => {
+                        let last = key + caller.draw(GROUP_KEYS);
+                        caller.range(key, last, seen)?;
+                    }
                     1 => caller.group(key / GROUP_KEYS, seen)?,
                     _ => caller.operation(key, &mut writes, seen)?,
                 }
+            }
+            // What appeared or changed behind its back shows when it looks again.
+            if caller.draw(2) == 0 {
+                caller.range(0, caller.sizes.keys - 1, seen)?;
             }
             Ok(commits)
         });
@@ -242,8 +249,7 @@ impl Caller {
     }
 
     /// All keys of a range, in one order or the other.
-    fn range(&mut self, key: i32, seen: &mut Vec<Operation>) -> Result<(), Error> {
-        let last = key + self.draw(GROUP_KEYS);
+    fn range(&mut self, key: i32, last: i32, seen: &mut Vec<Operation>) -> Result<(), Error> {
         let order = if self.draw(2) == 0 { Order::Forward } else { Order::Backward };
         let mut found = Vec::new();
         let visit = |row| {
