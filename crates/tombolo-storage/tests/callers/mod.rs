@@ -50,6 +50,13 @@ pub(crate) struct Sizes {
     pub(crate) isolation: Isolation,
 }
 
+/// How many transactions were judged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Judged {
+    pub(crate) transactions: usize,
+    pub(crate) aborted: usize,
+}
+
 /// A source of random numbers: one below its argument.
 pub(crate) type Draw = Box<dyn FnMut(u32) -> u32 + Send>;
 
@@ -68,7 +75,7 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
-    /// The first session of a database with all keys.
+    /// The first session of a database with most keys.
     pub(crate) fn first(sizes: Sizes, draw: Draw) -> Self {
         // A wait that does not end is one of too many steps, or of a thread that nothing wakes.
         let locks = LockSettings { wait_intervals_max: u32::MAX, ..LockSettings::default() };
@@ -91,7 +98,10 @@ impl Caller {
         };
         first.transaction(|caller, seen| {
             caller.store.begin_writes();
-            (0..caller.keys()).try_for_each(|key| caller.insert(key, seen)).map(|()| true)
+            // Of those that most operations are about, half is there.
+            let is_there = |key: &i32| *key >= sizes.keys || key % 2 == 0;
+            let mut keys = (0..caller.keys()).filter(is_there);
+            keys.try_for_each(|key| caller.insert(key, seen)).map(|()| true)
         });
         first
     }
@@ -112,8 +122,8 @@ impl Caller {
     }
 
     /// Reads everything when the other sessions have ended, and judges what all saw: whether it is what they
-    /// were promised, and how many transactions there were.
-    pub(crate) fn judge(mut self) -> usize {
+    /// were promised.
+    pub(crate) fn judge(mut self) -> Judged {
         let level = match self.sizes.isolation {
             Isolation::Serializable => Level::StrictSerializable,
             Isolation::ReadCommitted => Level::ReadCommitted,
@@ -130,7 +140,8 @@ impl Caller {
         let history = self.history.lock().unwrap();
         let verdict = History::of(history.iter()).unwrap().judge(level);
         assert!(verdict.levels.of(level) == Holds::Yes, "{verdict}");
-        history.len()
+        let aborted = history.iter().filter(|one| one.outcome == Outcome::Aborted).count();
+        Judged { transactions: history.len(), aborted }
     }
 
     fn keys(&self) -> i32 {
@@ -175,10 +186,17 @@ impl Caller {
                 let (key, aside) = (caller.draw(2 * keys), keys + caller.draw(keys_aside));
                 let key = if key < keys { key } else { aside };
                 match caller.draw(8) {
-                    0 => caller.range(key, seen)?,
+                    0 => {
+                        let last = key + caller.draw(GROUP_KEYS);
+                        caller.range(key, last, seen)?;
+                    }
                     1 => caller.group(key / GROUP_KEYS, seen)?,
                     _ => caller.operation(key, &mut writes, seen)?,
                 }
+            }
+            // What appeared or changed behind its back shows when it looks again.
+            if caller.draw(2) == 0 {
+                caller.range(0, caller.sizes.keys - 1, seen)?;
             }
             Ok(commits)
         });
@@ -231,8 +249,7 @@ impl Caller {
     }
 
     /// All keys of a range, in one order or the other.
-    fn range(&mut self, key: i32, seen: &mut Vec<Operation>) -> Result<(), Error> {
-        let last = key + self.draw(GROUP_KEYS);
+    fn range(&mut self, key: i32, last: i32, seen: &mut Vec<Operation>) -> Result<(), Error> {
         let order = if self.draw(2) == 0 { Order::Forward } else { Order::Backward };
         let mut found = Vec::new();
         let visit = |row| {

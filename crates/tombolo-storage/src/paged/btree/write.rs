@@ -338,7 +338,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 
     /// Removes an entry, marked or not; `false` if there is none. `log` runs as in
     /// [`BTree::insert`], and `gaps` hands on what is locked of the gap below the entry. A leaf
-    /// that becomes empty is given back, one that becomes nearly empty joins a neighbour; should that fail, it stays as it is until entries near it are removed.
+    /// that becomes empty is given back, one that becomes nearly empty joins a neighbour; should that
+    /// fail, it stays as it is until entries near it are removed.
     ///
     /// # Errors
     /// What `log` fails with, or as [`PageAccess::fix_exclusive`]; nothing changes then.

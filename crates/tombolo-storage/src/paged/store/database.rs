@@ -84,9 +84,9 @@ pub(super) struct Database<P: PagedProfile> {
     lanes: AtomicU32,
     /// Sessions that are open.
     open_sessions: AtomicU32,
-    pub(super) checkpoints: Checkpoints<P::Latching>,
     /// What transactions of new sessions are promised.
     pub(super) isolation: Isolation,
+    pub(super) checkpoints: Checkpoints<P::Latching>,
     poisoned: OnceLock<&'static str>,
 }
 

@@ -79,10 +79,10 @@ pub struct PagedSettings {
     pub locks: LockSettings,
     /// The log.
     pub log: LogSettings,
-    /// Bytes of log after which a checkpoint is due: a restart reads about twice as many at most.
-    pub checkpoint_log_bytes: u64,
     /// What transactions of new sessions are promised, where there are locks.
     pub isolation: Isolation,
+    /// Bytes of log after which a checkpoint is due: a restart reads about twice as many at most.
+    pub checkpoint_log_bytes: u64,
 }
 
 impl Default for PagedSettings {
@@ -93,8 +93,8 @@ impl Default for PagedSettings {
             structure_bytes_max: crate::memory::region::RESERVATION_BYTES,
             locks: LockSettings::default(),
             log: LogSettings::default(),
-            checkpoint_log_bytes: 128 << 20,
             isolation: Isolation::default(),
+            checkpoint_log_bytes: 128 << 20,
         }
     }
 }
