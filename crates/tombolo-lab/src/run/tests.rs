@@ -299,7 +299,8 @@ fn checkpoints_belong_to_databases_with_a_log() {
     assert_eq!(threads, 3);
     // Their second copy of the rows is among what a run is refused for.
     let needs = |checkpoints| {
-        let given = [("warehouses", "10"), ("checkpoints", checkpoints)];
+        let copy = ("checkpoint_copy", "memory");
+        let given = [("warehouses", "10"), ("checkpoints", checkpoints), copy];
         plan(&given).unwrap().bytes(0, 1)
     };
     assert!(needs("on") > needs("off") * 3 / 2, "{} and {}", needs("on"), needs("off"));
