@@ -97,8 +97,11 @@ fn more_than_memory_holds_is_refused_with_its_size() {
     assert!(verify(&[("transactions", "1G")]).is_err());
 }
 
-/// How the transactions of a run ended: by kind, aborts by reason, retries.
-fn ends(result: &RunResult) -> (Vec<(&str, u64, u64)>, &BTreeMap<String, u64>, u64) {
+/// Committed and aborted transactions by kind, aborts by reason, retries.
+type Ends<'r> = (Vec<(&'r str, u64, u64)>, &'r BTreeMap<String, u64>, u64);
+
+/// How the transactions of a run ended.
+fn ends(result: &RunResult) -> Ends<'_> {
     let kinds = result.by_transaction.iter();
     let kinds = kinds.map(|(kind, found)| (&**kind, found.committed, found.aborted));
     (kinds.collect(), &result.aborts_by_reason, result.retried)
