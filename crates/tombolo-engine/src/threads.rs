@@ -138,6 +138,28 @@ pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
+/// The cores that this process may run on.
+pub fn allowed_cores() -> Vec<usize> {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    let set = sched_getaffinity(None);
+    let allowed = |set: CpuSet| (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect();
+    set.map_or_else(|_| (0..available()).collect(), allowed)
+}
+
+/// Binds the calling thread to these cores for good (ISL-13); to none: the system decides.
+///
+/// # Errors
+/// Why the system does not allow it.
+pub fn bind_to(cores: &[usize]) -> Result<(), std::io::Error> {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    if cores.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    cores.iter().for_each(|&core| set.set(core));
+    Ok(sched_setaffinity(None, &set)?)
+}
+
 /// While it lives, the thread that made it and those that it starts run on one core (TPK-31); then
 /// the thread runs on those it had before.
 #[derive(Debug)]
