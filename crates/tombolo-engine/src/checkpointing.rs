@@ -15,8 +15,8 @@ use crate::settings::{self, Settings};
 pub fn image_settings(settings: &Settings) -> Option<ImageSettings> {
     let block_bytes = settings.count(&settings::CHECKPOINT_BLOCK_BYTES) as u32;
     let copy = match settings.word(&settings::CHECKPOINT_COPY) {
-        "none" => SecondCopy::None,
-        _ => SecondCopy::Memory,
+        "memory" => SecondCopy::Memory,
+        _ => SecondCopy::None,
     };
     let image = ImageSettings {
         copy,
@@ -60,17 +60,18 @@ mod tests {
     #[test]
     fn settings_ask_for_an_image_or_for_none() {
         let mut settings = Settings::default();
-        assert_eq!(image_settings(&settings), Some(ImageSettings::default()));
+        let of_defaults = ImageSettings { copy: SecondCopy::None, ..ImageSettings::default() };
+        assert_eq!(image_settings(&settings), Some(of_defaults));
         for (name, value) in [("checkpoint_block_bytes", "5000"), ("checkpoint_spare_blocks", "3")]
         {
             settings.set(name, value, Source::Flag).expect("it is within its limits");
         }
         let image = image_settings(&settings).expect("checkpoints are on");
         assert_eq!((image.block_bytes, image.spare_blocks, image.check()), (8192, 3, Ok(())));
-        assert_eq!(image.copy, SecondCopy::Memory);
-        settings.set("checkpoint_copy", "none", Source::Flag).expect("it is a choice");
-        let image = image_settings(&settings).expect("checkpoints are on");
         assert_eq!(image.copy, SecondCopy::None);
+        settings.set("checkpoint_copy", "memory", Source::Flag).expect("it is a choice");
+        let image = image_settings(&settings).expect("checkpoints are on");
+        assert_eq!(image.copy, SecondCopy::Memory);
         settings.set("checkpoints", "off", Source::Flag).expect("it is a choice");
         assert_eq!(image_settings(&settings), None);
     }

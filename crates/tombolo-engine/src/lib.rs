@@ -34,9 +34,9 @@
 //! do for others. An output stage exists only if the settings ask for one; otherwise each reply
 //! is delivered by the stage that releases it.
 //!
-//! Next to that path a *checkpoint* stage applies durable changes to a second copy of the rows, and
-//! writes that copy's blocks ([`pipeline::Builder::checkpoints`]), or has blocks copied from the rows between two
-//! batches; older log can then be reused.
+//! Next to that path a *checkpoint* stage has blocks copied from the rows between two batches and writes them
+//! ([`pipeline::Builder::checkpoints`]), or applies durable changes to a second copy of the rows and writes that;
+//! older log can then be reused.
 //!
 //! Without a pipeline — to measure a store alone — steps 4 to 8 are a loop of calls. The doors
 //! (`clock`, `threads`, `rng`, `link`, `event`, `pipeline::remote_checkpoint`) are the only access to time,

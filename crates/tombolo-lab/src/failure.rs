@@ -95,8 +95,6 @@ impl From<CounterError> for Failure {
 pub(crate) trait Blamed<T> {
     /// On the command's own check.
     fn or_check(self) -> Result<T, Failure>;
-    /// On what was given to the command.
-    fn or_usage(self) -> Result<T, Failure>;
     /// On the machine.
     fn or_environment(self) -> Result<T, Failure>;
 }
@@ -104,10 +102,6 @@ pub(crate) trait Blamed<T> {
 impl<T, E: fmt::Display> Blamed<T> for Result<T, E> {
     fn or_check(self) -> Result<T, Failure> {
         self.map_err(|error| Failure::check(error.to_string()))
-    }
-
-    fn or_usage(self) -> Result<T, Failure> {
-        self.map_err(|error| Failure::usage(error.to_string()))
     }
 
     fn or_environment(self) -> Result<T, Failure> {

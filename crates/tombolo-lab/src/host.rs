@@ -41,7 +41,7 @@ impl Host {
     }
 }
 
-/// Bytes of memory this process can still take without anything being swapped out or killed.
+/// Bytes of memory that this process can still take before the system swaps or kills.
 pub fn available_bytes() -> u64 {
     let machine = proc_kb(&text("/proc/meminfo"), "MemAvailable").unwrap_or(u64::MAX);
     let groups = control_groups();
@@ -75,12 +75,12 @@ pub fn threads_cpu() -> BTreeMap<String, Duration> {
     cpu
 }
 
-/// How often threads gave their core up, or lost it.
+/// Context switches of threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Switches {
-    /// By sleeping.
+    /// Because the thread slept.
     pub voluntary: u64,
-    /// Because another was to run.
+    /// Because another thread took the core.
     pub involuntary: u64,
 }
 

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
+use crate::plan::make_effective;
 use crate::report::run::RunResult;
 use crate::report::{rounded, value_json};
 use crate::settings::{self, Settings, Source};
@@ -51,6 +52,7 @@ pub fn points(base: &Settings, sweeps: &[String]) -> Result<Vec<(Point, Settings
         }
         points = next;
     }
+    points.iter_mut().for_each(|(_, settings)| make_effective(settings));
     Ok(points)
 }
 
@@ -98,7 +100,7 @@ pub struct PointSummary {
     pub execution_ratio_to_first: Option<Spread>,
 }
 
-/// What is nothing has no ratio.
+/// A ratio to nothing is 0.
 fn ratio(rate: f64, first: f64) -> f64 {
     if first == 0.0 { 0.0 } else { rate / first }
 }

@@ -3,7 +3,7 @@
 //!
 //! Compiled for some forty types of store, the workload takes minutes. In a crate of its own it is
 //! compiled next to the laboratory, by several threads, and not at all where only the memory store is
-//! wanted. Not here: what is compiled (`instance/benchmark.rs` of the laboratory), which profiles there
+//! wanted. Not here: what is compiled (`drive/benchmark.rs` of the laboratory), which profiles there
 //! are (`profile/paged.rs` of storage).
 
 use tombolo_lab::drive::{How, Made, paged};

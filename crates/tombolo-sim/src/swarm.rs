@@ -19,7 +19,7 @@ const COLUMNS: u32 = 6;
 /// The same for those in which requests carry ids.
 const IDS: u32 = 8;
 
-/// Where DB′ is in each life of a seed.
+/// Which lives of a seed have a DB′.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyPlace {
     /// In memory.
@@ -41,7 +41,7 @@ impl CopyPlace {
     }
 }
 
-/// How one seed's world is.
+/// The settings of one seed's world.
 #[derive(Clone, Debug)]
 pub struct Swarm {
     /// The disk's faults.
@@ -68,7 +68,7 @@ pub struct Swarm {
     pub checkpoint_log_bytes: u64,
     /// The bound of what waits for a checkpoint stage.
     pub checkpoint_queue_bytes: u64,
-    /// What blocks may take of the device.
+    /// The share of the device's time that blocks may take.
     pub checkpoint_percent: u64,
     /// Whether closing writes one.
     pub checkpoint_at_close: bool,
@@ -76,7 +76,7 @@ pub struct Swarm {
     pub is_checkpoint_remote: bool,
     /// Steps of that process before which it is killed: one in this many.
     pub remote_kills: u32,
-    /// What the link to it does; where it is cut, after so many bytes at most.
+    /// The faults of the link to that process; where it is cut, the most bytes it carries before.
     pub remote_link: MemoryFaults,
     /// Directories an image lies in.
     pub directories: usize,
@@ -106,7 +106,7 @@ pub struct Swarm {
     pub callers_carry: bool,
     /// Transactions at which a group is flushed.
     pub transactions_per_group: u64,
-    /// Time at which it is; `None`: as soon as the device is free.
+    /// Time after which a group is flushed; `None`: as soon as the device is free.
     pub time_per_group_ns: Option<u64>,
     /// Whether the log holds what changed, or the requests.
     pub has_values: bool,
@@ -114,13 +114,13 @@ pub struct Swarm {
     pub replay_parts: usize,
     /// Whether transactions go through the pipeline, or through one loop around the log.
     pub has_pipeline: bool,
-    /// Between two batches a sync: one in this many times.
+    /// Syncs between two batches: one in this many times.
     pub syncs: u32,
     /// Calls that are long reads: one in this many.
     pub long_reads: u32,
     /// Kinds of requests.
     pub kinds: Kinds,
-    /// Recoveries after which files of two copies that lived on are put together: one in this many.
+    /// Recoveries after which a file of one copy replaces that of another copy that has lived on: one in this many.
     pub mix_rehearsals: u32,
     /// Bytes of a log segment at most.
     pub segment_bytes: u64,

@@ -31,7 +31,7 @@ pub enum Error {
         /// The column's position in its table.
         column: u32,
     },
-    /// A value that must not be null is, or a value has another type than its column.
+    /// A column that must not be null was given null, or a value of another type.
     WrongType {
         /// The table, by its position in the schema.
         table: u32,
@@ -55,7 +55,7 @@ pub enum Error {
         /// How many columns it has.
         columns: u32,
     },
-    /// The transaction waited in a circle with others and was chosen to give way.
+    /// A deadlock: the transaction waited in a circle with others and was chosen to abort.
     Deadlock,
     /// A lock was not granted within the longest wait allowed, or, where nothing waits,
     /// immediately.
@@ -84,13 +84,12 @@ pub enum Error {
         /// The longest row, in bytes.
         bytes_max: u64,
     },
-    /// A transaction logged more than one transaction may; it can only be aborted.
+    /// The transaction logged more than its limit; it can only be aborted.
     LogTooLong {
-        /// The most that is allowed, in bytes.
+        /// The limit, in bytes.
         bytes_max: u64,
     },
-    /// A transaction wrote that was not called as a registered procedure, though the log holds
-    /// commands; it can only be aborted.
+    /// The log holds commands, and a transaction wrote that is not a registered procedure; it can only be aborted.
     NoCommand,
     /// The deadline of the transaction's call passed while it ran; it can only be aborted.
     DeadlinePassed,

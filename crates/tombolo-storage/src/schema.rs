@@ -19,7 +19,7 @@ pub use declared::{DeclaredIndex, DeclaredTable};
 /// One column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnDef {
-    /// Its name, lower case; empty of a column that was dropped, whose place in the rows stays.
+    /// Its name, lower case; empty for a dropped column, whose place in the rows stays.
     pub name: Cow<'static, str>,
     /// Its type.
     pub sql: SqlType,
@@ -32,8 +32,8 @@ pub struct ColumnDef {
     /// Whether it was added to a table that had rows: it lies behind all columns before it, so that
     /// they stay where they are, and is null or its default in rows that were made without it.
     pub added: bool,
-    /// What it is in rows that were made without it, in whole numbers of its unit: for columns that were
-    /// added, of whole-number types. Without one it is null if it may be, else zero.
+    /// Of an added column of a whole-number type: its value in rows that were made without it, in units of its type.
+    /// Without a default these rows have null if the column may be null, else zero.
     pub default: Option<i64>,
 }
 
@@ -59,7 +59,7 @@ impl ColumnDef {
         }
     }
 
-    /// What stays of it when it is dropped: the fields that say where columns lie in the rows.
+    /// What stays of it after it was dropped: the fields that determine where columns lie in the rows.
     fn dropped(&self) -> Self {
         Self { name: Cow::Borrowed(""), range: None, default: None, ..self.clone() }
     }
@@ -131,7 +131,7 @@ impl ColumnDef {
     }
 }
 
-/// What finds a key.
+/// The kind of structure that finds a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IndexKind {
     /// A B+tree: equality, ranges and prefixes, in key order.
@@ -168,17 +168,17 @@ pub struct TableDef {
 pub const ROW_BYTES_MAX: usize = 32 * 1024;
 
 impl TableDef {
-    /// What stays at the position of a table that was dropped: one without name and columns.
+    /// What stays at the position of a dropped table: a table without name and columns.
     pub fn dropped() -> Self {
         Self { name: Cow::Borrowed(""), columns: Vec::new(), indexes: Vec::new() }
     }
 
-    /// Whether a table was dropped that was here.
+    /// Whether it stands for a table that was dropped.
     pub fn is_dropped(&self) -> bool {
         self.columns.is_empty()
     }
 
-    /// Whether this is `earlier`, or what became of it by additions.
+    /// Whether this is `earlier`, perhaps with additions since.
     pub fn extends(&self, earlier: &Self) -> bool {
         self.name == earlier.name
             && self.columns.starts_with(&earlier.columns)
@@ -212,7 +212,7 @@ impl TableDef {
         index.columns.iter().map(|&column| self.columns[column].sql.width()).sum()
     }
 
-    /// Whether names and lists are as long as files can say.
+    /// Whether names and lists are short enough for the file formats.
     fn has_short_lists(&self) -> bool {
         const MAX: usize = u16::MAX as usize;
         let index_fits = |index: &IndexDef| index.name.len() <= MAX && index.columns.len() <= MAX;
@@ -477,7 +477,7 @@ impl Schema {
         self.positions[table].remove(index);
     }
 
-    /// Gives indexes the positions of those that were dropped: while no handles of them exist.
+    /// Reuses the positions of dropped indexes; only while no handles of them exist.
     pub(crate) fn close_gaps(&mut self) {
         let mut places: Vec<&mut usize> = self.positions.iter_mut().flatten().collect();
         places.sort_unstable();

@@ -178,8 +178,8 @@ impl Builder {
 
     /// The most memory for rows, indexes, variable-length values and undo notes: the setting
     /// `memory_bytes_max`, at least 1 MB. A transaction that would exceed it is refused and undone; others
-    /// are not affected. The second copy of the rows, from which checkpoints are written, is not counted: it
-    /// takes about as much again.
+    /// are not affected. What checkpoints take is not counted: some megabytes, or, with the setting
+    /// `checkpoint_copy = memory`, a second copy of the rows.
     pub fn memory_bytes_max(self, bytes: u64) -> Self {
         self.set(settings::MEMORY_BYTES_MAX.name, &bytes.to_string())
     }

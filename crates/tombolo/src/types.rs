@@ -57,7 +57,7 @@ pub trait StoredAs<T: ColumnType>: Copy + 'static {
     /// What is stored; `None` if a column cannot hold it.
     fn stored(self) -> Option<T::Value<'static>>;
 
-    /// Of a value that is not stored, whether it is less than all that are, and not greater.
+    /// Whether a value that cannot be stored is less than all that can; else it is greater.
     fn is_below(self) -> bool {
         false
     }
@@ -102,7 +102,7 @@ impl<F: StoredAs<T>, T: KeyColumn> KeyColumn for As<F, T> {
     fn units(value: F) -> Option<i64> {
         match value.stored() {
             Some(stored) => T::units(stored),
-            // No row has a key that no column holds: these numbers are in no range.
+            // No row has a key that its column cannot hold, so no range contains these numbers.
             None => Some(if value.is_below() { i64::MIN } else { i64::MAX }),
         }
     }

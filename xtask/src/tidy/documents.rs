@@ -27,6 +27,21 @@ pub(crate) fn paths(tree: &Tree, findings: &mut Findings) {
     }
 }
 
+/// No head of a file names a source file that is not there. A head may begin a path at any folder.
+pub(crate) fn heads_name_files(tree: &Tree, findings: &mut Findings) {
+    for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".rs")) {
+        for (number, line) in numbered(text).filter(|(_, line)| line.starts_with("//!")) {
+            let is_file = |word: &&str| word.ends_with(".rs") && *word != ".rs";
+            for word in line.split('`').skip(1).step_by(2).filter(is_file) {
+                let end = format!("/{word}");
+                if !tree.has(word) && !tree.files.iter().any(|file| file.path.ends_with(&end)) {
+                    findings.add(path, number, format!("`{word}` does not exist"), MEND);
+                }
+            }
+        }
+    }
+}
+
 /// The change log has an open section.
 pub(crate) fn change_log(tree: &Tree, findings: &mut Findings) {
     const PATH: &str = "CHANGELOG.md";

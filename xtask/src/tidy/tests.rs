@@ -259,6 +259,8 @@ fn documents_name_what_exists() {
     );
     breaks("docs/x.md", "`crates/gone.rs`\n", "docs/x.md:1: `crates/gone.rs` does not");
     passes("docs/figures/x.md", "`papers.md`, [papers](../papers.md)\n");
+    breaks(STORE, "//! Rows: `memory/gone.rs`.\n", "store.rs:1: `memory/gone.rs` does not");
+    passes(STORE, "//! Rows: `memory/slab.rs`, `slab.rs`.\n");
     passes("ARCHITECTURE.md", "```text\n`crates/gone/x.rs`\n```\n");
 }
 

@@ -11,7 +11,7 @@ use tombolo_lab::report::listed::ListedProfile;
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::run;
-use tombolo_lab::settings::{self, Setting, Settings};
+use tombolo_lab::settings::{self, MIX, Setting, Settings, Source};
 use tombolo_lab::sweep::{self, Summary};
 use tombolo_lab::workload::{Workload, WorkloadInfo, debit_credit};
 use tombolo_storage::profile::PROFILES;
@@ -84,6 +84,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let workload = workload(arguments.workload.as_deref().unwrap_or_default())?;
     let (configuration, base) = settings_of(workload, &arguments.flags)?;
+    verify_own(workload, &base)?;
     let points = sweep::points(&base, &arguments.sweep)?;
     let rounds = base.count(&settings::ROUNDS);
     // Errors of any point are found before the first one runs.
@@ -145,6 +146,22 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output.result(&Summary::new(&results, points.len()), terminal::summary)?;
     }
     Ok(())
+}
+
+/// Refuses the scale of another workload, which would change nothing.
+fn verify_own(workload: &WorkloadInfo, settings: &Settings) -> Result<(), Failure> {
+    let is_own = |scale: &Setting| (workload.settings)().iter().any(|own| own.name == scale.name);
+    let is_strange = |scale: &&Setting| {
+        scale.name != MIX.name && settings.source(scale) == Source::Flag && !is_own(scale)
+    };
+    match settings::of_workloads().find(is_strange) {
+        Some(scale) => Err(Failure::usage(format!(
+            "{} has no --{}: leave it out, or run another workload",
+            workload.name,
+            scale.flag()
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Refuses several runs that would all keep their rows in the same place.

@@ -109,6 +109,7 @@ fn what_cannot_be_is_refused() {
     let ids = "run debit-credit --branches 100k --accounts-per-branch 100k";
     refused(ids, 2, "lower --branches or --accounts-per-branch");
     refused("run debit-credit --profile no-lsn", 2, "does not run debit-credit");
+    refused("run debit-credit --warehouses 2", 2, "debit-credit has no --warehouses");
     refused("dissect debit-credit", 2, "is not taken apart so far: use tpcc");
     refused("run debitcredit", 2, "use tpcc, debit-credit");
 }

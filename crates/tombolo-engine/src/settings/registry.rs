@@ -116,7 +116,7 @@ crate::setting_list! {
         "checkpoints",
         Kind::Choice(&["on", "off"]),
         Default::Is("on"),
-        "whether a memory store writes checkpoints, so that old log can be reused; needs a second copy of all rows",
+        "whether a memory store writes checkpoints, so that old log can be reused",
     );
     /// The amount of log after which a checkpoint begins.
     pub CHECKPOINT_LOG_BYTES = Setting::new(
@@ -136,8 +136,8 @@ crate::setting_list! {
     pub CHECKPOINT_COPY = Setting::new(
         "checkpoint_copy",
         Kind::Choice(&["memory", "none"]),
-        Default::Is("memory"),
-        "where the second copy of all rows is that checkpoints need; none: blocks are copied from the rows \
+        Default::Is("none"),
+        "the second copy of all rows that checkpoints are written from; none: blocks are copied from the rows \
          themselves, between transactions",
     );
     /// A checkpoint's share of the device.

@@ -102,7 +102,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// Which engine's turn it is: each round starts with another one.
+/// The engine that has this turn of a round: each round starts with another one.
 fn place_of(round: usize, turn: usize, engines: usize) -> usize {
     (round + turn) % engines
 }
@@ -214,8 +214,7 @@ impl Measured {
     }
 }
 
-/// Why a comparison is worth nothing, if so: a violated condition, or engines that hold different
-/// rows.
+/// Why a comparison is invalid, if it is: a condition is violated, or engines hold different rows.
 pub fn failure(measured: &[Measured]) -> Option<Failure> {
     let first = measured.first()?;
     for engine in measured {

@@ -1,8 +1,8 @@
-//! Other engines as a workload lists them: each with what opens it, if this build has it.
+//! `Peer`: another engine in a workload's list, with the function that opens it, if this build has one.
 
 use crate::failure::Failure;
 
-/// Another engine in the list of a workload; an `O` opens it.
+/// Another engine; an `O` is the function that opens it.
 pub(super) struct Peer<O> {
     pub(super) name: &'static str,
     /// None where it is not in this build.
@@ -14,7 +14,7 @@ pub(super) struct Peer<O> {
 }
 
 impl<O> Peer<O> {
-    /// One that needs nothing.
+    /// An engine that needs nothing of the machine.
     pub(super) const fn new(name: &'static str, open: Option<O>) -> Self {
         Self { name, open, verify_machine: None, before: "" }
     }

@@ -3,7 +3,7 @@
 //! The place where profiles and the workload meet (`for_each_memory_profile!`); with the feature
 //! `every-profile` TPC-C meets those on pages in the crate `tombolo-ladder`, which is registered here.
 //! Names of profiles that mean the same type share its code. Not here: which settings fit a profile
-//! (`run/plan.rs`).
+//! (`plan/`).
 
 use std::sync::OnceLock;
 

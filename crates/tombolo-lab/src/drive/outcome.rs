@@ -1,4 +1,4 @@
-//! What is reported of a run through a pipeline.
+//! What a run through a pipeline finds out, besides what is measured of every profile.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,19 +8,19 @@ use tombolo_engine::pipeline::{Busy, CheckpointStatistics};
 use crate::files::{RawFlush, Recovery};
 use crate::histogram::Latencies;
 
-/// What is reported of a pipeline.
+/// What a pipeline did.
 #[derive(Clone, Debug, Default)]
 pub struct PipelineOutcome {
     /// How long the stages worked while they were measured.
     pub busy: Busy,
-    /// Whether the callers' thread carried their calls: it did the stages' work.
+    /// Whether the callers' thread did the stages' work itself.
     pub is_carried: bool,
     /// Processor time of the pipeline's threads meanwhile, by the first stage on each; none where
     /// the system does not say.
     pub cpu: BTreeMap<String, Duration>,
     /// What the device takes for a flush.
     pub raw_flush: Option<RawFlush>,
-    /// How the database came back, if it was opened.
+    /// How the database was recovered, if it was opened.
     pub recovery: Option<Recovery>,
     /// Checkpoints while callers were measured, if any are written.
     pub checkpoint: Option<CheckpointStatistics>,
@@ -32,7 +32,7 @@ pub struct PipelineOutcome {
     pub copy_loaded_bytes: u64,
     /// Memory that the store took when the run was over, in bytes.
     pub store_end_bytes: u64,
-    /// What went wrong that is no failure of the run.
+    /// Problems that do not make the run a failure.
     pub notes: Vec<String>,
 }
 

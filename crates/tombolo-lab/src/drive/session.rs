@@ -3,7 +3,7 @@
 //! One session looks ahead at the inputs that come next (TPK-44, setting `locate_ahead`), at as many as are set
 //! or as pay. Several share one array of inputs and each takes the next when it is free. A transaction that
 //! gave way to another is tried again immediately, and counts as aborted each time; a transaction that always
-//! gives way ends the run. Not here: which procedures there are (`tpcc.rs`), what is measured.
+//! gives way ends the run. Not here: which procedures there are (`workload/`), what is measured.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -14,7 +14,7 @@ use tombolo_storage::memory::image::{Image, ImageFailure, ImageSettings};
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::{self, LogFailure};
 
-use crate::failure::{Blamed, Failure};
+use crate::failure::Failure;
 use crate::numbers;
 use crate::progress::Progress;
 
@@ -60,7 +60,9 @@ pub(super) fn tell(now: recovery::Progress, progress: &mut dyn Progress) {
 /// Usage, when one is not there, or they are more than the image lies in.
 pub(crate) fn disks(directories: &[impl AsRef<Path>]) -> Result<Vec<Arc<dyn Disk>>, Failure> {
     let disks = directories.iter().map(|directory| {
-        let disk = OsDisk::open(directory.as_ref()).or_usage()?;
+        let disk = OsDisk::open(directory.as_ref()).map_err(|error| {
+            Failure::usage(format!("{error}: give the directory that run --data made"))
+        })?;
         Ok(Arc::new(disk) as Arc<dyn Disk>)
     });
     let disks = disks.collect::<Result<Vec<_>, Failure>>()?;

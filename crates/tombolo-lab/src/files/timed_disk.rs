@@ -1,7 +1,7 @@
 //! A disk that measures how long forcing the log to the device takes.
 //!
-//! It stands between a store and its disk and reads the clock around each sync of the log's files;
-//! everything else passes through. Storage itself reads no clock.
+//! It wraps a store's disk and reads the clock around each sync of the log's files; all other calls pass through.
+//! Storage itself reads no clock.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ use crate::histogram::Latencies;
 pub struct FlushTimes(Arc<Mutex<Latencies>>);
 
 impl FlushTimes {
-    /// Those since this was last asked.
+    /// The times since the last call.
     pub(crate) fn take(&self) -> Latencies {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -447,11 +447,15 @@ pub fn verify_memory(needed: u64, limit: Option<u64>) -> Result<(), Failure> {
     )))
 }
 
-/// Fills in what depends on the machine, so that a result says what was in effect.
+/// Fills in what depends on the machine or on other settings, so that a result says what was in effect.
 pub fn make_effective(settings: &mut Settings) {
-    if settings.number(&keys::LOAD_THREADS).is_none() {
-        let threads = threads::available().to_string();
-        let set = settings.set(keys::LOAD_THREADS.name, &threads, Source::Default);
+    let threads = settings.number(&keys::LOAD_THREADS).is_none().then(threads::available);
+    let threads = threads.map(|threads| (&keys::LOAD_THREADS, threads.to_string()));
+    // Another process cannot copy this one's rows; a copy that is given is stronger, and refused.
+    let is_remote = settings.word(&keys::CHECKPOINT_PROCESS) == "other";
+    let copy = is_remote.then(|| (&keys::CHECKPOINT_COPY, "memory".to_owned()));
+    for (setting, value) in threads.into_iter().chain(copy) {
+        let set = settings.set(setting.name, &value, Source::Default);
         debug_assert!(set.is_ok(), "{set:?}");
     }
 }

@@ -116,7 +116,7 @@ pub struct ByStage {
     pub instructions: Option<f64>,
 }
 
-/// How a database came back.
+/// How a database was recovered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct RecoveryResult {

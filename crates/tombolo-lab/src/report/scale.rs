@@ -9,7 +9,7 @@ use super::value_json;
 use crate::plan::Plan;
 use crate::settings::{self, MIX, Setting};
 
-/// How large a database was, and of what: `mix` and the settings of all workloads; what is of another one is null.
+/// The mix and the scale settings of all workloads; those of other workloads than the result's are null.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "BTreeMap<String, Json>")]
 pub struct ScaleResult(Vec<(String, Json)>);

@@ -102,9 +102,10 @@ fn more_than_memory_holds_is_refused_with_its_size() {
     assert!(verify(&[("transactions", "1G")]).is_err());
 }
 
-type Ends<'a> = (Vec<(&'a str, u64, u64)>, &'a BTreeMap<String, u64>, u64);
+/// Committed and aborted transactions by kind, aborts by reason, retries.
+type Ends<'r> = (Vec<(&'r str, u64, u64)>, &'r BTreeMap<String, u64>, u64);
 
-/// How the transactions of a run ended: by kind, aborts by reason, retries.
+/// How the transactions of a run ended.
 fn ends(result: &RunResult) -> Ends<'_> {
     let kinds = result.by_transaction.iter();
     let kinds = kinds.map(|(kind, found)| (&**kind, found.committed, found.aborted));
@@ -306,7 +307,8 @@ fn checkpoints_belong_to_databases_with_a_log() {
     assert_eq!(threads, 3);
     // Their second copy of the rows is among what a run is refused for.
     let needs = |checkpoints| {
-        let given = [("warehouses", "10"), ("checkpoints", checkpoints)];
+        let copy = ("checkpoint_copy", "memory");
+        let given = [("warehouses", "10"), ("checkpoints", checkpoints), copy];
         plan(&given).unwrap().bytes(0, 1)
     };
     assert!(needs("on") > needs("off") * 3 / 2, "{} and {}", needs("on"), needs("off"));

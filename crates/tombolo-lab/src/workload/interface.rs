@@ -1,4 +1,4 @@
-//! What the drivers, plans and reports know of a workload: the door in front of each folder.
+//! `Workload`: all that drivers, plans and reports know of a workload, whatever is in its folder.
 //!
 //! Not here: which workloads there are (`list.rs`).
 

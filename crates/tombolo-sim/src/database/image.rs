@@ -53,7 +53,7 @@ pub(crate) fn open_doors(
     let find =
         |settings| Image::find(doors.to_vec(), settings).map_err(|why| Refused::by_image(&why));
     let found = find(ImageSettings { copy: SecondCopy::Memory, ..swarm.image(0) })?;
-    // The same for one image, so that a rehearsal is what it rehearses.
+    // Chosen by the image, so that a rehearsal on a copy and the recovery that it rehearses choose alike.
     let image = find(swarm.image(found.position().group))?;
     let parts = swarm.replay_parts;
     let load = |part| image.load(part, parts, LIMITS, &mut |_| {});
@@ -68,11 +68,12 @@ pub(crate) fn open_doors(
     };
     let recovered = recover(Arc::clone(&door), log, options, &mut replay, &mut |_| {});
     let opened = match recovered {
-        // Next to an image a log that is gone is a loss, even if no checkpoint is complete: the log is made first.
+        // The log is made before the image: next to an image, a log that is gone is a loss, even if no checkpoint is
+        // complete.
         Err(LogFailure::NoLog) if image.any_file().is_none() => LogWriter::create(door, log),
         recovered => recovered.map(|recovered| recovered.writer),
     };
-    // The place is the log's in either case: what it lacks is what is known to be wrong.
+    // The message may blame the image, but the place is always the log's: only what the log lacks is known.
     let blame = |failure: LogFailure| {
         let of_log = Refused::by_log(&failure);
         match image.blamed_for(&failure) {

@@ -19,7 +19,7 @@ use crate::swarm::Swarm;
 /// The most bytes one transaction of the workload logs, in either kind of log.
 pub(crate) const TRANSACTION_BYTES_MAX: u64 = 6 << 10;
 
-/// Stores are tiny: a seed makes dozens.
+/// A seed makes dozens of stores, so they are tiny.
 pub(crate) const LIMITS: Limits = Limits {
     structure_bytes_max: 1 << 20,
     memory_bytes_max: u64::MAX,
@@ -48,7 +48,7 @@ pub(crate) fn log_settings(swarm: &Swarm) -> LogSettings {
         segment_bytes: swarm.segment_bytes,
         segment_bytes_first: swarm.segment_bytes_first,
         block_bytes: 512,
-        // What is ready holds a transaction at its largest and what blocks of 4,096 bytes waste.
+        // The part that is ready has room for the largest transaction and for what blocks of 4,096 bytes waste.
         segments_ahead: (8 * TRANSACTION_BYTES_MAX).div_ceil(swarm.segment_bytes - (8 << 10))
             as usize,
         log_bytes_max: u64::MAX,

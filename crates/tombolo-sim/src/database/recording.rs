@@ -1,8 +1,8 @@
 //! What goes into the log of a simulated database, and how a store is made of it again.
 //!
-//! Two kinds: *values*, what the store says of every change, which is the product's; and
-//! *commands*, the requests themselves, run again one after the other. Commands need nothing of
-//! the store, so they test groups, segments and recovery by themselves; values test all of it.
+//! There are two kinds. *Values* are the product's: the store's records of every change. *Commands* are the
+//! requests themselves, which are run again one after the other. Commands need nothing of the store, so they
+//! test groups, segments and recovery alone; values test the store's part as well.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -33,7 +33,7 @@ pub trait Recording: Default + Send + 'static {
     /// What records are passed on in.
     type Buffer: Records;
 
-    /// `step` was executed on the store.
+    /// Records that `step` was executed on the store.
     fn ran(&mut self, step: &Step);
 
     /// How many bytes [`Recording::take`] would add.
@@ -89,7 +89,7 @@ impl Recording for Commands {
     }
 }
 
-/// What the store says of every change.
+/// The records that the store makes of every change.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Values;
 

@@ -19,18 +19,18 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// With no place and no failed call to blame.
+    /// A refusal without a place and without a failed call.
     pub(crate) fn unsound(message: String) -> Self {
         Self { message, is_failed_call: false, place: None }
     }
 
-    /// By a log.
+    /// A refusal by a log.
     pub(crate) fn by_log(failure: &LogFailure) -> Self {
         let place = match failure {
             LogFailure::Damaged { file, offset, .. }
             | LogFailure::Irreparable { file, offset, .. }
             | LogFailure::Replay { file, offset, .. } => Some((file.clone(), *offset)),
-            // An image needs it.
+            // There is an image, which needs the log.
             LogFailure::NoLog => Some((".".to_owned(), 0)),
             _ => None,
         };
@@ -38,7 +38,7 @@ impl Refused {
         Self { message: failure.to_string(), is_failed_call, place }
     }
 
-    /// By an image.
+    /// A refusal by an image.
     pub(crate) fn by_image(failure: &ImageFailure) -> Self {
         let place = match failure {
             ImageFailure::Damaged { file, offset, .. } => Some((file.clone(), *offset)),
@@ -52,14 +52,14 @@ impl Refused {
         Self { message: failure.to_string(), is_failed_call, place }
     }
 
-    /// By the archive in `directory`.
+    /// A refusal by the archive in `directory`.
     pub(crate) fn by_archive(failure: &ArchiveFailure, directory: &impl Disk) -> Self {
         let place = match failure {
             ArchiveFailure::Log(failure) => Self::by_log(failure).place,
             ArchiveFailure::Damaged { file, .. } | ArchiveFailure::OtherVersion { file, .. } => {
                 Some((file.clone(), 0))
             }
-            // The archive's end and the log are compared: either may be what is wrong.
+            // The archive's end is compared with the log: either may be damaged.
             ArchiveFailure::OtherCourse { .. } => {
                 let names = directory.list().unwrap_or_default();
                 names.into_iter().next_back().map(|name| (name, 0))

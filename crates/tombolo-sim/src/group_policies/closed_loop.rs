@@ -28,7 +28,7 @@ pub(super) const RECORD_BYTES: usize = 200;
 /// Time from an answer to the same client's next call, on average: from half of it to half as much
 /// again.
 pub(super) const TURNAROUND_NS: u64 = 5_000;
-/// What a step of a stage takes that did something: waking, taking, handing on.
+/// The time of a stage's step that did something: waking, taking, passing on.
 pub(super) const STEP_NS: u64 = 500;
 
 /// Calls come at multiples of this: fewer moments to be simulated.
@@ -61,7 +61,7 @@ pub(super) struct Point {
     pub(super) transactions: u64,
 }
 
-/// What became of it.
+/// The result of a point.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Measured {
     /// Answers, and the simulated time in which they were given.

@@ -26,7 +26,7 @@ enum Due {
 struct State {
     running: usize,
     due: Vec<Due>,
-    /// Whether something has happened since the idle ones last looked around.
+    /// Whether something has happened since the idle threads last looked for work.
     is_fresh: bool,
     /// Whether no thread will ever have anything to do.
     is_stuck: bool,
@@ -75,8 +75,8 @@ impl State {
     /// Chooses the thread that runs next, and lets time pass until then.
     fn choose(&mut self, clock: &SimClock) {
         let now_ns = clock.now_ns();
-        // When all are idle, all look once more: a stage may hand on what it held and call itself
-        // idle all the same.
+        // When all are idle, each looks once more: a stage may pass on what it held and still report that it is
+        // idle.
         if self.is_fresh && !self.due.iter().any(|due| matches!(due, Due::At(_))) {
             self.is_fresh = false;
             (0..self.due.len()).for_each(|thread| self.wake(thread, now_ns));
@@ -119,7 +119,7 @@ impl Turn {
         threads.iter().for_each(|&thread| state.wake(thread, self.turns.clock.now_ns()));
     }
 
-    /// Has no turn any more.
+    /// Gives up all further turns.
     pub(super) fn end(self) {
         let mut state = self.turns.state.lock();
         state.due[self.me] = Due::Ended;

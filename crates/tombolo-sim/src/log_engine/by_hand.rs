@@ -63,8 +63,8 @@ impl ByHand {
         }
     }
 
-    /// All that was written is durable. Does a bit of everything; the group before which the log may
-    /// be released, if a checkpoint was completed.
+    /// All that was written is durable: takes some steps of whatever waited for that. Returns the group before which
+    /// the log may be released, if a checkpoint was completed.
     pub(super) fn synced(&mut self, store: Synced<'_>) -> Option<GroupNumber> {
         for written in self.written.drain(..).map(Arc::new) {
             self.waiting.iter_mut().for_each(|part| part.push_back(Arc::clone(&written)));

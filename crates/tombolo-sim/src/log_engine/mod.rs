@@ -28,7 +28,7 @@ use crate::workload::store::{Handles, outcome};
 use crate::world::{Engine, World};
 pub use groups::Groups;
 
-/// Why a log took nothing.
+/// Why a log accepted nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogRefusal {
     /// There is no room; nothing was written.

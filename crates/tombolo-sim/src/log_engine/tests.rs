@@ -2,7 +2,7 @@
 //!
 //! The toy writes one entry per group into one file; an entry names the steps by their positions
 //! in a list that survives everything, because it is the test's. It is no model of the value log:
-//! it is there to test the world and the oracle before and apart from it.
+//! it tests the world and the oracle without the value log.
 
 use std::cell::{Cell, RefCell};
 

@@ -41,11 +41,11 @@ pub enum Rule {
     SoundStore,
     /// Nothing is refused unless the medium broke a promise; then the place is named.
     JustRefusal,
-    /// What is neither crashed nor poisoned makes progress.
+    /// An engine that has neither crashed nor been poisoned makes progress.
     Progress,
     /// A database that was restored to a group is what ran up to there.
     Restored,
-    /// Nothing panics but what is made to.
+    /// Only requests that are meant to panic do.
     NoPanic,
 }
 

@@ -11,11 +11,11 @@ use crate::world::World;
 pub(crate) enum Asked {
     /// A transaction.
     Run(Request),
-    /// That what was built is part of the schema; by its call's tag.
+    /// To make what was built part of the schema; by its call's tag.
     FinishAddition(u64),
 }
 
-/// Where something is that is being added; see `long.rs`. With the tag of its call.
+/// The state of an addition, with the tag of its call; see `long.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Adding {
     Resting,
@@ -42,9 +42,9 @@ pub(super) struct Open {
 pub(super) struct CarriedCall {
     pub(super) tag: u64,
     pub(super) outcome: Ended<u64>,
-    /// Up to where the log must be durable.
+    /// The position up to which the log must be durable.
     pub(super) position: u64,
-    /// Whether it has looked after the log since it ran, as it does before it sleeps.
+    /// Whether its caller has done the log's work since it ran, as callers do before they sleep.
     pub(super) has_looked: bool,
 }
 

@@ -76,7 +76,7 @@ impl<R: Recording> Life<R> {
         Ok(has_worked)
     }
 
-    /// Whether a caller that carried has not looked after the log yet.
+    /// Whether a caller that carried still has to do the log's work.
     pub(super) fn is_looked_for(&self) -> bool {
         self.carried.iter().any(|call| !call.has_looked)
     }

@@ -36,9 +36,9 @@ const HANGS: u32 = 4;
 struct Running {
     process: CheckpointProcess,
     has_ended: bool,
-    /// It is there and does nothing any more.
+    /// Whether it makes no more steps, without having ended.
     hangs: bool,
-    /// Those of its stages that have not.
+    /// Its stages that have not ended.
     stages: Vec<Box<dyn Stage>>,
 }
 
@@ -53,7 +53,7 @@ struct Shared {
     link: MemoryFaults,
     /// Whether no process starts any more.
     is_closed: AtomicBool,
-    /// Whether nothing is killed or cut any more.
+    /// Whether no process is killed, and no link cut, from now on.
     is_quiet: AtomicBool,
 }
 
@@ -95,12 +95,12 @@ impl Companions {
         Box::new(self.clone())
     }
 
-    /// From here on none is killed: what is to be written at the end has to be.
+    /// No process is killed from here on, because the last checkpoint has to be written.
     pub(super) fn quiet(&self) {
         self.0.is_quiet.store(true, Ordering::Relaxed);
     }
 
-    /// The database's process has ended: they find that out, and make some steps until then.
+    /// The database's process has ended: its checkpoint processes make some more steps until they notice.
     pub(super) fn outlive(&mut self, world: &mut World) {
         let steps = world.rng.below(STEPS_BEYOND + 1);
         for _ in 0..steps {

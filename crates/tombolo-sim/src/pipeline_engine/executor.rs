@@ -26,7 +26,7 @@ pub(super) struct SimExecutor<R: Recording> {
     pub(super) handles: Handles,
     pub(super) recording: R,
     pub(super) journal: Arc<Mutex<Journal>>,
-    /// What all rows are in and is no part of the schema yet.
+    /// An addition that holds all rows and is not part of the schema yet.
     pub(super) built: Option<Begun>,
     /// Long reads that are open.
     pub(super) reads: usize,

@@ -15,9 +15,9 @@ pub(super) enum Happened {
     OpenedSnapshot(u64),
     /// It began to add something for the call of this tag.
     BeganAddition(u64),
-    /// It made it part of the schema for the call of this tag, or was refused.
+    /// It made the addition part of the schema in the call of this tag, or was refused.
     Added(u64, Addition, Result<(), String>),
-    /// It gave it up in the call of this tag: a long read was open, which knows rows without it.
+    /// It gave the addition up in the call of this tag, because an open long read knows rows without it.
     GaveUp(u64),
 }
 

@@ -45,8 +45,8 @@ pub(super) struct Life<R: Recording> {
     /// Where callers carry, if they do, and what they carried that waits for the log.
     pub(super) carrier: Option<Carrier<SimExecutor<R>>>,
     pub(super) carried: Vec<CarriedCall>,
-    /// Whether it begins with tables, before which nothing runs: without room for them reads are
-    /// refused, too.
+    /// Whether it begins by making tables. Nothing runs before them, so without room for them even reads are
+    /// refused.
     pub(super) makes_tables: bool,
     pub(super) submitted: u64,
     pub(super) long_works: u64,
@@ -298,7 +298,7 @@ impl<R: Recording> Life<R> {
         if !self.is_poisoned {
             self.wake();
         }
-        // So that silence is noticed where all clients wait for answers before they call again.
+        // Time has to pass, so that silence is noticed where all clients wait for answers.
         world.clock.advance(IDLE_NS);
         Ok(())
     }

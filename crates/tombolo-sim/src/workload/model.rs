@@ -108,8 +108,7 @@ pub enum Outcome {
     Repeated(bool),
 }
 
-/// Adds a number to a hash. Nothing makes it 0 that is small: a row whose number is 0 would be one that
-/// is not there.
+/// Adds a number to a hash. No small number makes the hash 0, because a row whose number is 0 counts as absent.
 pub const fn fold(hash: u64, number: u64) -> u64 {
     let mixed = hash.wrapping_add(0x9e37_79b9_7f4a_7c15).wrapping_mul(0xff51_afd7_ed55_8ccd);
     let mixed = (mixed ^ (mixed >> 32) ^ number).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

@@ -8,7 +8,7 @@ use super::request::Request;
 pub enum Step {
     /// The next table was made.
     Table,
-    /// Something was added next to transactions: from now on there is so much.
+    /// An index or a column was added while transactions ran: from now on there are so many.
     Added(Additions),
     /// A transaction ran.
     Request(Request),

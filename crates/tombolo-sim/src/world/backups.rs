@@ -19,7 +19,7 @@ impl Backups {
         Self { rng: Rng::stream(seed, &[number_of("restores")]), kept: Vec::new() }
     }
 
-    /// The database of the backups is no more.
+    /// The database that the backups are of was given up.
     pub(super) fn forget(&mut self) {
         self.kept.clear();
     }

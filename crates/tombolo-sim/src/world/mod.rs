@@ -75,11 +75,11 @@ pub trait Engine: Sized {
 /// What comes after a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// A call had failed: the same once more.
+    /// A call had failed: try once more.
     TryAgain,
     /// Something is damaged: it may be cut off.
     AcceptLoss,
-    /// The database is lost: a new one.
+    /// The database is lost: start with a new one.
     GiveUp,
 }
 
@@ -111,7 +111,7 @@ pub struct World {
     given_up: u64,
     /// What the world itself did: crashes, and rehearsals of damage.
     struck: FaultCounts,
-    /// Whether the machine was started anew, so that what is on the disk is certain.
+    /// Whether the machine was restarted, so that the disk's content is certain.
     is_settled: bool,
     /// What had struck when the machine was started last: all of it can be seen since then.
     at_restart: FaultCounts,
@@ -143,7 +143,7 @@ pub struct SeedResult {
 }
 
 impl SeedResult {
-    /// Whether the seed was worth anything: 200 transactions and a crash.
+    /// Whether the seed tested anything: it had 200 transactions and a crash.
     pub fn counts(&self) -> bool {
         let crashes = self.faults.of(FaultKind::Crash) + self.faults.of(FaultKind::CrashInRecovery);
         self.transactions >= 200 && crashes >= 1

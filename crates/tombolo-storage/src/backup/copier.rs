@@ -1,4 +1,4 @@
-//! `Copier`: files made one after the other in an empty directory, which is marked until all are there.
+//! `Copier`: makes files one after the other in an empty directory, which carries a marker until all are durable.
 //!
 //! Each file is written from its beginning to its end, with gaps of zeros, so that its checksum is known
 //! without reading it again. Not here: what is in them. Invariant: the marker is durable before the
@@ -24,15 +24,15 @@ pub(crate) struct CopiedFile {
 /// A file that is being written.
 pub(crate) struct Copying {
     file: Box<dyn DiskFile>,
-    /// Up to where it is written.
+    /// The offset up to which it is written.
     at: u64,
     copied: CopiedFile,
 }
 
-/// That the directory for a copy holds a file.
+/// The directory for a copy is not empty: it holds this file.
 pub(crate) struct NotEmpty {
     pub(crate) file: String,
-    /// Whether that is another copy's.
+    /// Whether the file belongs to another copy.
     pub(crate) is_copy: bool,
 }
 
@@ -45,8 +45,7 @@ pub(crate) struct Copier<'a> {
 }
 
 impl<'a> Copier<'a> {
-    /// Makes a copy with the files that `copy` makes; on a failure they are taken away, and `first` before
-    /// all else.
+    /// Makes a copy of the files that `copy` makes. On a failure they are removed, `first` before the others.
     ///
     /// # Errors
     /// As [`Self::begin`]; what `copy` says; when the disk fails.
@@ -85,7 +84,7 @@ impl<'a> Copier<'a> {
         Ok(copier)
     }
 
-    /// Makes a file that holds nothing and is none of the copied ones; it is durable once its directory is.
+    /// Makes an empty file that is not one of the copied ones; it is durable once its directory is.
     ///
     /// # Errors
     /// When the disk is full or fails.
@@ -117,12 +116,12 @@ impl<'a> Copier<'a> {
         Ok(copying.copied)
     }
 
-    /// The files that are there.
+    /// The files of the copy so far.
     pub(crate) fn files(&self) -> &[CopiedFile] {
         &self.files
     }
 
-    /// All is there: the marker goes, durably.
+    /// Ends the copy: all files are durable, and the marker is removed durably.
     ///
     /// # Errors
     /// When the disk fails.
@@ -132,14 +131,14 @@ impl<'a> Copier<'a> {
         self.to.sync_dir()
     }
 
-    /// Takes away what was made, `first` before all else; the marker only behind all of it.
+    /// Removes the files that were made, `first` before the others, and the marker after all of them.
     fn give_up(&self, first: Option<&str>) {
         let made = first.into_iter().chain(self.made.iter().map(String::as_str));
         let is_gone = |name: &str| match self.to.remove(name) {
             Err(error) => error.is_not_found(),
             Ok(()) => true,
         };
-        // Not before the first that stays: all are tried.
+        // A file that cannot be removed does not keep the others from being removed.
         let stay = made.filter(|name| !is_gone(name)).count();
         if stay == 0 {
             // A directory whose marker cannot be removed still says that it is an unfinished copy.
@@ -164,7 +163,7 @@ impl Copying {
         Ok(())
     }
 
-    /// What lies between reads as zeros.
+    /// The gap before it reads as zeros.
     fn skip_to(&mut self, offset: u64) {
         assert!(offset >= self.at, "{} is written in order", self.copied.name);
         while self.at < offset {

@@ -1,4 +1,4 @@
-//! Why a backup was not made or not restored, in words that say what to do.
+//! Why a backup was not made or not restored, with messages that say what to do.
 
 use std::fmt;
 
@@ -21,13 +21,13 @@ pub enum BackupFailure {
     Image(ImageFailure),
     /// The log that was to be copied is damaged or cannot be read.
     Log(LogFailure),
-    /// The archive does not lead to where the backup was to be restored to, or is damaged.
+    /// The archive does not reach the target of the restore, or is damaged.
     Archive(ArchiveFailure),
-    /// The directory for the copy holds something.
+    /// The directory for the copy is not empty.
     NotEmpty {
-        /// One of its files.
+        /// One of the directory's files.
         file: String,
-        /// Whether that is another copy.
+        /// Whether it belongs to another copy.
         is_copy: bool,
     },
     /// The directory holds no backup.
@@ -35,7 +35,7 @@ pub enum BackupFailure {
         /// The file that would be there.
         file: String,
     },
-    /// A backup that did not come to its end.
+    /// The backup was interrupted while it was made.
     Unfinished {
         /// The file that says so.
         file: String,
@@ -44,10 +44,10 @@ pub enum BackupFailure {
     OtherVersion {
         /// Its file.
         file: String,
-        /// What it says of its version.
+        /// The version that the file names.
         found: String,
     },
-    /// A file of a backup is not as it was.
+    /// A file of a backup has changed.
     Damaged {
         /// The file.
         file: String,

@@ -120,7 +120,7 @@ impl Manifest {
     }
 }
 
-/// Whether a name is one that a database's files have, and leads nowhere else.
+/// Whether a name is one of a database's file names, without a path to another directory.
 fn is_plain(name: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     !name.is_empty() && name.chars().all(is_plain)

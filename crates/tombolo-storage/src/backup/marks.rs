@@ -1,16 +1,16 @@
-//! How a directory says that it holds a backup, or a part of one, and is not opened as a database.
+//! The marks of a directory that holds a backup or a part of one, and must not be opened as a database.
 
 use std::fmt;
 
 use crate::disk::{Disk, DiskError};
 
-/// The file that makes of a directory a backup.
+/// The file that marks a directory as a backup.
 pub const BACKUP_FILE: &str = "backup";
 
-/// The file of a copy that is being made, or was and did not come to its end.
+/// The file that marks a copy that is being made, or that was interrupted.
 pub const UNFINISHED_FILE: &str = "backup-unfinished";
 
-/// Which of the two files says that a directory is a copy and no database, if one does.
+/// Which of the two files marks the directory as a copy, if one does.
 ///
 /// # Errors
 /// When the directory cannot be read.

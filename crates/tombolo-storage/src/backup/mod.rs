@@ -47,7 +47,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub struct Backup {
     /// The group it goes up to, and with it how many transactions.
     pub position: LogPosition,
-    /// Its files, the one that says so left out.
+    /// Its files, without the manifest.
     pub files: usize,
     /// Their bytes.
     pub bytes: u64,
@@ -92,9 +92,8 @@ pub fn restore(from: &dyn Disk, to: &dyn Disk, mark: u64) -> Result<Backup, Back
     })
 }
 
-/// The same, and then the groups of `archive` that follow the backup, up to `target`; what is restored
-/// continues as another course of the same log. Returns up to where it goes, and the time of its last
-/// group.
+/// The same, followed by the groups of `archive` behind the backup, up to `target`. The restored database continues
+/// the same log on another course. Returns the position that was reached, and the time of its last group.
 ///
 /// # Errors
 /// See [`BackupFailure`]; no database is left then, or one that is marked as none.
@@ -128,7 +127,7 @@ fn copy_files(
     manifest.files.iter().try_for_each(|file| copy_file(from, file, copier))
 }
 
-/// Copies one file of a backup and refuses it if it is not as it was.
+/// Copies one file of a backup, and refuses one that has changed.
 fn copy_file(
     from: &dyn Disk,
     file: &CopiedFile,

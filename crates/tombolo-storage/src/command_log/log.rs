@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The arguments are encoded where they will stay, behind room for their word; committing writes the
-//! word. A change of a row costs one store of a constant: it says that there is something to log.
+//! word. A change of a row costs one store of a constant, a flag that there is something to log.
 //!
 //! Not here: what arguments mean. Invariant: a transaction that wrote commits only if a command was
 //! named for it.
@@ -23,14 +23,14 @@ use crate::value_log::{LogBuffer, SchemaKind, SchemaRecord};
 #[derive(Debug, Default)]
 pub struct CommandLog {
     records: RecordWriter,
-    /// The word of the command that was named, but for its length; 0 for none.
+    /// The word of the command that was named, without its length; 0 for none.
     word: u32,
     /// Whether the open transaction changed a row.
     wrote: bool,
 }
 
 impl CommandLog {
-    /// Forgets what was named, and with it the open transaction.
+    /// Forgets the command that was named, and the open transaction with it.
     #[inline(always)]
     fn forget(&mut self) {
         self.records.abort();

@@ -42,7 +42,7 @@ const VERSION_BYTES: usize = 4;
 pub struct ProcedureNumber(u16);
 
 impl ProcedureNumber {
-    /// The number `n`, if there is such a one: below [`PROCEDURES_MAX`].
+    /// The number `n`, if it is below [`PROCEDURES_MAX`].
     pub const fn new(n: usize) -> Option<Self> {
         if n < PROCEDURES_MAX { Some(Self(n as u16)) } else { None }
     }
@@ -52,13 +52,13 @@ impl ProcedureNumber {
         self.0 as usize
     }
 
-    /// The word of a command of this procedure, but for its length.
+    /// The word of a command of this procedure, without its length.
     #[inline(always)]
     pub(super) const fn command_word(self) -> u32 {
         COMMAND << KIND_SHIFT | (self.0 as u32) << NUMBER_SHIFT
     }
 
-    /// The word of this procedure's definition, but for its length.
+    /// The word of this procedure's definition, without its length.
     pub(super) const fn procedure_word(self) -> u32 {
         PROCEDURE << KIND_SHIFT | (self.0 as u32) << NUMBER_SHIFT
     }
@@ -81,7 +81,7 @@ pub enum Entry<'a> {
         /// With which arguments.
         arguments: &'a [u8],
     },
-    /// What a number stands for from here on.
+    /// The procedure that a number stands for from here on.
     Procedure {
         /// The number.
         number: ProcedureNumber,

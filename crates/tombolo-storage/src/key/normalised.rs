@@ -31,7 +31,7 @@ impl Encoding for Normalised {
         if value.len() > width { Fit::Above } else { Fit::Within }
     }
 
-    /// Ended so that a prefix sorts first: 0 becomes 0 255, the end is 0 1.
+    /// Terminated so that a prefix sorts first: a byte 0 becomes 0 255, and the end is 0 1.
     fn bytes(value: &[u8], out: &mut Vec<u8>) -> Fit {
         for (i, piece) in value.split(|&byte| byte == 0).enumerate() {
             if i > 0 {
@@ -123,7 +123,7 @@ pub(super) fn double_bits(value: f64) -> u64 {
     bits ^ mask
 }
 
-/// Where a whole number lies that should fit `width` bytes.
+/// Whether a whole number fits `width` bytes, or lies below or above.
 #[inline]
 pub(super) fn outside_width(value: i128, width: usize) -> Fit {
     let unused = u128::BITS - 8 * width as u32;

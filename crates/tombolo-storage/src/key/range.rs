@@ -19,7 +19,7 @@ pub enum Edge<K> {
     After(K, usize),
 }
 
-/// As a number of columns: all those that a key has values of.
+/// As a number of columns: all columns of the key.
 pub const WHOLE: usize = usize::MAX;
 
 /// The keys between two edges.
@@ -63,14 +63,14 @@ impl<K: Copy> Range<K> {
         Self { lower: Edge::Before(first, first_columns), upper: Edge::After(last, last_columns) }
     }
 
-    /// The same keys but those behind all that begin with `last`.
+    /// The same keys without those behind all that begin with `last`.
     #[inline(always)]
     pub fn up_to(self, last: impl KeyPrefix<K>) -> Self {
         let (key, columns) = last.first_of();
         Self { upper: Edge::After(key, columns), ..self }
     }
 
-    /// The same keys but those before the first that begins with `first`.
+    /// The same keys without those before the first that begins with `first`.
     #[inline(always)]
     pub fn starting_at(self, first: impl KeyPrefix<K>) -> Self {
         let (key, columns) = first.first_of();

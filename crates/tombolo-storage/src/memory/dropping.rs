@@ -1,4 +1,4 @@
-//! Tables, indexes and columns that go while transactions run.
+//! Tables, indexes and columns that are dropped while transactions run.
 //!
 //! ```text
 //!   drop_index  ──► gone from schema and log ──► its entries are the caller's to give back

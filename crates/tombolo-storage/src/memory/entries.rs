@@ -1,6 +1,6 @@
-//! Entries of single rows, made from the rows themselves: what an index is built of and kept by.
+//! Index entries of single rows, made from the rows themselves: they build an index and keep it current.
 //!
-//! An entry is made unless it is there, and taken out if it is the row's own, so that it does not
+//! An entry is inserted unless it exists, and removed if it is the row's own, so that it does not
 //! matter whether the walk or a commit came first. Nothing is noted for undo here. Not here: which
 //! rows, and when (`online.rs`).
 

@@ -19,8 +19,8 @@
 //! *followed*: a transaction that would give two rows one key is refused at its commit and undone.
 //!
 //! What it costs: nothing while there is none (snapshots and indexes share one branch per commit);
-//! else each commit looks through its notes, and for each changed row of the table makes the key
-//! before and after. A transaction sees its own entries only if it wrote them itself.
+//! else each commit reads its notes, and makes the key before and after for each changed row of the
+//! table. A transaction sees its own entries only if it wrote them itself.
 //!
 //! Not here: when slices run (engine `pipeline/stages/long.rs`), indexes as part of a table's definition.
 //! Profiles without undo have no notes, and take no index later.

@@ -1,4 +1,4 @@
-//! What a memory store is built of; the profiles themselves are in `profile.rs`.
+//! The components of a memory store as types; the profiles made of them are in `crates/tombolo-storage/src/profile.rs`.
 
 use super::log::Log;
 use super::undo::Undo;

@@ -1,16 +1,16 @@
-//! Which handles are good: those of this database, unless what they are of was dropped since.
+//! Which handles are valid: those of this database whose table or index was not dropped since.
 //!
 //! A handle carries a number that no other database of the process has, and a call compares it with the number
-//! that its database has now. When something is dropped, the database takes another number. So older handles
-//! are recognised without looking at what they refer to. Only those are looked up here, at the cost of some
-//! instructions a call until the program asks for new ones. Not here: the comparison (`tx.rs`), rows that are
+//! that its database has now. When something is dropped, the database takes another number, so the comparison
+//! recognises older handles. Only older handles are looked up here, which costs some instructions a call until the
+//! program asks for new ones. Not here: the comparison (`tx.rs`), rows that are
 //! gone (storage `memory/rows.rs`).
 
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::schema::{ColumnDef, Schema};
 use tombolo_storage::sync::{AtomicU32, Ordering};
 
-/// The number of what is opened or dropped from next.
+/// The number for the next database that is opened, or dropped from.
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// Given to one database, at one time.
@@ -32,8 +32,8 @@ pub(crate) enum Of {
 pub(crate) struct Handles {
     /// All numbers it had, ascending; the last is the one it has now.
     numbers: Vec<u32>,
-    /// From which number on a handle is good. All handles of what is not listed are; none of what was dropped
-    /// is.
+    /// The number from which on a handle is valid. Handles of tables and indexes that are not listed are always
+    /// valid; those of dropped ones never are.
     tables: Vec<u32>,
     wholes: Vec<u32>,
     indexes: Vec<u32>,

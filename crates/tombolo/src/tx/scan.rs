@@ -34,7 +34,7 @@ pub struct Cursor<I> {
 }
 
 impl<I> Cursor<I> {
-    /// Whether all rows were given out.
+    /// Whether all rows were returned.
     pub fn is_at_end(&self) -> bool {
         self.scan.is_at_end()
     }
@@ -46,13 +46,13 @@ pub struct Rows<'t, R> {
     store: &'t Product,
     watch: &'t Watch<'t>,
     scan: Scan,
-    /// Found and not given out, the next one last.
+    /// Rows that were found and not returned yet; the next one is last.
     found: Vec<(RowId, RowRef<'t, R>)>,
-    /// How many the next look takes.
+    /// The number of rows that the next search takes.
     piece: usize,
 }
 
-/// Rows that one look finds: few at first, for a program that wants one.
+/// The most rows of one search: few at first, for a program that wants one.
 const PIECES: (usize, usize) = (4, 64);
 
 impl<R> fmt::Debug for Rows<'_, R> {

@@ -21,13 +21,13 @@ pub(crate) struct Tables {
     pub(super) entries: Vec<Entries>,
     requests: Requests,
     known: Arc<KnownSchema>,
-    /// What handles of this database that are given out now carry, and no other's in this process.
+    /// The number of the handles that this database gives out now; no other database of the process has it.
     pub(crate) database: u32,
-    /// Which older handles are good.
+    /// Which older handles are valid.
     handles: Handles,
-    /// What looking ahead found for the calls of the batch at hand.
+    /// The rows that looking ahead found for the calls of the current batch.
     pub(crate) upcoming: Upcoming,
-    /// Of the call at hand.
+    /// The same for the current call.
     pub(super) limits: Limits,
 }
 
@@ -66,22 +66,21 @@ impl Tables {
         Ok(Self { entries, requests, known, database, handles, upcoming, limits })
     }
 
-    /// A call of this number begins that was queued, with a deadline on the database's clock, `u64::MAX`
-    /// for none; says why it does not, if so.
+    /// A queued call with this number begins, with a deadline on the database's clock (`u64::MAX` for none); returns
+    /// why it must not begin, if so.
     #[inline]
     pub(crate) fn begin(&mut self, deadline_ns: u64, number: u64) -> Option<StoreError> {
         self.limits.set(deadline_ns, number)
     }
 
-    /// A call begins that its caller's thread carries: nothing ends it, and nothing was found ahead for
-    /// it.
+    /// A call begins that its caller's own thread runs: nothing ends it early, and looking ahead found no rows for it.
     #[inline]
     pub(crate) fn begin_carried(&mut self) {
         self.upcoming.ran();
         self.limits.lift();
     }
 
-    /// The store has this schema from now on: calls behind it know its tables and indexes.
+    /// The store has this schema from now on: later calls know its tables and indexes.
     pub(crate) fn follow(&mut self, schema: &Schema) {
         let known = self.known.get();
         if *known == *schema {

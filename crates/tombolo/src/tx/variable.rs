@@ -1,4 +1,4 @@
-//! Columns whose values lie outside the row: what they are given, and how null is marked.
+//! Columns whose values lie outside the row: the types of their values, and how null is marked.
 //!
 //! Not here: where such values lie (the stores).
 

@@ -1,9 +1,9 @@
-//! What ends a transaction before its closure does: a write that was refused, a deadline, its caller.
+//! Why a transaction ends before its closure does: a write was refused, a deadline passed, its caller cancelled it.
 //!
-//! A closure is ended where it calls its transaction: that call is refused, and whatever the closure
-//! makes of it, the transaction is undone. At every 64th call, or row that is visited, the clock is read
-//! of calls with a deadline, and a word is looked at that says whether any call was cancelled. A call
-//! that its caller's thread carries has no deadline, and no thread that could cancel it.
+//! A closure ends where it calls its transaction: that call is refused, and the transaction is undone no matter
+//! what the closure does with the refusal. Every 64th call or visited row reads the clock, if there is a deadline,
+//! and a flag that says whether any call was cancelled. A call that its caller's own thread runs has no deadline,
+//! and no thread could cancel it.
 //!
 //! Not here: how a cancelled call is known (`cancels.rs`); closures that compute without calling
 //! their transaction, which nothing ends, and procedures.
@@ -19,7 +19,7 @@ use crate::cancels::Cancels;
 /// Calls, and rows visited, between two looks.
 const STRIDE: u64 = 64;
 
-/// What may end the call at hand.
+/// The deadline and the cancellation of the current call.
 pub(super) struct Limits {
     clock: Arc<dyn Clock>,
     cancels: Arc<Cancels>,
@@ -36,14 +36,14 @@ impl Limits {
         Self { clock, cancels, deadline_ns: u64::MAX, number: None, left: u64::MAX }
     }
 
-    /// From here on those of a call that was queued; says why it does not begin, if so.
+    /// A queued call begins, with these limits; returns why it must not begin, if so.
     #[inline]
     pub(super) fn set(&mut self, deadline_ns: u64, number: u64) -> Option<StoreError> {
         (self.deadline_ns, self.number, self.left) = (deadline_ns, Some(number), STRIDE);
         self.ended()
     }
 
-    /// From here on there are none.
+    /// A call begins that has neither.
     #[inline]
     pub(super) fn lift(&mut self) {
         (self.deadline_ns, self.number, self.left) = (u64::MAX, None, u64::MAX);
@@ -54,7 +54,7 @@ impl Limits {
         self.clock.unix_us()
     }
 
-    /// Why the call ends, if so.
+    /// Why the call has to end, if it has to.
     #[inline]
     fn ended(&self) -> Option<StoreError> {
         if self.number.is_some_and(|number| self.cancels.contains(number)) {
@@ -70,7 +70,7 @@ pub(super) struct Watch<'s> {
     limits: &'s Limits,
     /// Calls until the next look; where nothing ends the call there are always some.
     left: Cell<u64>,
-    /// What was refused first that dooms the transaction.
+    /// The first refusal, which dooms the transaction.
     refused: Cell<Option<StoreError>>,
 }
 
@@ -94,7 +94,7 @@ impl<'s> Watch<'s> {
         if left > 0 { Ok(()) } else { self.look() }
     }
 
-    /// A call begins that writes: none does behind one that was refused.
+    /// A call that writes begins. After a refused write no other write runs.
     #[inline]
     pub(super) fn pass_write(&self) -> Result<()> {
         match self.refused.get() {
@@ -114,7 +114,7 @@ impl<'s> Watch<'s> {
         Ok(())
     }
 
-    /// This was refused: the transaction only aborts.
+    /// Notes a refused write: from now on the transaction can only abort.
     #[cold]
     pub(super) fn refuse(&self, error: StoreError) {
         self.refused.set(self.refused.get().or(Some(error)));
@@ -129,7 +129,7 @@ impl<'s> Watch<'s> {
         self.refused.set(self.refused.get().filter(is_over));
     }
 
-    /// Why the transaction only aborts, if so.
+    /// Why the transaction can only abort, if so.
     pub(super) fn refused(&self) -> Option<StoreError> {
         self.refused.get()
     }

@@ -73,8 +73,7 @@ impl<F, T: ColumnType> Field<T> for Dropped<F> {
     fn value(&self) {}
 }
 
-/// Fields whose values are copied between field and column, which is of another type if so: in the library
-/// `copied!(i32: Date)`.
+/// Fields whose values are copied between field and column. The column may have another type: `copied!(i32: Date)`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! __copied_field {
@@ -115,7 +114,7 @@ macro_rules! __field_as {
 }
 pub use crate::__field_as as field_as;
 
-/// Fields that are what their column is.
+/// Fields of their column's own type.
 macro_rules! copied {
     ($($field:ty: $column:ty $(where ($($generic:tt)+))?;)+) => {$(
         $crate::__copied_field!($field: $column => $column $(, [$($generic)+])?);

@@ -1,7 +1,7 @@
 //! `rust_decimal::Decimal` as SQL's `numeric(P, S)`.
 //!
-//! A value with more digits behind the point than the column has is refused, not rounded: where money is
-//! rounded is the application's to say.
+//! A value with more digits behind the point than the column has is refused, not rounded: the
+//! application decides where money is rounded.
 
 use super::*;
 

@@ -115,12 +115,12 @@ pub(crate) fn wire<A: Send + 'static, B: Records>(
         let queue_bytes_max = part.installs().then_some(of.policy.queue_bytes_max);
         let handover =
             Arc::new(Handover::new(queue_bytes_max, of.policy.log_bytes, preparing.clone()));
-        // What was loaded past the pipeline is in the log only. Where it is not installed it is not counted, and a
-        // checkpoint is due.
+        // What was written past the pipeline is in the log only. Where it is not installed its bytes are not known:
+        // it counts as news, which the next checkpoint covers.
         let mut installed_bytes = behind_bytes;
         if let Some(end) = log_end.filter(|end| end.group > part.position().group) {
             handover.put_position(end);
-            installed_bytes += if part.installs() { 0 } else { of.policy.log_bytes };
+            installed_bytes += u64::from(!part.installs());
         }
         handovers.push(Arc::clone(&handover));
         write.push(Box::new(Writing {

@@ -26,7 +26,7 @@ use crate::plan::own_file;
 pub const CHILD_COMMAND: &str = "count-calls-under-callgrind";
 /// Calls before the first that is counted.
 const UNCOUNTED: usize = 200;
-/// What is added to the name of what is counted where nothing is called.
+/// Added to a count's name where the engine that does nothing is counted.
 const EMPTY: &str = ".empty";
 
 /// What a call executes, on average.

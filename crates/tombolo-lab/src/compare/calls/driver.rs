@@ -2,7 +2,7 @@
 //!
 //! Two passes with the same callers. In the first no clock is read between two calls, but after every
 //! [`LOOK`] of them: it gives wall-clock time and processor time, of the process with all its
-//! threads, from the moment when all callers stand ready until the last is done. In the second the clock
+//! threads, from the moment when all callers are ready until the last is done. In the second the clock
 //! is read once per call, which gives latencies; what a reading takes is taken off.
 //!
 //! Not here: engines, what is done with the figures.

@@ -473,7 +473,7 @@ fn run_round(
     Ok(())
 }
 
-/// Why a comparison is worth nothing, if so: an engine made or lost money.
+/// Why a comparison is invalid, if it is: an engine made or lost money.
 pub fn failure(called: &[Called]) -> Option<Failure> {
     let wrong = called.iter().find(|called| called.consistent == Some(false))?;
     Some(Failure::check(format!(

@@ -2,7 +2,7 @@
 //! to the device.
 //!
 //! The file is written over beforehand and reached past the system's cache, like a segment of the
-//! log; threads that call write different places of it. Not here: the file (`durable/raw_flush.rs`).
+//! log; threads that call write different places of it. Not here: the file (`files/raw_flush.rs`).
 
 use tombolo_storage::disk::OsDisk;
 

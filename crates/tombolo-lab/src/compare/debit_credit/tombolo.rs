@@ -1,6 +1,6 @@
 //! Our own side: profile `memory` behind the pipeline, as `run debit-credit` has it.
 //!
-//! Not here: pipeline and callers (`instance/product.rs`), which run there unchanged.
+//! Not here: pipeline and callers (`drive/product/`), which a comparison runs unchanged.
 
 use tombolo_engine::clock::SystemClock;
 

@@ -34,8 +34,8 @@ const SPIN_US: u64 = 1_000_000;
 const SPIN_SHARED_US: u64 = 20;
 
 impl Configuration {
-    /// Sets which stage has which thread and process, as far as `settings` do not say otherwise, on
-    /// a machine with so many cores.
+    /// Sets which stage has which thread and process, and a second copy of the rows, as far as `settings` do not
+    /// say otherwise, on a machine with so many cores.
     ///
     /// # Errors
     /// Usage, when a setting does not take its value.
@@ -50,6 +50,7 @@ impl Configuration {
             (&settings::PIPELINE_THREADS, threads.to_owned()),
             (&settings::SPIN_US_MAX, spin_us.to_string()),
             (&settings::CHECKPOINT_PROCESS, process.to_owned()),
+            (&settings::CHECKPOINT_COPY, "memory".to_owned()), // the paper's DB′
         ] {
             // An explicit setting is stronger.
             settings.set(setting.name, &value, Source::Default)?;

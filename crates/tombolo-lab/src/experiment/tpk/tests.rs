@@ -35,6 +35,7 @@ fn configurations_are_settings_unless_reported_otherwise() {
     let process = |configuration: Configuration, given| {
         let mut settings = settings(given);
         configuration.apply(&mut settings, 8).unwrap();
+        assert_eq!(settings.word(&crate::settings::CHECKPOINT_COPY), "memory");
         settings.word(&crate::settings::CHECKPOINT_PROCESS).to_owned()
     };
     assert_eq!((process(B, &[]), process(C, &[])), ("own".to_owned(), "other".to_owned()));

@@ -36,7 +36,7 @@ pub(super) struct Content {
 pub(super) enum Arrival {
     /// Where it belongs.
     Here,
-    /// Nowhere: the device said yes and forgot it.
+    /// Nowhere: the device reported success and forgot it.
     Nowhere,
 }
 

@@ -6,11 +6,11 @@
 //!   [`FaultyDisk::restart`] each sector that was not synced survives or not, by itself, whole or
 //!   torn, in any of the versions it had; so do lengths and directory entries.
 //! - *Failed sync*: some of what was dirty is on the medium, all of it is called clean, as Linux
-//!   does: reads still see it, a later sync says yes, a crash takes it away. Of a file opened for
+//!   does: reads still see it, a later sync succeeds, a crash takes it away. Of a file opened for
 //!   direct access nothing was in the system's cache: the device still holds what it held.
 //! - *Lying sync*, *lost write*, *misdirected write*, *rot*: the medium breaks its promise and reports nothing.
 //! - *Failed write*: a part of it arrives. *Full*: nothing of it does.
-//! - *Failed read*, *short read*: once; the next one is well.
+//! - *Failed read*, *short read*: a read fails, or ends early; the next one succeeds.
 //!
 //! A machine may have several directories ([`FaultyDisk::directory`]): each is synced by itself, all
 //! stop together. Every choice comes from one seeded generator, every operation takes simulated time. Handles

@@ -1,4 +1,4 @@
-//! An image looked at: its catalogue, its rings and what their blocks are of, and all damage there is.
+//! Inspecting an image: its catalogue, its rings, the checkpoints that their blocks belong to, and all damage.
 //!
 //! Not here: rows (`load.rs`), the log behind it (`value_log/survey.rs`). Nothing is changed.
 

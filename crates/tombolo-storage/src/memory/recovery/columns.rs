@@ -1,4 +1,4 @@
-//! Columns that come and go in a replay: for all rows in one step.
+//! Columns that are added and dropped in a replay: for all rows in one step.
 //!
 //! Blocks of an image may be of later or earlier moments than the record that is replayed, and definitions
 //! newer than both. So bytes of later moments are cleared in a column that is added, and the place of a

@@ -1,7 +1,7 @@
 //! Snapshots: rows as they were at one moment, read in pieces while transactions continue.
 //!
 //! A long reader (scan, aggregate, dump, index build) opens a snapshot between two transactions and
-//! reads a few rows at a time. Transactions change rows in place as ever; while a snapshot is open
+//! reads a few rows at a time. Transactions change rows in place as always; while a snapshot is open
 //! the first change of a row since then leaves the row as it was, its *before-image*, behind
 //! (`before_images.rs`). What a snapshot shows of a row is its image if there is one, else the row itself.
 //!
