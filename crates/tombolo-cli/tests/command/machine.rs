@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{command, line};
+use crate::ended::{command, line};
 
 fn results(arguments: &str) -> Vec<Value> {
     let ended = line(arguments);
