@@ -51,9 +51,10 @@ pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 
 use crate::disk::Disk;
 use crate::error::Error;
-use crate::paged::heap::{Place, Stamp};
-use crate::paged::page::{Page, PageId, PageSize, StoreId};
+use crate::paged::heap::Place;
+use crate::paged::page::{PageId, PageSize, StoreId};
 use crate::paged::pool::WriteAhead;
+use crate::paged::step::{Stamp, Step};
 use crate::row::RowId;
 use crate::store::Damage;
 use crate::sync::Arc;
@@ -226,20 +227,15 @@ pub trait Logging: Sized + Send + 'static {
         after: &[u8],
     ) -> Result<Stamp, Error>;
 
-    /// All bytes of the pages that one step of a structure modification (split, merge, new root)
-    /// will touch, as they will be, and the pages it gives back. They are redone all or none, belong
-    /// to no transaction and are never undone. Returns the number to stamp on all of them.
+    /// Logs what one step of a structure will do to pages, all held alone: they are redone all or none,
+    /// belong to no transaction and are never undone. Returns the number to stamp on all of them.
     ///
-    /// Where the disk is full, space that changes may not use is left for images; an error means
+    /// Where the disk is full, space that changes may not use is left for steps; an error means
     /// that it is used up too.
     ///
     /// # Errors
     /// As [`Logging::change`]: the step must not be done. A log that is not poisoned has none of it.
-    fn page_images<S: PageSize>(
-        &self,
-        pages: &[Page<'_, S>],
-        freed: &[PageId],
-    ) -> Result<Stamp, Error>;
+    fn step<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp, Error>;
 
     /// Writes that the transaction committed, nothing for one that changed nothing. Returns the
     /// number that must be durable before the commit is reported; 0 for a transaction that changed
@@ -250,9 +246,15 @@ pub trait Logging: Sized + Send + 'static {
     /// what it deleted stays so until [`Logging::end_commit`].
     fn commit(&self, transaction: &mut Self::Transaction) -> Result<u64, Error>;
 
-    /// Says that what the committed transaction deleted is cleared away: space that was left for
-    /// that is given back.
-    fn end_commit(&self, _: &mut Self::Transaction) {}
+    /// Says that what the committed transaction deleted is cleared away, and writes that down if there was
+    /// anything; space that is left is given back. No other transaction may see the change before.
+    ///
+    /// # Errors
+    /// `Poisoned`. Space for the record was set aside.
+    #[inline(always)]
+    fn end_commit(&self, _: &mut Self::Transaction) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Returns when everything up to `lsn` is as durable as the settings demand: immediately with
     /// [`Durability::None`] and [`Durability::Async`].

@@ -72,7 +72,7 @@ impl Course {
             return changed;
         }
         let lsn = log.commit(&mut transaction)?;
-        log.end_commit(&mut transaction);
+        log.end_commit(&mut transaction)?;
         if lsn > 0 {
             self.records.push((lsn, id));
             log.harden(lsn)?;

@@ -20,14 +20,13 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use super::file::PageFile;
-use super::space::{self, Space, SpaceState};
+use super::space::{Space, SpaceState};
 use super::{ExclusivePage, PageAccess, ReadPage, Result, SharedPage, prefetch_lines};
 use crate::disk::Disk;
 use crate::latch::{Latch, Latching, RawLatch};
 use crate::memory::region::Region;
 use crate::memory::slab::prefetch;
 use crate::paged::page::{Page, PageId, PageKind, PageMut, PageSize, StoreId};
-use crate::store::Damage;
 
 /// Latches of neighbouring pages share no cache line.
 const LATCH_STRIDE_BYTES: usize = 64;
@@ -333,48 +332,31 @@ impl<S: PageSize, L: Latching> PageAccess for DirectFrames<S, L> {
         }
     }
 
-    fn new_page(&self, store: StoreId, kind: PageKind) -> Result<DirectExclusive<'_, S, L>> {
-        let mut allocation = self.space.hold();
-        if let Some(id) = allocation.free_page() {
-            let mut page = self.fix_exclusive(id)?;
-            let following = space::reuse(&mut page, store, kind)?;
-            allocation.take_free_page(following);
-            return Ok(page);
-        }
-        let id = allocation.page_at_end()?;
-        allocation.reserve(&self.file)?;
+    #[inline(always)]
+    fn space(&self) -> &Space<L> {
+        &self.space
+    }
+
+    fn reserve(&self, pages: u32, reserved: u32) -> Result<u32> {
+        self.file.reserve(pages, reserved)
+    }
+
+    fn install(
+        &self,
+        id: PageId,
+        store: StoreId,
+        kind: PageKind,
+    ) -> Result<DirectExclusive<'_, S, L>> {
         self.commit(id.0 + 1)?;
-        // It is counted before it is formatted, because no thread may be led to a page that is not
-        // counted. Its number is known only through this call.
-        allocation.take_page_at_end();
-        let mut page = self.fix_exclusive(id)?;
+        // SAFETY: there is memory for the page and a latch; neither moves or goes while `self` lives. It may
+        // not be counted yet, so no other thread is led to it.
+        let (of, base) = unsafe {
+            (self.latch_address(id).as_ref(), self.pages.0.add(id.0 as usize * S::BYTES))
+        };
+        let mut page = DirectExclusive { _latch: of.exclusive(), base, size: PhantomData };
         page.page_mut().format(id, store, kind);
         Ok(page)
     }
 
-    fn free_page(&self, page: DirectExclusive<'_, S, L>) {
-        self.space.free(page);
-    }
-
-    #[inline]
-    fn page_count(&self) -> u32 {
-        self.space.pages()
-    }
-
-    fn root(&self) -> Option<PageId> {
-        let root = self.space.state().root;
-        (root != 0).then_some(PageId(root))
-    }
-
-    fn set_root(&self, root: PageId) {
-        self.space.set_root(root);
-    }
-
-    fn free_pages(&self) -> Vec<PageId> {
-        self.space.free_pages(self)
-    }
-
-    fn check(&self) -> Vec<Damage> {
-        self.space.check(self)
-    }
+    fn discard(&self, _: DirectExclusive<'_, S, L>) {}
 }

@@ -102,6 +102,7 @@ impl<S: PageSize> PageFile<S> {
             return Err(PageFailure::NotClosed { file: self.file.name().to_owned() }.into());
         }
         let state = SpaceState {
+            lsn: page.read().lsn(),
             pages: field(PAGES),
             reserved_pages: (len / S::BYTES as u64).try_into().unwrap_or(u32::MAX),
             free_head: field(FREE_HEAD),
@@ -148,6 +149,7 @@ impl<S: PageSize> PageFile<S> {
         let mut scratch = PageBuffer::<S>::new();
         let mut page = scratch.page_mut();
         page.format(PageId(0), StoreId(0), PageKind::Header);
+        page.set_lsn(state.lsn);
         let body = page.body_mut();
         body[..MAGIC.len()].copy_from_slice(&MAGIC);
         for (at, value) in [

@@ -7,7 +7,7 @@
 
 use std::ops::ControlFlow;
 
-use super::database::{Database, TableStore};
+use super::database::{Database, StructureLog, TableStore};
 use super::rows::RowAccess;
 use super::transaction::{Ghost, Session};
 use super::{PagedStore, Sharing};
@@ -60,8 +60,8 @@ impl<P: PagedProfile> Session<P> {
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<RowId> {
         loop {
-            let mut blocked = None;
-            let created = table.rows.create(&database.pages, self.lane, size, |place, record| {
+            let (mut blocked, lane) = (None, self.lane);
+            let fill_row = |place: Place, record: &mut [u8]| {
                 let row = place.row();
                 if let Err(error) = self.try_lock(database, table.store, row, Mode::Exclusive) {
                     blocked = Some(row);
@@ -79,7 +79,9 @@ impl<P: PagedProfile> Session<P> {
                 }
                 let change = change(ChangeKind::RowCreated, table.store, place, row);
                 database.log.change(&mut self.log, change, &[], record)
-            });
+            };
+            let (pages, structure) = (&database.pages, StructureLog(database));
+            let created = table.rows.create(pages, lane, size, fill_row, &structure);
             match (created, blocked) {
                 // Another transaction waits for, or still holds, the row that had this place
                 // before.
@@ -139,10 +141,11 @@ impl<P: PagedProfile> Session<P> {
         value: &[u8],
     ) -> Result<u64> {
         let (pages, log) = (&database.pages, &mut self.log);
-        table.rows.create_value(pages, self.lane, row, value, |place, value| {
+        let noted = |place: Place, value: &[u8]| {
             let change = change(ChangeKind::RowCreated, table.store, place, place.row());
             database.log.change(log, change, &[], value)
-        })
+        };
+        table.rows.create_value(pages, self.lane, row, value, noted, &StructureLog(database))
     }
 
     /// Deletes the value of a handle that no row has any more.

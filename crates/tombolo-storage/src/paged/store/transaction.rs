@@ -246,11 +246,11 @@ impl<P: PagedProfile> Session<P> {
                 return Err(error);
             }
         };
-        if !self.ghosts.is_empty() && self.purge_ghosts(database).is_err() {
+        let purged = if self.ghosts.is_empty() { Ok(()) } else { self.purge_ghosts(database) };
+        if purged.and_then(|()| database.log.end_commit(&mut self.log)).is_err() {
             // The transaction is committed all the same; what it deleted is not cleared away.
             database.poison("what a committed transaction deleted could not be cleared away");
         }
-        database.log.end_commit(&mut self.log);
         self.finish(database, true);
         harden(database, lsn)
     }
