@@ -49,6 +49,7 @@ pub use read::{LogEnd, read_log};
 pub use session::{Destination, InMemory, Log, LogAhead, LogTransaction, ToDisk};
 pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 
+use self::record::Record;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::paged::heap::Place;
@@ -153,6 +154,8 @@ pub struct UndoRecord {
     pub before: Vec<u8>,
     /// The bytes as they are.
     pub after: Vec<u8>,
+    /// The LSN of the transaction's change before this one, 0 for none.
+    pub previous: u64,
 }
 
 impl UndoRecord {
@@ -161,7 +164,7 @@ impl UndoRecord {
         let place = Place::of_record(PageId(0), 0);
         let (kind, store, row) = (ChangeKind::RowUpdated, StoreId(0), RowId::new(0));
         let change = Change { kind, store, place, row, within: 0 };
-        Self { change, before: Vec::new(), after: Vec::new() }
+        Self { change, before: Vec::new(), after: Vec::new(), previous: 0 }
     }
 }
 
@@ -194,13 +197,53 @@ pub trait Logging: Sized + Send + 'static {
     /// When there is a log already, the disk fails or is full, or the settings make no sense.
     fn create(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError>;
 
-    /// Opens the log of a database that was closed, to be written on.
+    /// Opens the log of a database, to be written on. If it was not closed ([`Logging::unread`]), its records are
+    /// to be redone before anything is logged.
     ///
     /// # Errors
-    /// When it was not closed, is damaged, in use or of another version, the disk fails, or the
+    /// When it is damaged, in use or of another version, the disk fails, or the
     /// settings make no sense.
     fn open(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
         Self::create(settings, disk)
+    }
+
+    /// The LSNs of the records that a restart needs: the first one's, and where they end, which are equal if
+    /// the log was closed. `None` where none are kept that could be read.
+    fn unread(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// Shows the records that were there when the log was opened, from an LSN on, in order.
+    ///
+    /// # Errors
+    /// As [`read_log`].
+    fn read(&self, from: u64, visit: &mut dyn FnMut(u64, &Record<'_>)) -> Result<(), LogError> {
+        _ = (from, visit);
+        Ok(())
+    }
+
+    /// Takes a record that was read into the transaction it belongs to: one by one, all those of a transaction
+    /// that did not end, then [`Logging::resume`].
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn recall(
+        &self,
+        transaction: &mut Self::Transaction,
+        lsn: u64,
+        record: &Record<'_>,
+    ) -> Result<(), &'static str> {
+        _ = (transaction, lsn, record);
+        Ok(())
+    }
+
+    /// Sets the space aside that the transaction needs to end, as it was when its records were made.
+    ///
+    /// # Errors
+    /// `Disk` when it is full; `Poisoned`.
+    fn resume(&self, transaction: &mut Self::Transaction) -> Result<(), Error> {
+        _ = transaction;
+        Ok(())
     }
 
     /// A handle for the pool.

@@ -338,7 +338,7 @@ impl<'a> Record<'a> {
     /// # Panics
     /// As [`Record::header`].
     #[inline(always)]
-    pub(super) fn encode(&self, out: &mut Vec<u8>) -> usize {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> usize {
         let start = out.len();
         debug_assert!(start.is_multiple_of(ALIGNMENT_BYTES));
         let (before, after) = self.images();
@@ -376,11 +376,20 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
+    /// Reads the record at the beginning of `bytes`, all of which were encoded here.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn first_of(bytes: &'a [u8]) -> Result<Self, &'static str> {
+        let length = length(bytes)?;
+        bytes.get(..length).map_or(Err("the record is cut off"), Self::parse)
+    }
+
     /// Reads a whole record whose checksum was verified, or that never left memory.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
         let before_bytes = usize::from(read_u16(bytes, BEFORE_BYTES));
         let after_bytes = usize::from(read_u16(bytes, AFTER_BYTES));
         if record_bytes(before_bytes + after_bytes) != bytes.len() {

@@ -179,6 +179,45 @@ impl LogTransaction {
         }
     }
 
+    /// Takes in a record that was read from the log.
+    fn recall(&mut self, lsn: u64, record: &Record<'_>) -> Result<(), &'static str> {
+        if self.first == 0 {
+            self.reset(record.transaction);
+            self.first = lsn;
+        }
+        self.last = lsn;
+        match record.content {
+            Content::Committed { .. } => {
+                self.is_clearing = true;
+                self.records.clear();
+                self.undoable.clear();
+            }
+            Content::Change { change, .. } if !record.is_redo_only => {
+                self.undoable.push(record.encode(&mut self.records));
+                let is_cleared = change.kind.is_cleared();
+                self.to_clear += if is_cleared { record.bytes() as u64 } else { 0 };
+            }
+            // It clears away.
+            Content::Change { .. } if self.is_clearing => {}
+            Content::Change { .. } => {
+                let newest = self.undoable.pop();
+                let start = newest.ok_or("it undoes what its transaction did not do")?;
+                if Record::parse(&self.records[start..])?.previous != record.undo_next {
+                    return Err("it undoes another change than its transaction's newest");
+                }
+                self.records.truncate(start);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// How many bytes of the log it may take from now on to the end.
+    fn bytes_to_end(&self) -> u64 {
+        let end = HEADER_BYTES as u64;
+        end + if self.is_clearing { self.to_clear } else { self.records.len() as u64 + end }
+    }
+
     /// What publishing a change of `bytes` bytes claims: space to undo it, or, of what undoes, out
     /// of the space that was reserved for that.
     #[inline(always)]
@@ -406,6 +445,34 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         Self::with(settings, disk, LogFile::open)
     }
 
+    fn unread(&self) -> Option<(u64, u64)> {
+        let file = self.core.flusher.as_ref()?.file();
+        Some((file.needed(), file.base()))
+    }
+
+    fn read(&self, from: u64, visit: &mut dyn FnMut(u64, &Record<'_>)) -> Result<(), LogError> {
+        self.core.flusher.as_ref().map_or(Ok(()), |flusher| flusher.file().read(from, visit))
+    }
+
+    fn recall(
+        &self,
+        transaction: &mut LogTransaction,
+        lsn: u64,
+        record: &Record<'_>,
+    ) -> Result<(), &'static str> {
+        transaction.recall(lsn, record)
+    }
+
+    fn resume(&self, transaction: &mut LogTransaction) -> Result<(), Error> {
+        let bytes = transaction.bytes_to_end();
+        let claim = Claim { reserved_after: bytes, ..Claim::default() };
+        while let Err(full) = self.core.ring.reserve(claim) {
+            self.core.make_room(full)?;
+        }
+        transaction.reserved = bytes;
+        Ok(())
+    }
+
     fn ahead(&self) -> D::Ahead<L> {
         D::ahead(self)
     }
@@ -498,7 +565,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         undo.before.extend_from_slice(before);
         undo.after.clear();
         undo.after.extend_from_slice(after);
-        transaction.undo_next = previous;
+        (transaction.undo_next, undo.previous) = (previous, previous);
         transaction.records.truncate(start);
         true
     }

@@ -33,6 +33,7 @@ mod check;
 mod keys;
 mod node;
 mod read;
+mod redo;
 mod shrink;
 mod split;
 mod write;
@@ -47,6 +48,7 @@ pub use super::structure::Structure;
 pub use check::TreeUsage;
 pub use keys::{IntegerKeys, KeyFormat, KeyShape, Position, TypedColumns};
 pub use read::LeafHint;
+pub(super) use redo::EntryRedo;
 pub use write::{Inserted, Meet};
 
 use self::change::NodeMut;

@@ -18,6 +18,7 @@
 
 mod check;
 mod file;
+mod redo;
 mod scan;
 mod slabs;
 mod space;
@@ -31,10 +32,12 @@ use std::ops::{ControlFlow, Deref};
 
 pub use super::step::Stamp;
 pub use file::HeapFile;
+pub(super) use redo::redo;
 pub use slabs::SlabRows;
+pub(super) use space::enter;
 pub(super) use values::{read_handle, value_in_copy, value_in_frame};
 
-use super::page::{PageId, SlotKind, StoreId};
+use super::page::{Page, PageId, SlotKind, StoreId};
 use super::pool::{PageAccess, PageError, Result, SpaceStep};
 use super::structure::Structure;
 use crate::row::{RowId, column_offset};
@@ -151,6 +154,9 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// # Errors
     /// As [`PageAccess::fix_exclusive`], or what `structure` fails with, unless the disk is full.
     fn save(&self, access: &P, structure: &impl Structure) -> Result<()>;
+
+    /// Says that a page of the file was met after a crash, which may have room.
+    fn note_room(&self, _: Page<'_, P::Size>) {}
 
     /// Makes a row of `bytes` bytes, which are unspecified: `fill` writes them all. Sessions with
     /// different `lane`s use different pages where they can. `structure` is told if the file grows.

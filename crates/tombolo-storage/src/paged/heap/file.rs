@@ -21,8 +21,8 @@ use super::space::HeapSpace;
 use super::values::place_of_value;
 use super::{Place, RowFile, RowLayout, Stamp};
 use crate::paged::page::{
-    HEADER_BYTES, PageId, PageKind, PageMut, PageSize, RECORD_ALIGNMENT_BYTES, SLOT_BYTES, Slot,
-    SlotKind, StoreId, record_bytes_max,
+    HEADER_BYTES, Page, PageId, PageKind, PageMut, PageSize, RECORD_ALIGNMENT_BYTES, SLOT_BYTES,
+    Slot, SlotKind, StoreId, record_bytes_max,
 };
 use crate::paged::pool::{
     ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result, SharedPage, SpaceStep,
@@ -208,6 +208,10 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
 
     fn saved_root(&self) -> Option<PageId> {
         Some(self.root())
+    }
+
+    fn note_room(&self, page: Page<'_, P::Size>) {
+        self.space.note_more_room(page);
     }
 
     fn save(&self, access: &P, structure: &impl Structure) -> Result<()> {

@@ -16,6 +16,7 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use super::clock::OwnedFrame;
+use super::error::PageFailure;
 use super::file::PageFile;
 use super::frame::{ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame};
 use super::space::{Space, SpaceState};
@@ -96,9 +97,28 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// # Panics
     /// As [`BufferPool::create`].
     pub fn open(disk: &dyn Disk, frames: usize, log: W) -> Result<Self> {
+        let pool = Self::open_unmarked(disk, frames, log, false)?;
+        pool.mark_open()?;
+        Ok(pool)
+    }
+
+    /// The same of a file that may not have been closed, if `restarts`; nothing is written before
+    /// [`BufferPool::mark_open`].
+    ///
+    /// # Errors
+    /// As [`BufferPool::open`].
+    pub fn open_unmarked(disk: &dyn Disk, frames: usize, log: W, restarts: bool) -> Result<Self> {
         let memory = FrameMemory::new::<S>(frames)?;
-        let (file, state) = PageFile::open(disk)?;
+        let (file, state) = PageFile::open(disk, restarts)?;
         Ok(Self::with(memory, frames, file, state, log))
+    }
+
+    /// Says in the file that it is not closed.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn mark_open(&self) -> Result<()> {
+        self.space.mark_open(&self.file)
     }
 
     fn with(
@@ -128,7 +148,9 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// When log or disk fail.
     pub fn flush(&self) -> Result<()> {
         self.clean_all()?;
-        self.file.write_header(self.space.state(), false)?;
+        let state = self.space.state();
+        self.log.flush_to(state.lsn).map_err(PageFailure::Log)?;
+        self.file.write_header(state, false)?;
         self.file.sync()
     }
 
@@ -138,7 +160,9 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// # Errors
     /// When log or disk fail: the file counts as not closed then.
     pub fn close(&self) -> Result<()> {
-        self.flush()?;
+        // The log may be closed already: then every page was flushed.
+        self.clean_all()?;
+        self.file.sync()?;
         self.file.write_header(self.space.state(), true)?;
         self.file.sync()
     }

@@ -21,12 +21,12 @@ use std::ptr::NonNull;
 
 use super::file::PageFile;
 use super::space::{Space, SpaceState};
-use super::{ExclusivePage, PageAccess, ReadPage, Result, SharedPage, prefetch_lines};
+use super::{ExclusivePage, PageAccess, PageError, ReadPage, Result, SharedPage, prefetch_lines};
 use crate::disk::Disk;
 use crate::latch::{Latch, Latching, RawLatch};
 use crate::memory::region::Region;
 use crate::memory::slab::prefetch;
-use crate::paged::page::{Page, PageId, PageKind, PageMut, PageSize, StoreId};
+use crate::paged::page::{Page, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId};
 
 /// Latches of neighbouring pages share no cache line.
 const LATCH_STRIDE_BYTES: usize = 64;
@@ -85,13 +85,43 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
     /// When the file was not closed, is damaged, in use or of another version, the disk fails, or
     /// there is not memory enough.
     pub fn open(disk: &dyn Disk, limit_bytes: usize) -> Result<Self> {
-        let (file, state) = PageFile::open(disk)?;
+        let frames = Self::open_unmarked(disk, limit_bytes, false)?;
+        frames.mark_open()?;
+        Ok(frames)
+    }
+
+    /// The same of a file that may not have been closed, if `restarts`: pages that cannot be read are to be
+    /// redone. Nothing is written before [`DirectFrames::mark_open`].
+    ///
+    /// # Errors
+    /// As [`DirectFrames::open`].
+    pub fn open_unmarked(disk: &dyn Disk, limit_bytes: usize, restarts: bool) -> Result<Self> {
+        let (file, state) = PageFile::open(disk, restarts)?;
         let frames = Self::with(file, state, limit_bytes)?;
         for id in (1..state.pages).map(PageId) {
             let mut page = frames.fix_exclusive(id)?;
-            frames.file.read_page(id, &mut page.page_mut())?;
+            let mut page = page.page_mut();
+            match frames.file.read_page(id, &mut page) {
+                Err(_) if !state.is_closed => page.bytes_mut().fill(0),
+                read => read?,
+            }
         }
         Ok(frames)
+    }
+
+    /// Says in the file that it is not closed.
+    ///
+    /// # Errors
+    /// When the disk fails, or a page is missing that could not be read.
+    pub fn mark_open(&self) -> Result<()> {
+        for id in (1..self.space.pages()).map(PageId) {
+            if self.fix_shared(id)?.page().id() != id {
+                let mut page = PageBuffer::<S>::new();
+                self.file.read_page(id, &mut page.page_mut())?;
+                return Err(PageError::damaged_page::<S>(id, "the log should hold it"));
+            }
+        }
+        self.space.mark_open(&self.file)
     }
 
     fn with(file: PageFile<S>, state: SpaceState, limit_bytes: usize) -> Result<Self> {
@@ -159,17 +189,33 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
         unsafe { Ok((self.latch_address(id).as_ref(), self.pages.0.add(id.0 as usize * S::BYTES))) }
     }
 
+    /// Writes every page and makes the file durable; it still counts as not closed.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn flush(&self) -> Result<()> {
+        for id in (1..self.space.pages()).map(PageId) {
+            self.file.write_page(self.fix_shared(id)?.page())?;
+        }
+        self.file.write_header(self.space.state(), false)?;
+        self.file.sync()
+    }
+
     /// Writes every page and closes the file, so that it can be opened again. Nothing may be changed
     /// after that.
     ///
     /// # Errors
     /// When the disk fails: the file counts as not closed then.
     pub fn close(&self) -> Result<()> {
-        for id in (1..self.space.pages()).map(PageId) {
-            self.file.write_page(self.fix_shared(id)?.page())?;
-        }
-        self.file.write_header(self.space.state(), false)?;
-        self.file.sync()?;
+        self.flush()?;
+        self.mark_closed()
+    }
+
+    /// Says in the file that it is closed, once everything was written.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn mark_closed(&self) -> Result<()> {
         self.file.write_header(self.space.state(), true)?;
         self.file.sync()
     }

@@ -52,13 +52,22 @@ impl<S: PageSize> PageFile<S> {
         Ok((file, state))
     }
 
-    /// Opens a file that was closed, and marks it as not closed.
-    pub(super) fn open(disk: &dyn Disk) -> Result<(Self, SpaceState)> {
+    /// Opens a file that was closed, or, if `restarts`, that is to be restarted. Nothing is written: it is to be
+    /// marked as not closed ([`PageFile::mark_open`]) before anything is.
+    pub(super) fn open(disk: &dyn Disk, restarts: bool) -> Result<(Self, SpaceState)> {
         let file = Self::locked(disk.open(PAGES_FILE, Open::Write)?)?;
-        let state = file.read_header()?;
-        file.write_header(state, false)?;
-        file.file.sync()?;
+        let state = file.read_header(restarts)?;
         Ok((file, state))
+    }
+
+    /// Says that the file is not closed, durably, if it says so.
+    pub(super) fn mark_open(&self, state: &mut SpaceState) -> Result<()> {
+        if state.is_closed {
+            state.is_closed = false;
+            self.write_header(*state, false)?;
+            self.file.sync()?;
+        }
+        Ok(())
     }
 
     fn locked(file: Box<dyn DiskFile>) -> Result<Self> {
@@ -85,7 +94,7 @@ impl<S: PageSize> PageFile<S> {
         self.damaged(Self::offset(id), what)
     }
 
-    fn read_header(&self) -> Result<SpaceState> {
+    fn read_header(&self, restarts: bool) -> Result<SpaceState> {
         let len = self.file.len()?;
         self.check_prefix(len)?;
         if len < S::BYTES as u64 {
@@ -98,10 +107,12 @@ impl<S: PageSize> PageFile<S> {
         if page.read().kind() != PageKind::Header {
             return Err(self.damaged(0, "page 0 is not a header"));
         }
-        if field(CLOSED) != 1 {
+        let is_closed = field(CLOSED) == 1;
+        if !is_closed && !restarts {
             return Err(PageFailure::NotClosed { file: self.file.name().to_owned() }.into());
         }
         let state = SpaceState {
+            is_closed,
             lsn: page.read().lsn(),
             pages: field(PAGES),
             reserved_pages: (len / S::BYTES as u64).try_into().unwrap_or(u32::MAX),
@@ -112,7 +123,8 @@ impl<S: PageSize> PageFile<S> {
         if state.pages == 0 || state.free_head >= state.pages || state.root >= state.pages {
             return Err(self.damaged(HEADER_BYTES as u64, "page numbers are out of range"));
         }
-        if state.reserved_pages < state.pages {
+        // What was not closed may be as long as it was at any time.
+        if is_closed && state.reserved_pages < state.pages {
             let what = format!("the file ends here, but it should hold {} pages", state.pages);
             return Err(self.damaged(len, what));
         }

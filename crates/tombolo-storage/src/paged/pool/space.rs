@@ -13,6 +13,7 @@
 use std::cell::Cell;
 
 use super::error::{PageError, PageFailure};
+use super::file::PageFile;
 use super::{ExclusivePage, PageAccess, ReadPage, Result};
 use crate::latch::{GuardedU32, Latch, LatchGuard, Latching};
 use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
@@ -22,6 +23,8 @@ use crate::store::Damage;
 /// What page 0 says of the file's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpaceState {
+    /// Whether the file says that it was closed.
+    pub(super) is_closed: bool,
     /// The LSN of the last change.
     pub(super) lsn: u64,
     /// Pages in use or free, page 0 among them.
@@ -39,7 +42,9 @@ pub(super) struct SpaceState {
 impl SpaceState {
     /// Of a file that holds page 0 only.
     pub(super) fn empty() -> Self {
-        Self { lsn: 0, pages: 1, reserved_pages: 1, free_head: 0, free_pages: 0, root: 0 }
+        let ([pages, reserved_pages], [free_head, free_pages, root]) = ([1; 2], [0; 3]);
+        let (is_closed, lsn) = (false, 0);
+        Self { is_closed, lsn, pages, reserved_pages, free_head, free_pages, root }
     }
 }
 
@@ -65,6 +70,40 @@ impl<L: Latching> Space<L> {
 
     pub(super) fn state(&self) -> SpaceState {
         self.state.hold().get()
+    }
+
+    /// The LSN of page 0.
+    pub fn lsn(&self) -> u64 {
+        self.state().lsn
+    }
+
+    /// Whether the file says that it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.state().is_closed
+    }
+
+    /// Sets what page 0 says, by the log; the file is as long as it should be.
+    ///
+    /// # Errors
+    /// As [`PageAccess::reserve`].
+    pub fn redo<P: PageAccess>(&self, access: &P, image: SpaceImage, lsn: u64) -> Result<()> {
+        let SpaceImage { pages, free_head, free_pages, root } = image;
+        let held = self.state.hold();
+        let before = held.get();
+        let reserved_pages = access.reserve(pages, before.reserved_pages)?;
+        let is_closed = before.is_closed;
+        held.set(SpaceState { is_closed, lsn, pages, reserved_pages, free_head, free_pages, root });
+        self.pages.set(pages);
+        Ok(())
+    }
+
+    /// Marks the file as not closed before anything is written.
+    pub(super) fn mark_open<S: PageSize>(&self, file: &PageFile<S>) -> Result<()> {
+        let held = self.state.hold();
+        let mut state = held.get();
+        file.mark_open(&mut state)?;
+        held.set(state);
+        Ok(())
     }
 
     /// The free pages as they are listed, up to the first that is none, and one more than there are

@@ -32,7 +32,7 @@ use crate::source::Source;
 use crate::value_log::definition;
 
 /// The pages of the catalogue belong to no table or index.
-const STORE: StoreId = StoreId(u16::MAX);
+pub(super) const STORE: StoreId = StoreId(u16::MAX);
 
 const MAGIC: [u8; 8] = *b"tombcat\n";
 
@@ -265,18 +265,45 @@ fn pages_body_bytes<P: PagedProfile>() -> usize {
     <SizeOf<P> as PageSize>::BYTES - crate::paged::page::HEADER_BYTES
 }
 
-/// Reads the catalogue and opens what it names.
-pub(super) fn read<P: PagedProfile>(database: &mut Database<P>) -> Result<(), OpenError> {
-    let Some(root) = database.pages.root() else {
-        return Err(damaged::<P>(PageId(0), "the data file has no catalogue"));
-    };
+/// The catalogue that the pages hold; `None` where nothing was ever entered in it.
+fn decode<P: PagedProfile>(
+    database: &Database<P>,
+) -> Result<Option<(PageId, Catalogue)>, OpenError> {
+    let Some(root) = database.pages.root() else { return Ok(None) };
     let bytes = read_bytes(database, root)?;
     let catalogue = Catalogue::decode(&bytes).map_err(|what| damaged::<P>(root, &what))?;
     catalogue.expect_keys(P::Keys::NAME)?;
-    for table in catalogue.tables {
-        open_table(database, root, table)?;
+    Ok(Some((root, catalogue)))
+}
+
+/// Reads the catalogue and opens what it names.
+pub(super) fn read<P: PagedProfile>(database: &mut Database<P>) -> Result<(), OpenError> {
+    match decode(database)? {
+        Some((root, catalogue)) => {
+            catalogue.tables.into_iter().try_for_each(|table| open_table(database, root, table))
+        }
+        None if database.pages.space().is_closed() => {
+            Err(damaged::<P>(PageId(0), "the data file has no catalogue"))
+        }
+        // It ended before it had any table.
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// What keys each index has, by its number: known before any table is opened.
+pub(super) fn indexes<P: PagedProfile>(
+    database: &Database<P>,
+) -> Result<Vec<(StoreId, KeyShape)>, OpenError> {
+    let (mut shapes, mut store) = (Vec::new(), 0);
+    let tables = decode(database)?.map(|(_, catalogue)| catalogue.tables).unwrap_or_default();
+    for StoredTable { definition, .. } in &tables {
+        for index in &definition.indexes {
+            store += 1;
+            shapes.push((StoreId(store), KeyShape::of(definition, index)));
+        }
+        store += 1;
+    }
+    Ok(shapes)
 }
 
 fn read_bytes<P: PagedProfile>(database: &Database<P>, root: PageId) -> Result<Vec<u8>, OpenError> {

@@ -11,6 +11,7 @@ use super::PagedSettings;
 use super::catalogue::{self, StoredTable};
 use super::directory::Directory;
 use super::error::OpenError;
+use super::restart::Restart;
 use super::rows::RowAccess;
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{IndexShape, IndexType};
@@ -79,6 +80,8 @@ pub(super) struct Database<P: PagedProfile> {
     pub(super) schema: Schema,
     /// By store number.
     pub(super) owners: Vec<Owner>,
+    /// What a restart did when the database was opened.
+    pub(super) restart: Option<Restart>,
     /// Sessions opened so far: spreads them over lanes of the heap files.
     lanes: AtomicU32,
     /// Sessions that are open.
@@ -99,6 +102,7 @@ impl<P: PagedProfile> Database<P> {
             indexes: Vec::new(),
             schema: Schema::default(),
             owners: Vec::new(),
+            restart: None,
             lanes: AtomicU32::new(0),
             open_sessions: AtomicU32::new(0),
             poisoned: OnceLock::new(),
@@ -115,6 +119,8 @@ impl<P: PagedProfile> Database<P> {
             return Err(SchemaError::new(&table.name, "the database has as many stores as it can"));
         }
         let (rows, trees) = self.make_structures(&table).map_err(failed)?;
+        let durable = self.log.flush();
+        durable.map_err(|error| SchemaError::new(&table.name, &error.to_string()))?;
         self.enter_table(position, &table, rows, trees);
         self.schema = schema;
         self.directory.enter(&self.schema);
@@ -241,7 +247,9 @@ impl<P: PagedProfile> Database<P> {
             table.rows.save(&self.pages, &StructureLog(self))?;
         }
         catalogue::complete(self)?;
-        // The log goes when it is not needed any more, and only then the file counts as closed.
+        // No page is written before its log record. The log goes when it is not needed any more, and only
+        // then the file counts as closed.
+        self.log.flush()?;
         self.pages.flush()?;
         self.log.close()?;
         self.pages.close()

@@ -17,8 +17,8 @@
 //!
 //! Isolation: strict locking of rows, with intention locks above; a deleted row or entry stays as a
 //! ghost under its transaction's lock until the end, so no transaction takes its absence for
-//! granted. Phantoms are not kept out (a range is not locked); that comes with a later issue, as
-//! does restart: a directory that was not closed is refused.
+//! granted. Phantoms are not kept out (a range is not locked); that comes with a later issue.
+//! A directory that was not closed is restarted (`restart/`).
 //!
 //! Not here: threads, SQL, retries. Invariants: no lock is waited for under a latch; no page is
 //! held between calls; a session that reads or changes a row's bytes holds the row's lock.
@@ -31,6 +31,7 @@ mod directory;
 mod entries;
 mod error;
 mod profile;
+mod restart;
 mod rows;
 mod sessions;
 mod sharing;
@@ -44,6 +45,7 @@ mod tests;
 pub use directory::{ByName, Directory, Resolved};
 pub use error::OpenError;
 pub use profile::{PagedProfile, Switches};
+pub use restart::Restart;
 pub use rows::{RowAccess, RowCopies, RowCopy, RowInFrame, RowInSlab};
 pub use sessions::{ActiveTransaction, OneSession, Registered, Sessions};
 pub use sharing::Sharing;
@@ -56,10 +58,10 @@ use transaction::Session;
 
 use super::heap::RowFile;
 use super::page::PageId;
-use super::pool::{PageAccess, PoolUsage};
-use crate::disk::{Disk, share};
+use super::pool::{PAGES_FILE, PageAccess, PageError, PoolUsage};
+use crate::disk::{Disk, Open, share};
 use crate::lock::LockSettings;
-use crate::log::{LogSettings, LogUsage, Logging};
+use crate::log::{LOG_FILES, LogSettings, LogUsage, Logging};
 
 /// The sizes and limits of a paged database.
 #[derive(Clone, Debug)]
@@ -163,21 +165,33 @@ impl<P: PagedProfile> PagedStore<P> {
         Self::first_session(Database::new(pages, log, settings))
     }
 
-    /// Opens a database that was closed.
+    /// Opens a database, and restarts it if it was not closed: what had committed is there, and nothing else.
     ///
     /// # Errors
-    /// When there is none, it was not closed, is in use, damaged, of another version or layout, the
-    /// disk fails, or there is no memory.
+    /// When there is none, it is in use, damaged, of another version or layout, it was not closed and has no
+    /// log to be restarted by, the disk fails, or there is no memory.
     pub fn open<D: Disk + Clone + 'static>(
         disk: &D,
         settings: &PagedSettings,
     ) -> Result<Self, OpenError> {
         let () = Self::SAFE;
+        let files = disk.list().map_err(PageError::from)?;
+        let has_log = files.iter().any(|name| name.starts_with(LOG_FILES));
+        if has_log && !files.iter().any(|name| name == PAGES_FILE) {
+            // Refused before the log is written.
+            disk.open(PAGES_FILE, Open::Read).map_err(PageError::from)?;
+        }
         let log = P::Log::open(settings.log, Some(share(disk.clone())))?;
-        let pages = P::Pages::open(disk, settings, log.ahead())?;
+        let pages = P::Pages::open(disk, settings, log.ahead(), log.unread().is_some())?;
         let mut database = Database::new(pages, log, settings);
-        catalogue::read(&mut database)?;
+        restart::open_tables(&mut database)?;
+        RowAccess::<<P::Log as Logging>::Ahead>::mark_open(&database.pages)?;
         Self::first_session(database)
+    }
+
+    /// What a restart did when the database was opened; `None` if it had been closed.
+    pub fn restart(&self) -> Option<Restart> {
+        self.database.restart
     }
 
     fn first_session(database: Database<P>) -> Result<Self, OpenError> {

@@ -40,19 +40,31 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
     /// When there are some, the disk fails, or there is no memory.
     fn create(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self>;
 
-    /// Opens the pages of a database that was closed.
+    /// Opens the pages of a database that was closed, or, if `restarts`, that the log brings into order. Nothing
+    /// is written to the file before [`RowAccess::mark_open`].
     ///
     /// # Errors
     /// As [`BufferPool::open`]; `CannotSave` where rows do not lie in pages.
-    fn open(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self, OpenError>;
+    fn open(
+        disk: &dyn Disk,
+        settings: &PagedSettings,
+        ahead: W,
+        restarts: bool,
+    ) -> Result<Self, OpenError>;
 
-    /// Makes every page durable, where pages are written before the end.
+    /// Says in the file that it is not closed.
+    ///
+    /// # Errors
+    /// When the disk fails, or a page is missing.
+    fn mark_open(&self) -> Result<()>;
+
+    /// Makes every page durable. The log is.
     ///
     /// # Errors
     /// When log or disk fail.
     fn flush(&self) -> Result<(), OpenError>;
 
-    /// Writes everything and marks the file as closed. Nothing is changed after that.
+    /// Marks the file as closed, all pages of which were flushed. Nothing is changed after that.
     ///
     /// # Errors
     /// When log or disk fail; `CannotSave` where rows do not lie in pages.
@@ -177,8 +189,17 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
         Self::create(disk, frames::<S>(settings), ahead)
     }
 
-    fn open(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self, OpenError> {
-        Ok(Self::open(disk, frames::<S>(settings), ahead)?)
+    fn open(
+        disk: &dyn Disk,
+        settings: &PagedSettings,
+        ahead: W,
+        restarts: bool,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::open_unmarked(disk, frames::<S>(settings), ahead, restarts)?)
+    }
+
+    fn mark_open(&self) -> Result<()> {
+        Self::mark_open(self)
     }
 
     #[inline]
@@ -226,8 +247,17 @@ impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
         Self::create(disk, settings.structure_bytes_max)
     }
 
-    fn open(disk: &dyn Disk, settings: &PagedSettings, _: W) -> Result<Self, OpenError> {
-        Ok(Self::open(disk, settings.structure_bytes_max)?)
+    fn open(
+        disk: &dyn Disk,
+        settings: &PagedSettings,
+        _: W,
+        restarts: bool,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::open_unmarked(disk, settings.structure_bytes_max, restarts)?)
+    }
+
+    fn mark_open(&self) -> Result<()> {
+        Self::mark_open(self)
     }
 
     #[inline(always)]
@@ -240,13 +270,13 @@ impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
         Ok(rows.pin(self, row)?.map(|fixed| RowInFrame { fixed, frames: self }))
     }
 
-    /// No page is written before the end.
+    /// No page is written before.
     fn flush(&self) -> Result<(), OpenError> {
-        Ok(())
+        Ok(Self::flush(self)?)
     }
 
     fn close(&self) -> Result<(), OpenError> {
-        Ok(Self::close(self)?)
+        Ok(self.mark_closed()?)
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -263,8 +293,12 @@ impl<S: PageSize, W> RowAccess<W> for Pointers<S> {
         Self::new(settings.structure_bytes_max)
     }
 
-    fn open(_: &dyn Disk, _: &PagedSettings, _: W) -> Result<Self, OpenError> {
+    fn open(_: &dyn Disk, _: &PagedSettings, _: W, _: bool) -> Result<Self, OpenError> {
         Err(OpenError::CannotSave)
+    }
+
+    fn mark_open(&self) -> Result<()> {
+        Ok(())
     }
 
     fn flush(&self) -> Result<(), OpenError> {

@@ -282,7 +282,7 @@ impl<P: PagedProfile> Session<P> {
     }
 
     /// Takes away what the transaction deleted, entries before their rows as they were deleted.
-    fn purge_ghosts(&mut self, database: &Database<P>) -> Result<()> {
+    pub(super) fn purge_ghosts(&mut self, database: &Database<P>) -> Result<()> {
         let log = &database.log;
         let mut key_start = 0;
         for at in 0..self.ghosts.len() {
