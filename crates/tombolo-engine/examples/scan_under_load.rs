@@ -143,7 +143,12 @@ where
         Ok(())
     }
 
-    fn slice(&mut self, database: &mut Database<P>, rows_max: usize) -> Result<Sliced<i64>, Stop> {
+    fn slice(
+        &mut self,
+        database: &mut Database<P>,
+        rows_max: usize,
+        _: u64,
+    ) -> Result<Sliced<i64>, Stop> {
         let Some(snapshot) = &self.snapshot else { return Err(Stop::Abort("it never began")) };
         let Database { store, transfers } = database;
         let (mut rows, sum) = (0, &mut self.sum);

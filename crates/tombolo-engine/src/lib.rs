@@ -47,6 +47,7 @@ pub mod clock;
 pub mod command_log;
 pub mod event;
 pub mod hints;
+pub mod islands;
 pub mod link;
 pub mod look_ahead;
 pub mod pipeline;

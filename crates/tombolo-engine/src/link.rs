@@ -1,4 +1,4 @@
-//! The door to other processes: messages there and back (ISL-11 measures more kinds of it later).
+//! The door to other processes: messages there and back (ISL-11).
 //!
 //! A [`Link`] takes whole messages and gives whole messages, in order, each at most once, and never waits: a
 //! message that does not fit is refused, and receiving returns nothing while none has arrived. It ends once,
@@ -9,13 +9,22 @@
 //! |---|---|
 //! | `framed.rs` | messages over any stream of bytes: length, checksum, message |
 //! | `unix.rs` | a pair of UNIX sockets, one end for a process that is started |
+//! | `ring.rs` | memory that both processes share |
+//! | `descriptors.rs` | TCP, pipes, named pipes |
+//! | `queue.rs` | POSIX message queues |
+//! | `kinds.rs` | how both processes get their end of a link of any kind |
 //! | `memory.rs` | two ends in one process, with the faults a test asks for |
 //!
 //! Not here: what messages say (the users of a link), starting processes (`processes.rs`). Invariant: a
 //! message that is given was sent as it is; nothing is given behind a damaged one.
 
+mod descriptors;
 mod framed;
+mod kinds;
 mod memory;
+mod queue;
+#[expect(unsafe_code, reason = "two processes reach the same memory")]
+mod ring;
 mod unix;
 
 use std::fmt;
@@ -23,6 +32,7 @@ use std::fmt;
 use std::time::Duration;
 
 pub use framed::{Framed, MESSAGE_BYTES_MAX};
+pub use kinds::{LinkKind, accept, offer};
 pub use memory::{MemoryEnd, MemoryFaults, pair as memory_pair};
 pub use unix::{UnixLink, inherited, pair as unix_pair};
 
@@ -78,6 +88,9 @@ pub trait Link: Send {
     fn wait(&mut self, time_max: Duration);
 }
 
+#[cfg(not(loom))]
+#[cfg(test)]
+mod kinds_tests;
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests;

@@ -4,7 +4,8 @@
 //! thread that waits for it. The pipeline's threads ([`Running`]) own their stages
 //! ([`crate::pipeline::StageLoop`]) and end when those have ended.
 
-use std::sync::mpsc::{SyncSender, sync_channel};
+use std::ops::ControlFlow;
+use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
 /// Runs `work` once per element of `parts` on up to `threads` threads and hands each result to
@@ -91,9 +92,72 @@ pub fn pause(time: Duration) {
     std::thread::sleep(time);
 }
 
+/// A thread that does something again and again, until it is dropped.
+#[derive(Debug)]
+pub struct Recurring {
+    /// The thread ends when this is gone.
+    stop: Option<SyncSender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Recurring {
+    /// Starts a thread that calls `work`, with a pause before each call, until that says that it is over.
+    ///
+    /// # Errors
+    /// When the system has no thread.
+    pub fn start(
+        name: &str,
+        pause: Duration,
+        mut work: impl FnMut() -> ControlFlow<()> + Send + 'static,
+    ) -> Result<Self, NoThread> {
+        let (stop, stopped) = sync_channel(0);
+        let again = move || {
+            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+                if work().is_break() {
+                    return;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(again);
+        let no_thread =
+            |error: std::io::Error| NoThread { name: name.to_owned(), why: error.to_string() };
+        Ok(Self { stop: Some(stop), thread: Some(thread.map_err(no_thread)?) })
+    }
+}
+
+impl Drop for Recurring {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // Its panic was printed, and what it worked on is judged by those that use it.
+        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+    }
+}
+
 /// How many threads the machine runs simultaneously.
 pub fn available() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
+/// The cores that this process may run on.
+pub fn allowed_cores() -> Vec<usize> {
+    use rustix::thread::{CpuSet, sched_getaffinity};
+    let set = sched_getaffinity(None);
+    let allowed = |set: CpuSet| (0..CpuSet::MAX_CPU).filter(|&core| set.is_set(core)).collect();
+    set.map_or_else(|_| (0..available()).collect(), allowed)
+}
+
+/// Binds the calling thread to these cores for good (ISL-13); to none: the system decides.
+///
+/// # Errors
+/// Why the system does not allow it.
+pub fn bind_to(cores: &[usize]) -> Result<(), std::io::Error> {
+    use rustix::thread::{CpuSet, sched_setaffinity};
+    if cores.is_empty() {
+        return Ok(());
+    }
+    let mut set = CpuSet::new();
+    cores.iter().for_each(|&core| set.set(core));
+    Ok(sched_setaffinity(None, &set)?)
 }
 
 /// While it lives, the thread that made it and those that it starts run on one core (TPK-31); then

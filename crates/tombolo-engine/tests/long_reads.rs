@@ -181,7 +181,12 @@ impl LongWork<Database> for Audit {
         Ok(())
     }
 
-    fn slice(&mut self, database: &mut Database, rows_max: usize) -> Result<Sliced<i64>, Stop> {
+    fn slice(
+        &mut self,
+        database: &mut Database,
+        rows_max: usize,
+        _: u64,
+    ) -> Result<Sliced<i64>, Stop> {
         let Some(snapshot) = &self.snapshot else { return Err(Stop::Abort("it never began")) };
         let (mut rows, sum) = (0, &mut self.sum);
         let Database { store, bank } = database;

@@ -25,6 +25,7 @@ pub mod store;
 pub mod workload;
 
 pub mod files;
+pub mod machine;
 pub mod plan;
 pub mod rows;
 

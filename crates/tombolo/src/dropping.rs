@@ -42,6 +42,7 @@ impl LongWork<Runner> for Freeing {
         &mut self,
         runner: &mut Runner,
         rows_max: usize,
+        _: u64,
     ) -> Result<Sliced<Box<dyn Envelope>>, Stop> {
         Ok(match runner.store().values_slice(rows_max) {
             Built::More { rows } => Sliced::More { rows },

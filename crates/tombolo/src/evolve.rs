@@ -223,6 +223,7 @@ impl LongWork<Runner> for Building {
         &mut self,
         runner: &mut Runner,
         rows_max: usize,
+        _: u64,
     ) -> Result<Sliced<Box<dyn Envelope>>, Stop> {
         let Ok(begun) = &self.begun else {
             return Ok(Sliced::Done(Finished::envelope(Ok(self.take()))));

@@ -94,6 +94,7 @@ where
         &mut self,
         runner: &mut Runner,
         rows_max: usize,
+        _: u64,
     ) -> Result<Sliced<Box<dyn Envelope>>, Stop> {
         let Self { table, answer, visit, snapshot, cursor } = self;
         let (Some(snapshot), Some(so_far)) = (&*snapshot, answer.as_mut()) else {

@@ -8,7 +8,7 @@ use super::tree::Tree;
 use crate::findings::Findings;
 
 /// Modules by path without `.rs`; a module's own files below it are included.
-const ALLOWED: [&str; 14] = [
+const ALLOWED: [&str; 15] = [
     // The memory store: slots and nodes by pointer.
     "crates/tombolo-storage/src/memory/region",
     "crates/tombolo-storage/src/memory/slab",
@@ -24,6 +24,8 @@ const ALLOWED: [&str; 14] = [
     "crates/tombolo-storage/src/checksum",
     "crates/tombolo-storage/src/disk",
     "crates/tombolo-engine/src/pipeline/transport/seat",
+    // Memory that two processes share (docs/decisions/0045-links-and-the-machine.md).
+    "crates/tombolo-engine/src/link/ring",
     "crates/tombolo-lab/src/counters",
     // A peer that maps its file (docs/decisions/0025-peers-by-their-libraries.md).
     "crates/tombolo-lab/src/compare/lmdb",

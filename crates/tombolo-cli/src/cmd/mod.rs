@@ -11,6 +11,7 @@ mod demo;
 mod dissect;
 mod dump;
 mod inspect;
+mod machine;
 mod paper;
 mod recover;
 mod report;
@@ -59,10 +60,15 @@ enum Command {
     Dissect(dissect::Arguments),
     Paper(paper::Arguments),
     Report(report::Arguments),
+    Topology(machine::TopologyArguments),
+    Counters(machine::CountersArguments),
+    Links(machine::LinksArguments),
     #[command(name = tombolo_lab::run::counting::CHILD_COMMAND, hide = true)]
     Count(count::Arguments),
     #[command(name = tombolo_lab::compare::calls::CHILD_COMMAND, hide = true)]
     CountCalls(calls::Arguments),
+    #[command(name = tombolo_lab::machine::links::CHILD_COMMAND, hide = true)]
+    LinkEnd(machine::EndArguments),
     #[command(name = tombolo_lab::drive::checkpoint_process::CHILD_COMMAND, hide = true)]
     CheckpointProcess(checkpoint_process::Arguments),
 }
@@ -82,6 +88,10 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Dissect(arguments) => dissect::run(&arguments),
         Command::Paper(arguments) => paper::run(&arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Topology(arguments) => machine::topology(&arguments),
+        Command::Counters(arguments) => machine::counters(&arguments),
+        Command::Links(arguments) => machine::links(&arguments),
+        Command::LinkEnd(arguments) => machine::end(&arguments),
         Command::Count(arguments) => count::run(&arguments),
         Command::CountCalls(arguments) => calls::run(&arguments),
         Command::CheckpointProcess(arguments) => checkpoint_process::run(&arguments),

@@ -22,7 +22,8 @@ Examples:
   tombolo paper lg/fig5                        Payment, component by component
   tombolo paper lg/fig1 lg/throughput --json   several from one run, for scripts
   tombolo paper lg/fig7 --warehouses 1         on a smaller database, sooner
-  tombolo paper tpk/table1 tpk/breakdown       debit-credit on one processor and on several";
+  tombolo paper tpk/table1 tpk/breakdown       debit-credit on one processor and on several
+  tombolo paper isl/table1 isl/fig6            what this machine's cores and processes share";
 
 /// List a paper's figures and tables, or reproduce them: paper, ours, ratio, caveat
 #[derive(Debug, clap::Args)]

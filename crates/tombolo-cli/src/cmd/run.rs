@@ -10,7 +10,7 @@ use tombolo_lab::plan::Plan;
 use tombolo_lab::report::listed::ListedProfile;
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
-use tombolo_lab::run::{self, Outcome};
+use tombolo_lab::run;
 use tombolo_lab::settings::{self, Setting, Settings};
 use tombolo_lab::sweep::{self, Summary};
 use tombolo_lab::workload::{Workload, WorkloadInfo, debit_credit};
@@ -118,23 +118,24 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let at = many.then(|| (point.clone(), round));
             let mut shown = Ok(());
             // People see the figures of a run as soon as they are known.
-            let mut show = |outcome: &Outcome| {
+            let mut show = |result: &RunResult| {
                 shown = output.people(|style| {
-                    let mut result = result_of(settings, outcome);
+                    let mut result = result.clone();
                     (result.point, result.round) = at.clone().unzip();
                     terminal::measured(&result, style)
                 });
             };
-            let outcome = run::run(&plan, arguments.dump.clone(), &mut Bar::default(), &mut show)?;
+            let (header, dump) = (header(settings), arguments.dump.clone());
+            let (mut result, failure) =
+                run::run(&plan, header, dump, &mut Bar::default(), &mut show)?;
             shown?;
-            let mut result = result_of(settings, &outcome);
             if let Some(configuration) = configuration {
                 result.config = Some(configuration.name().to_owned());
                 result.notes.extend(configuration.caveat(threads::available()));
             }
             (result.point, result.round) = at.unzip();
             output.result(&result, terminal::verified)?;
-            if let Some(failure) = outcome.failure() {
+            if let Some(failure) = failure {
                 return Err(failure);
             }
             results.push(result);
@@ -177,17 +178,13 @@ fn settings_of(
     Ok((Some(configuration), settings))
 }
 
-fn result_of(settings: &Settings, outcome: &Outcome) -> RunResult {
-    RunResult::new(Header::new("run", BUILD, settings, &Host::read()), outcome)
+fn header(settings: &Settings) -> Header {
+    Header::new("run", BUILD, settings, &Host::read())
 }
 
 /// One run: its result, and its failure, if any.
-pub(super) fn run_one(
-    settings: &Settings,
-    plan: &Plan,
-) -> Result<(RunResult, Option<Failure>), Failure> {
-    let outcome = run::run(plan, None, &mut Bar::default(), &mut |_| ())?;
-    Ok((result_of(settings, &outcome), outcome.failure()))
+pub(super) fn run_one(settings: &Settings, plan: &Plan) -> Result<run::Ran, Failure> {
+    run::run(plan, header(settings), None, &mut Bar::default(), &mut |_| ())
 }
 
 fn list_profiles(output: Output, flags: &Flags<RunSettings>) -> Result<(), Failure> {

@@ -96,7 +96,8 @@ fn the_papers_rows_stand_beside_ours() {
     let expected =
         ["lg/fig1", "lg/table1", "lg/throughput", "lg/fig5", "lg/fig6", "lg/fig7", "lg/fig8"];
     assert_eq!(ids[..7], expected);
-    assert_eq!(ids[7..], ["tpk/table1", "tpk/breakdown"]);
+    let others = ["tpk/table1", "tpk/breakdown", "isl/fig2", "isl/table1", "isl/fig6"];
+    assert_eq!(ids[7..], others);
     assert!(line("paper").stdout.contains("lg/fig7"));
     let data = Path::new(env!("CARGO_TARGET_TMPDIR")).join("paper");
     let ended = line(&format!(

@@ -48,8 +48,12 @@ impl<S: Stream> Framed<S> {
         Self { stream, out, written: 0, input, taken: 0, filled: 0, end: None }
     }
 
-    #[cfg(not(loom))]
-    #[cfg(test)]
+    /// What messages go over.
+    pub(super) fn stream(&self) -> &S {
+        &self.stream
+    }
+
+    /// What messages went over; what was received and not given is lost.
     pub(super) fn into_stream(self) -> S {
         self.stream
     }

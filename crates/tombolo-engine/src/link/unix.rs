@@ -4,8 +4,8 @@
 //! no file is left behind, no path is too long; and when either process ends, however it does, the
 //! other one finds the link ended. Not here: starting it (`processes.rs`).
 
-use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -44,13 +44,20 @@ pub fn inherited() -> io::Result<UnixLink> {
     Ok(Framed::new(UnixEnd(own)))
 }
 
-impl io::Read for UnixEnd {
+impl UnixLink {
+    /// The number of its socket in this process.
+    pub(super) fn descriptor(&self) -> i32 {
+        self.stream().0.as_raw_fd()
+    }
+}
+
+impl Read for UnixEnd {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.0.read(into)
     }
 }
 
-impl io::Write for UnixEnd {
+impl Write for UnixEnd {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write(bytes)
     }
@@ -63,12 +70,61 @@ impl Stream for UnixEnd {
     fn wait(&mut self, writes: bool, time_max: Duration) {
         let flags = if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
         let mut ends = [PollFd::new(&self.0, flags)];
-        let time_max = Timespec {
-            tv_sec: i64::try_from(time_max.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: time_max.subsec_nanos().into(),
-        };
         // What has gone wrong the next read or write finds.
-        _ = poll(&mut ends, Some(&time_max));
+        _ = poll(&mut ends, Some(&timespec(time_max)));
+    }
+}
+
+/// How long a call of `poll` lasts at most.
+pub(super) fn timespec(time_max: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time_max.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time_max.subsec_nanos().into(),
+    }
+}
+
+/// A socket beside a stream that does not say when the other process is gone, or cannot be slept on.
+#[derive(Debug)]
+pub(super) struct Control {
+    socket: Socket,
+    is_gone: bool,
+}
+
+impl Control {
+    /// Over the socket of a link that carried its last message.
+    pub(super) fn of(link: UnixLink) -> Self {
+        Self { socket: link.into_stream().0, is_gone: false }
+    }
+
+    /// Whether the other process was gone when this one looked last.
+    pub(super) fn is_gone(&self) -> bool {
+        self.is_gone
+    }
+
+    /// Wakes the other process, should it sleep.
+    pub(super) fn ring(&self) {
+        // Where there is no room it has been woken often enough; if it is gone that is found later.
+        _ = (&self.socket).write(&[1]);
+    }
+
+    /// Takes what the other process woke this one with, and finds out whether it is gone.
+    pub(super) fn look(&mut self) {
+        let mut rings = [0; 64];
+        loop {
+            match (&self.socket).read(&mut rings) {
+                Ok(0) => self.is_gone = true,
+                Ok(_) => continue,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => self.is_gone |= error.kind() != io::ErrorKind::WouldBlock,
+            }
+            return;
+        }
+    }
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -122,7 +122,7 @@ crate::setting_list! {
     pub CHECKPOINT_LOG_BYTES = Setting::new(
         "checkpoint_log_bytes",
         Kind::Bytes(GB >> 20, GB << 14),
-        Default::Means("1 GB, or a quarter of log_bytes_max"),
+        Default::Means("1 GB, or a quarter of log_bytes_max; 128 MB on pages"),
         "bytes of log after which a checkpoint begins; after a crash up to about twice as much is replayed",
     ).of("bytes");
     /// The number of threads that write checkpoints.

@@ -7,15 +7,18 @@
 
 use std::hint::black_box;
 use std::marker::PhantomData;
-use std::sync::Arc;
+use std::ops::ControlFlow;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::hints::Hints;
 use tombolo_engine::look_ahead::LookAhead;
 use tombolo_engine::procedure::Ahead;
+use tombolo_engine::threads::Recurring;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
-use tombolo_storage::log::LogUsage;
+use tombolo_storage::log::{Durability, LogUsage};
 use tombolo_storage::store::Store;
 
 use super::session::{Look, NO_HINTS, execute, execute_alone, execute_on_all, look_ahead};
@@ -69,6 +72,12 @@ pub(super) trait Kind<S>: 'static {
     /// What went through the log, where there is one.
     fn log_usage(store: &S) -> Option<LogUsage>;
 
+    /// Makes a checkpoint if one is due.
+    ///
+    /// # Errors
+    /// When log or disk fail.
+    fn checkpoint_if_due(store: &S) -> Result<(), Failure>;
+
     /// Saves the database.
     ///
     /// # Errors
@@ -87,7 +96,45 @@ pub(super) struct Benchmark<W: Workload, S, K> {
     retries_max: u64,
     /// How many inputs are looked ahead at.
     ahead: LookAhead,
+    /// What makes checkpoints while the database is used, where a log is kept.
+    keeper: Option<Keeper>,
+    keeps_log: bool,
     kind: PhantomData<K>,
+}
+
+/// A thread with a session of its own that makes checkpoints when they are due.
+struct Keeper {
+    thread: Recurring,
+    /// Why it ended early.
+    failed: Arc<OnceLock<Failure>>,
+}
+
+/// How often it looks whether one is due.
+const KEEPER_PAUSE: Duration = Duration::from_millis(10);
+
+impl Keeper {
+    fn start<S: Send + 'static, K: Kind<S>>(session: S) -> Result<Self, Failure> {
+        let failed = Arc::new(OnceLock::new());
+        let failure = Arc::clone(&failed);
+        let work = move || match K::checkpoint_if_due(&session) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                let _ = failure.set(error);
+                ControlFlow::Break(())
+            }
+        };
+        let thread = Recurring::start("checkpoints", KEEPER_PAUSE, work).or_environment()?;
+        Ok(Self { thread, failed })
+    }
+
+    /// Ends it.
+    ///
+    /// # Errors
+    /// What the last checkpoint failed with.
+    fn end(self) -> Result<(), Failure> {
+        drop(self.thread);
+        Arc::into_inner(self.failed).and_then(OnceLock::into_inner).map_or(Ok(()), Err)
+    }
 }
 
 /// The transactions, and the handles of those that run on the store without type.
@@ -168,6 +215,8 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
             threads: options.threads,
             retries_max: options.retries_max,
             ahead: LookAhead::of(locate_ahead),
+            keeper: None,
+            keeps_log: options.paged.log.durability != Durability::None,
             kind: PhantomData,
         }
     }
@@ -278,6 +327,13 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
                 None => return Err(Failure::usage("the profile has one session: use --threads 1")),
             }
         }
+        if K::SHARED
+            && self.keeps_log
+            && self.keeper.is_none()
+            && let Some(session) = K::session(&self.metered.store)
+        {
+            self.keeper = Some(Keeper::start::<S, K>(session?)?);
+        }
         Ok(())
     }
 
@@ -351,8 +407,9 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
     }
 
     fn save(self: Box<Self>) -> Result<(), Failure> {
-        let Self { metered, others, .. } = *self;
+        let Self { metered, others, keeper, .. } = *self;
         drop(others);
+        keeper.map_or(Ok(()), Keeper::end)?;
         K::save(metered.store)
     }
 }

@@ -44,6 +44,9 @@ impl<P: MemoryProfile> Kind<MemoryStore<P>> for InMemory {
     fn log_usage(_: &MemoryStore<P>) -> Option<LogUsage> {
         None
     }
+    fn checkpoint_if_due(_: &MemoryStore<P>) -> Result<(), Failure> {
+        Ok(()) // nothing of it is kept
+    }
     fn save(_: MemoryStore<P>) -> Result<(), Failure> {
         Err(Failure::usage("a memory store keeps no files yet: use a profile with pages"))
     }
@@ -74,6 +77,12 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
     }
     fn log_usage(store: &PagedStore<P>) -> Option<LogUsage> {
         Some(store.log_usage())
+    }
+    fn checkpoint_if_due(store: &PagedStore<P>) -> Result<(), Failure> {
+        match store.checkpoint_due() {
+            true => store.checkpoint().map(drop).or_environment(),
+            false => Ok(()),
+        }
     }
     fn save(store: PagedStore<P>) -> Result<(), Failure> {
         store.close().or_environment()

@@ -3,6 +3,7 @@
 //! A paper is a folder and a [`Paper`] in [`PAPERS`]. Figures and tables that are asked for together share
 //! their runs. Not here: what is printed (`report/dissection.rs`).
 
+pub mod islands;
 pub mod looking_glass;
 mod paper;
 pub mod tpk;
@@ -12,7 +13,7 @@ use crate::failure::Failure;
 pub use paper::{Paper, Reproduced, Reproducible, Wanted};
 
 /// The papers of which something can be reproduced, in the order they are listed.
-pub static PAPERS: [&dyn Paper; 2] = [&looking_glass::LookingGlass, &tpk::Tpk];
+pub static PAPERS: [&dyn Paper; 3] = [&looking_glass::LookingGlass, &tpk::Tpk, &islands::Islands];
 
 /// Everything that can be reproduced of any paper.
 pub fn items() -> impl Iterator<Item = Reproducible> {

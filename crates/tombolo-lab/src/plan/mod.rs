@@ -39,8 +39,8 @@ pub(crate) use counter::own_file;
 pub use options::Options;
 pub use part::Part;
 use settings::{
-    batch_of, data_of, durability_of, limits, load_threads, lock_settings, log_settings,
-    profile_named, rate_of, verify_profile,
+    batch_of, checkpoint_log_bytes, data_of, durability_of, limits, load_threads, lock_settings,
+    log_settings, profile_named, rate_of, verify_profile,
 };
 
 /// Transactions before anything is measured.
@@ -98,6 +98,8 @@ pub struct Plan {
     pub locate_ahead: Option<usize>,
     /// Bytes of the buffer pool, where it was said.
     pub pool_bytes: Option<u64>,
+    /// Bytes of log after which a paged store makes a checkpoint.
+    pub checkpoint_log_bytes: u64,
     /// Bytes of the log's buffer.
     pub log_buffer_bytes: usize,
     /// The lock table.
@@ -204,6 +206,7 @@ impl Plan {
             retries_max: settings.count(&keys::RETRIES_MAX),
             locate_ahead: settings.number(&keys::LOCATE_AHEAD).map(|n| n as usize),
             pool_bytes: settings.number(&keys::POOL_BYTES),
+            checkpoint_log_bytes: checkpoint_log_bytes(settings),
             log_buffer_bytes: count(&keys::LOG_BUFFER_BYTES),
             locks: lock_settings(settings),
             bound,
@@ -270,6 +273,7 @@ impl Plan {
                 salt: entropy(),
                 ..LogSettings::default()
             },
+            checkpoint_log_bytes: self.checkpoint_log_bytes,
             ..PagedSettings::default()
         };
         Options {

@@ -9,6 +9,7 @@ use tombolo_engine::threads;
 use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::Durability;
 use tombolo_storage::memory::Limits;
+use tombolo_storage::paged::store::PagedSettings;
 use tombolo_storage::profile::{Memory, MemoryProfile, PROFILES, ProfileInfo};
 use tombolo_storage::value_log::{self, LogKind};
 
@@ -57,6 +58,15 @@ pub(super) fn data_of(settings: &Settings) -> Option<PathBuf> {
     match settings.word(&settings::DATA) {
         "" => None,
         path => Some(path.into()),
+    }
+}
+
+/// After how much log a paged store makes a checkpoint.
+pub(super) fn checkpoint_log_bytes(settings: &Settings) -> u64 {
+    let default = PagedSettings::default().checkpoint_log_bytes;
+    match settings.word(&settings::CHECKPOINTS) {
+        "on" => settings.number(&settings::CHECKPOINT_LOG_BYTES).unwrap_or(default),
+        _ => u64::MAX,
     }
 }
 

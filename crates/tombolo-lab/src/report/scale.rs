@@ -10,7 +10,7 @@ use crate::plan::Plan;
 use crate::settings::{self, MIX, Setting};
 
 /// How large a database was, and of what: `mix` and the settings of all workloads; what is of another one is null.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(from = "BTreeMap<String, Json>")]
 pub struct ScaleResult(Vec<(String, Json)>);
 

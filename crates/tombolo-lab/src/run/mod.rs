@@ -2,12 +2,13 @@
 //!
 //! Load, warm up, measure throughput, time single transactions, verify every condition, hash the
 //! state, count instructions — in this order; only the third is in the throughput figures. [`saved`] has
-//! databases that several measurements open, [`counting`] counts instructions.
+//! databases that several measurements open, [`counting`] counts instructions, `result` fills the result in.
 //!
 //! Not here: which runs there can be (`plan/`), the loop (`drive/driver.rs`), what a result looks like
 //! (`report/`), arguments and exit codes (the command).
 
 pub mod counting;
+mod result;
 pub mod saved;
 
 use std::path::PathBuf;
@@ -16,17 +17,18 @@ use std::sync::Arc;
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::log::LogUsage;
-use tombolo_storage::store::Usage;
 
 use counting::GroupCost;
 
 use crate::counters::miss;
-use crate::drive::{ByKind, Deployed, Driver, Instance, PipelineOutcome, Throughput};
+use crate::drive::{ByKind, Deployed, Driver, Instance, Throughput};
 use crate::failure::{Blamed, Failure};
 use crate::files::{FlushTimes, Place, RawFlush, TimedDisk};
 use crate::histogram::Latencies;
 use crate::plan::{Bound, Counter, Part, Plan, WARM_UP};
 use crate::progress::Progress;
+use crate::report::run::RunResult;
+use crate::report::{Header, rounded};
 use crate::rows::{DumpDirectory, Quiescent, Verification};
 use crate::workload::{matched_workload, with_workload};
 use crate::{drive, files, host, numbers};
@@ -34,150 +36,100 @@ use crate::{drive, files, host, numbers};
 /// Bytes in front of a group's records, about.
 const GROUP_HEADER_BYTES: u64 = 64;
 
-/// What a run found.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    /// What was run.
-    pub plan: Plan,
-    /// Loading: wall-clock and processor time in seconds.
-    pub load_s: (f64, f64),
-    /// Memory after loading.
-    pub usage: Usage,
-    /// What a dependent load that misses costs here, in nanoseconds.
-    pub miss_ns: Option<f64>,
-    /// The throughput pass.
-    pub throughput: Throughput,
-    /// What went through the log during the throughput pass.
-    pub log: LogUsage,
-    /// How long each of its flushes took.
-    pub flushes: Latencies,
-    /// Where the files lie.
-    pub place: Option<Place>,
-    /// The latency pass, by kind.
-    pub latencies: ByKind,
-    /// Bytes written to disks from before loading until after the passes; `None` where the kernel
-    /// does not say.
-    pub disk_bytes: Option<u64>,
-    /// The checks.
-    pub verification: Verification,
-    /// The hash of all rows; none where the order of transactions was open.
-    pub state_hash: Option<String>,
-    /// What counted instructions.
-    pub counter: Option<Counter>,
-    /// Every count, all equal if the counter is exact.
-    pub counts: Vec<Vec<GroupCost>>,
-    /// Ticks of the time-stamp counter, where instructions were counted.
-    pub cycles: Vec<GroupCost>,
-    /// What each stage of the pipeline executes for a transaction, its log's part included, where
-    /// that was counted: groups called `KIND.STAGE`.
-    pub stages: Vec<GroupCost>,
-    /// What the user should know besides.
-    pub notes: Vec<String>,
-    /// What the pipeline did, where there is one.
-    pub pipeline: Option<PipelineOutcome>,
-}
+/// A run's result, and what makes it a failure, if anything does.
+pub type Ran = (RunResult, Option<Failure>);
 
-impl Outcome {
-    /// What makes this run a failure, if anything does.
-    pub fn failure(&self) -> Option<Failure> {
-        if let Some(finding) = self.verification.damage.first() {
-            let (check, what) = (&finding.check, &finding.what);
-            return Some(Failure::check(format!(
-                "check {check} failed: {what}: this is a defect of {}, please report the command",
-                self.plan.profile
-            )));
-        }
-        match self.disk_bytes {
-            Some(bytes) if bytes > 0 && self.place.is_none() => Some(Failure::check(format!(
-                "a run in memory wrote {bytes} bytes to disks: is the machine swapping, or \
-                 standard error a file?"
-            ))),
-            _ => None,
-        }
-    }
-}
+/// Called with the result of a run as soon as there are figures; what verifies them, and counts, is still to come.
+pub type Measured<'m> = &'m mut dyn FnMut(&RunResult);
 
-/// Called with the figures of a run as soon as there are any; what verifies them, and counts, is still to come.
-pub type Measured<'m> = &'m mut dyn FnMut(&Outcome);
-
-/// Runs `plan`.
+/// Runs `plan`; the result begins with `header`.
 ///
 /// # Errors
-/// When it cannot start or cannot finish; failed checks are part of the outcome.
+/// When it cannot start or cannot finish. Failed checks are part of what it returns.
 pub fn run(
     plan: &Plan,
+    header: Header,
     dump: Option<PathBuf>,
     progress: &mut dyn Progress,
     measured: Measured<'_>,
-) -> Result<Outcome, Failure> {
-    with_workload!(plan.workload, scale => run_workload(plan, scale, dump, progress, measured))
+) -> Result<Ran, Failure> {
+    with_workload!(plan.workload, scale => {
+        run_workload(plan, scale, header, dump, (progress, measured))
+    })
+}
+
+/// What makes a run a failure.
+fn failure(result: &RunResult, verification: &Verification) -> Option<Failure> {
+    if let Some(finding) = verification.damage.first() {
+        let (check, what) = (&finding.check, &finding.what);
+        return Some(Failure::check(format!(
+            "check {check} failed: {what}: this is a defect of {}, please report the command",
+            result.profile
+        )));
+    }
+    match result.disk_bytes {
+        Some(bytes) if bytes > 0 && result.data_dir.is_none() => Some(Failure::check(format!(
+            "a run in memory wrote {bytes} bytes to disks: is the machine swapping, or \
+             standard error a file?"
+        ))),
+        _ => None,
+    }
 }
 
 fn run_workload<W: Deployed>(
     plan: &Plan,
     workload: W,
+    header: Header,
     dump: Option<PathBuf>,
-    progress: &mut dyn Progress,
-    show: Measured<'_>,
-) -> Result<Outcome, Failure> {
+    (progress, show): (&mut dyn Progress, Measured<'_>),
+) -> Result<Ran, Failure> {
     let (counter, note) = Counter::choose(&plan.counter)?;
     plan.verify_machine()?;
     let dump = dump.map(|path| DumpDirectory::create(path, "--dump")).transpose()?;
     let place = plan.make_place()?;
+    let place = place.as_ref();
     let (clock, flushes) = (SystemClock::new(), FlushTimes::default());
     let disk_before = host::disk_bytes();
-    let (mut instance, workload, load_s) =
-        load(plan, workload, place.as_ref(), &flushes, &clock, progress)?;
+    let (mut instance, workload, load_s) = load(plan, workload, place, &flushes, &clock, progress)?;
     // That of a database that was opened is its own.
-    let plan = Plan { workload: workload.into(), ..plan.clone() };
-    let usage = instance.rest()?.usage();
+    let plan = &Plan { workload: workload.into(), ..plan.clone() };
+    let mut result = RunResult::of_plan(header, plan);
+    (result.load_wall_s, result.load_cpu_s) = (rounded(load_s.0, 6), rounded(load_s.1, 6));
+    (result.data_dir, result.data_fs) =
+        place.map(|place| (place.path.display().to_string(), place.file_system.clone())).unzip();
+    result.add_usage(&instance.rest()?.usage());
     let miss_ns = miss::miss_ns(&mut || clock.now_ns(), miss::PROBE_BYTES).ok();
+    result.miss_ns = miss_ns.map(|ns| rounded(ns, 1));
     instance.start(progress)?;
-    let measured = measure(&plan, &workload, &clock, &flushes, &mut *instance, progress)?;
+    let passes = measure(plan, &workload, &clock, &flushes, &mut *instance, progress)?;
+    result.add_passes(plan, &passes);
     progress.begin("closing");
     let store_end_bytes = instance.rest()?.usage().memory_bytes;
     progress.end();
     let mut pipeline = instance.pipeline();
-    let mut notes: Vec<String> = note.into_iter().collect();
+    result.notes.extend(note);
     if let Some(found) = &mut pipeline {
         found.store_end_bytes = store_end_bytes;
-        found.raw_flush = place.as_ref().and_then(|place| probe(place, &clock, &measured));
+        found.raw_flush = place.and_then(|place| probe(place, &clock, &passes));
+        result.add_pipeline(plan, found, &passes);
         let cut = found.recovery.as_ref().and_then(|recovery| recovery.cut.as_ref());
-        notes.extend(cut.map(|cut| files::notice(cut, true)));
-        notes.append(&mut found.notes);
+        result.notes.extend(cut.map(|cut| files::notice(cut, true)));
+        result.notes.append(&mut found.notes);
     }
-    notes.extend(plan.notes());
-    let disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
-    let mut outcome = Outcome {
-        plan: plan.clone(),
-        load_s,
-        usage,
-        miss_ns,
-        throughput: measured.throughput,
-        log: measured.log,
-        flushes: measured.flushes,
-        place,
-        latencies: measured.latencies,
-        disk_bytes,
-        verification: Verification::default(),
-        state_hash: None,
-        counter,
-        counts: Vec::new(),
-        cycles: Vec::new(),
-        stages: Vec::new(),
-        notes,
-        pipeline,
-    };
-    show(&outcome);
-    (outcome.verification, outcome.state_hash) =
-        look(&plan, instance.rest()?, dump.as_ref(), progress)?;
-    let place = outcome.place.as_ref();
-    end(&plan, instance, place)?; // the counted databases need the memory
-    if outcome.pipeline.is_some() {
-        outcome.stages = count_stages(&plan, &workload, counter, place, progress)?;
+    result.notes.extend(plan.notes());
+    result.disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
+    result.counter = counter.map(|counter| counter.name().to_owned());
+    show(&result);
+    let (verification, state_hash) = look(plan, instance.rest()?, dump.as_ref(), progress)?;
+    result.add_verification(&verification, state_hash);
+    end(plan, instance, place)?; // the counted databases need the memory
+    if pipeline.is_some() {
+        result.add_stage_costs(&count_stages(plan, &workload, counter, place, progress)?);
     }
-    (outcome.counts, outcome.cycles) = count(&plan, &workload, counter, progress)?;
-    Ok(outcome)
+    let (counts, cycles) = count(plan, &workload, counter, progress)?;
+    result.add_counts(&counts, &cycles);
+    let failure = failure(&result, &verification);
+    Ok((result, failure))
 }
 
 /// Times flushes like those of the run, without a database; without room for the file there is no figure.

@@ -1,5 +1,6 @@
 //! Which settings make a plan, and what is refused before anything starts.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tombolo_engine::threads;
@@ -96,6 +97,15 @@ fn more_than_memory_holds_is_refused_with_its_size() {
     assert!(verify(&[("transactions", "1G")]).is_err());
 }
 
+type Ends<'a> = (Vec<(&'a str, u64, u64)>, &'a BTreeMap<String, u64>, u64);
+
+/// How the transactions of a run ended: by kind, aborts by reason, retries.
+fn ends(result: &RunResult) -> Ends<'_> {
+    let kinds = result.by_transaction.iter();
+    let kinds = kinds.map(|(kind, found)| (&**kind, found.committed, found.aborted));
+    (kinds.collect(), &result.aborts_by_reason, result.retried)
+}
+
 /// The settings of a run that a test can wait for.
 const TINY: [(&str, &str); 4] = [
     ("warehouses", "1"),
@@ -104,9 +114,9 @@ const TINY: [(&str, &str); 4] = [
     ("durability", "none"),
 ];
 
-fn run_with(more: &[(&str, &str)]) -> Outcome {
+fn run_with(more: &[(&str, &str)]) -> RunResult {
     let given: Vec<_> = TINY.iter().chain(more).copied().collect();
-    run(&plan(&given).unwrap(), None, &mut (), &mut |_| ()).unwrap()
+    run(&plan(&given).unwrap(), Header::default(), None, &mut (), &mut |_| ()).unwrap().0
 }
 
 #[test]
@@ -114,18 +124,18 @@ fn a_tiny_run_of_the_standard_mix_is_consistent_with_the_same_state() {
     let profiles = ["memory", "bare", "conventional", "no-locking", "no-sessions"];
     let outcomes = profiles.map(|profile| run_with(&[("profile", profile)]));
     for outcome in &outcomes {
-        assert!(outcome.verification.consistent(), "{:?}", outcome.verification);
-        assert_eq!(outcome.state_hash, outcomes[0].state_hash, "{}", outcome.plan.profile);
+        assert!(outcome.consistent, "{:?}", outcome.checks);
+        assert_eq!(outcome.state_hash, outcomes[0].state_hash, "{}", outcome.profile);
         assert_eq!(outcome.state_hash.as_ref().map(String::len), Some(32));
-        assert_eq!(outcome.throughput.tally, outcomes[0].throughput.tally);
-        assert!(outcome.usage.memory_bytes > outcome.usage.raw_row_bytes);
+        assert_eq!(ends(outcome), ends(&outcomes[0]));
+        assert!(outcome.memory_bytes > outcome.raw_row_bytes);
     }
-    let checks = outcomes.map(|outcome| outcome.verification.checks.len());
+    let checks = outcomes.map(|outcome| outcome.checks.len());
     assert_eq!(checks, [14, 14, 15, 15, 14]);
 }
 
 /// A run of a workload with two thousand rows.
-fn small<W: Workload>(given: &[(&str, &str)]) -> Outcome {
+fn small<W: Workload>(given: &[(&str, &str)]) -> RunResult {
     let mut settings = crate::settings::defaults();
     let (scale, of) =
         (W::settings()[0].name, [("transactions", "1k"), ("latency_transactions", "50")]);
@@ -134,7 +144,7 @@ fn small<W: Workload>(given: &[(&str, &str)]) -> Outcome {
     }
     let plan = Plan::of(workload::info::<W>(), &settings).unwrap();
     let plan = Plan { volatile_ok: true, ..plan };
-    run(&plan, None, &mut (), &mut |_| ()).unwrap()
+    run(&plan, Header::default(), None, &mut (), &mut |_| ()).unwrap().0
 }
 
 /// What two thousand rows are left like by the three kinds of store.
@@ -145,10 +155,10 @@ fn runs_on_every_kind_of_store<W: Workload>(given: &[(&str, &str)]) {
     };
     let outcomes = ["memory", "bare", "conventional"].map(on);
     for outcome in &outcomes {
-        assert!(outcome.verification.consistent(), "{given:?}: {:?}", outcome.verification);
+        assert!(outcome.consistent, "{given:?}: {:?}", outcome.checks);
         assert_eq!(outcome.state_hash, outcomes[0].state_hash, "{given:?}");
-        assert_eq!(outcome.throughput.tally, outcomes[0].throughput.tally, "{given:?}");
-        assert_eq!(outcome.throughput.tally.total().committed, 1_000, "{given:?}");
+        assert_eq!(ends(outcome), ends(&outcomes[0]), "{given:?}");
+        assert_eq!(outcome.committed, 1_000, "{given:?}");
     }
 }
 
@@ -244,17 +254,15 @@ fn threads_share_the_inputs_and_leave_a_consistent_database() {
         ("transactions", "20k"),
         ("latency_transactions", "2k"),
     ]);
-    assert!(outcome.verification.consistent(), "{:?}", outcome.verification);
+    assert!(outcome.consistent, "{:?}", outcome.checks);
     assert_eq!(outcome.state_hash, None, "their order was open");
-    let tally = &outcome.throughput.tally;
-    assert_eq!(tally.done(), 20_000);
-    let aborted: u64 = tally.reasons.iter().map(|(_, count)| count).sum();
-    assert_eq!(aborted, tally.total().aborted);
-    let invalid = tally.reasons.iter().find(|(why, _)| *why == "invalid_item");
-    assert_eq!(invalid.map_or(0, |(_, count)| *count), aborted - tally.retried);
-    let timed: u64 = outcome.latencies.iter().map(Latencies::len).sum();
-    assert_eq!(timed, 2_000);
-    assert!(outcome.log.commits > 0 && outcome.log.bytes > 0 && outcome.log.flushes == 0);
+    assert_eq!(outcome.committed + outcome.aborted - outcome.retried, 20_000);
+    let aborted: u64 = outcome.aborts_by_reason.values().sum();
+    assert_eq!(aborted, outcome.aborted);
+    let invalid = outcome.aborts_by_reason.get("invalid_item");
+    assert_eq!(invalid.map_or(0, |count| *count), aborted - outcome.retried);
+    assert_eq!(outcome.latency_transactions, 2_000);
+    assert!(outcome.log_bytes > 0 && outcome.flushes == 0);
 }
 
 #[test]
@@ -262,10 +270,14 @@ fn files_are_kept_where_it_was_said() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let (durability, data_flag) = (("durability", "group"), ("data", data.to_str().unwrap()));
-    let outcome = run_with(&[("profile", "conventional"), durability, data_flag]);
-    assert_eq!(outcome.failure(), None);
-    assert!(outcome.log.flushes > 0 && outcome.flushes.len() >= outcome.log.flushes);
-    assert_eq!(outcome.place.as_ref().map(|place| &place.path), Some(&data));
+    let given = TINY.into_iter().chain([("profile", "conventional"), durability, data_flag]);
+    let plan_of_it = plan(&given.collect::<Vec<_>>()).unwrap();
+    let (outcome, failure) =
+        run(&plan_of_it, Header::default(), None, &mut (), &mut |_| ()).unwrap();
+    assert_eq!(failure, None);
+    assert!(outcome.flushes > 0 && outcome.flush_us.is_some());
+    assert!(outcome.transactions_per_flush.is_some_and(|commits| commits > 0.0));
+    assert_eq!(outcome.data_dir.as_deref(), data.to_str());
     let checked = check::check(&[&data], None, None, &mut ()).unwrap();
     assert_eq!(checked.failure(), None);
     assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);
@@ -296,13 +308,13 @@ fn checkpoints_belong_to_databases_with_a_log() {
 }
 
 /// Runs of the durable store in `data`.
-fn run_in(data: &Path, more: &[(&str, &str)], resume: bool) -> Outcome {
+fn run_in(data: &Path, more: &[(&str, &str)], resume: bool) -> RunResult {
     let data = data.to_str().unwrap();
     let mut given = vec![("warehouses", "1"), ("latency_transactions", "0"), ("data", data)];
     given.extend([("log_segment_bytes", "4MB"), ("clients", "16")]);
     given.extend(more);
     let plan = Plan { volatile_ok: true, resume, ..plan(&given).unwrap() };
-    run(&plan, None, &mut (), &mut |_| ()).unwrap()
+    run(&plan, Header::default(), None, &mut (), &mut |_| ()).unwrap().0
 }
 
 #[test]
@@ -311,27 +323,23 @@ fn what_was_loaded_is_in_an_image_and_what_followed_in_checkpoints() {
     let small = [("transactions", "20k"), ("checkpoint_log_bytes", "1MB")];
     let data = scratch.path().join("data");
     let outcome = run_in(&data, &small, false);
-    let found = outcome.pipeline.as_ref().unwrap();
-    let checkpoint = found.checkpoint.unwrap();
+    let checkpoint = outcome.checkpoint.unwrap();
     // Whether the run ends before one is completed is the device's matter. Each of them writes every
     // block, whatever was changed.
-    assert_eq!(checkpoint.count > 0, checkpoint.wall_ns > 0, "{checkpoint:?}");
-    assert!(checkpoint.bytes > checkpoint.count * outcome.usage.raw_row_bytes / 2);
-    assert!(checkpoint.bytes > 0 && found.busy.checkpoint_ns > 0, "{checkpoint:?}");
-    assert!(!found.in_checkpoint.is_empty());
-    let answers: u64 = outcome.latencies.iter().map(Latencies::len).sum();
-    assert!(found.in_checkpoint.len() <= answers, "{answers}");
+    assert_eq!(checkpoint.count > 0, checkpoint.wall_s > 0.0, "{checkpoint:?}");
+    assert!(checkpoint.bytes > checkpoint.count * outcome.raw_row_bytes / 2);
+    assert!(checkpoint.bytes > 0 && outcome.by_stage["checkpoint"].busy_s > 0.0, "{checkpoint:?}");
+    assert!(outcome.latency_in_checkpoint_us.is_some());
     let checked = check::check(&[&data], None, None, &mut ()).unwrap();
     assert_eq!(checked.failure(), None);
     assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);
 
     // A last one was written when the run closed, so next to nothing is left to be replayed.
     let resumed = run_in(&data, &[("transactions", "10")], true);
-    let found = resumed.pipeline.as_ref().unwrap();
-    let recovery = found.recovery.as_ref().unwrap();
-    assert!(recovery.image_bytes > outcome.usage.raw_row_bytes / 2, "{recovery:?}");
-    assert!(recovery.transactions < 100 && recovery.record_bytes < 1 << 20, "{recovery:?}");
-    assert_eq!(found.checkpoint.unwrap().count, 0, "none is written of what an image holds");
+    let recovery = resumed.recovery.as_ref().unwrap();
+    assert!(recovery.image_bytes > outcome.raw_row_bytes / 2, "{recovery:?}");
+    assert!(recovery.transactions < 100 && recovery.log_bytes < 1 << 20, "{recovery:?}");
+    assert_eq!(resumed.checkpoint.unwrap().count, 0, "none is written of what an image holds");
 }
 
 #[test]
@@ -339,15 +347,14 @@ fn a_run_without_checkpoints_leaves_all_to_the_log() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
     let outcome = run_in(&data, &[("transactions", "500"), ("checkpoints", "off")], false);
-    let found = outcome.pipeline.unwrap();
-    assert_eq!((found.checkpoint, found.in_checkpoint.len()), (None, 0));
+    assert_eq!((outcome.checkpoint, outcome.latency_in_checkpoint_us), (None, None));
     // With checkpoints from then on: a first one, before anything is measured.
     let with = [("transactions", "10"), ("checkpoint_at_close", "no")];
-    let resumed = run_in(&data, &with, true).pipeline.unwrap();
+    let resumed = run_in(&data, &with, true);
     let recovery = resumed.recovery.unwrap();
-    assert!(recovery.image_bytes == 0 && recovery.record_bytes > 50 << 20, "{recovery:?}");
+    assert!(recovery.image_bytes == 0 && recovery.log_bytes > 50 << 20, "{recovery:?}");
     assert_eq!(resumed.checkpoint.unwrap().count, 0);
-    let again = run_in(&data, &with, true).pipeline.unwrap();
+    let again = run_in(&data, &with, true);
     let recovery = again.recovery.unwrap();
-    assert!(recovery.image_bytes > 0 && recovery.record_bytes < 4 << 20, "{recovery:?}");
+    assert!(recovery.image_bytes > 0 && recovery.log_bytes < 4 << 20, "{recovery:?}");
 }

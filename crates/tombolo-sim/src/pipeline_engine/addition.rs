@@ -44,6 +44,7 @@ impl<R: Recording> LongWork<SimExecutor<R>> for Building {
         &mut self,
         executor: &mut SimExecutor<R>,
         rows_max: usize,
+        _: u64,
     ) -> Result<Sliced<u64>, Stop> {
         let Some(begun) = &self.begun else { return Err(Stop::Abort("it never began")) };
         match begun.slice(&mut executor.store, rows_max.min(ROWS_MAX)) {

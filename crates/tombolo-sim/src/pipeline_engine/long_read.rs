@@ -44,6 +44,7 @@ impl<R: Recording> LongWork<SimExecutor<R>> for LongRead {
         &mut self,
         executor: &mut SimExecutor<R>,
         rows_max: usize,
+        _: u64,
     ) -> Result<Sliced<u64>, Stop> {
         let Some(snapshot) = &self.snapshot else { return Err(Stop::Abort("it never began")) };
         let rows = rows_max.min(ROWS_MAX);

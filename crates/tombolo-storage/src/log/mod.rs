@@ -318,6 +318,18 @@ pub trait Logging: Sized + Send + 'static {
         0
     }
 
+    /// Where the log ends: what is logged from now on has this LSN or a greater one.
+    #[inline(always)]
+    fn tail(&self) -> u64 {
+        0
+    }
+
+    /// The log before this LSN is durable: at most its tail.
+    #[inline(always)]
+    fn durable(&self) -> u64 {
+        0
+    }
+
     /// Makes everything durable that was logged so far, whatever the settings demand of commits
     /// (but with [`Durability::None`] nothing).
     ///

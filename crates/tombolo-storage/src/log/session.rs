@@ -124,6 +124,17 @@ impl<L: Latching> Clone for LogAhead<L> {
 }
 
 impl<L: Latching> WriteAhead for LogAhead<L> {
+    const LOGS: bool = true;
+
+    fn is_kept(&self) -> bool {
+        self.core.flusher.is_some()
+    }
+
+    #[inline]
+    fn durable(&self) -> u64 {
+        self.core.durable()
+    }
+
     fn flush_to(&self, lsn: u64) -> Result<(), Error> {
         // Asked also for what is durable: after a failure no page may follow the log any more.
         self.core.refuse_poisoned()?;
@@ -545,6 +556,15 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
 
     fn newest_commit(&self) -> u64 {
         self.core.ring.newest_commit()
+    }
+
+    fn tail(&self) -> u64 {
+        self.core.ring.tail()
+    }
+
+    #[inline(always)]
+    fn durable(&self) -> u64 {
+        self.core.durable()
     }
 
     fn flush(&self) -> Result<(), Error> {

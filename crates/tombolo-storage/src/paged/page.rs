@@ -29,6 +29,8 @@ pub use format::{
 };
 pub use slots::{Slot, SlotKind};
 
+use crate::disk::ALIGNMENT_MAX;
+
 /// S8: how large pages are.
 pub trait PageSize: Copy + Default + std::fmt::Debug + Send + Sync + 'static {
     /// Bytes of a page.
@@ -329,17 +331,34 @@ impl<'a, S: PageSize> PageMut<'a, S> {
     }
 }
 
-/// A page outside the pool: aligned, with the size known to the compiler.
+/// Memory that every file accepts for direct reads and writes.
+#[derive(Clone, Debug)]
+#[repr(align(4096))]
+struct Block(#[expect(dead_code, reason = "read as bytes")] [u8; ALIGNMENT_MAX]);
+
+/// Pages outside the pool, one behind the other: aligned, with the size known to the compiler.
 #[derive(Debug)]
 pub(super) struct PageBuffer<S> {
-    words: Vec<u64>,
+    blocks: Vec<Block>,
     size: PhantomData<S>,
 }
 
 impl<S: PageSize> PageBuffer<S> {
     /// A page to be formatted, copied or read into.
     pub(super) fn new() -> Self {
-        Self { words: vec![0; S::BYTES / size_of::<u64>()], size: PhantomData }
+        Self::of(1)
+    }
+
+    /// Several of them.
+    pub(super) fn of(pages: usize) -> Self {
+        const { assert!(S::BYTES.is_multiple_of(ALIGNMENT_MAX)) };
+        let blocks = vec![Block([0; ALIGNMENT_MAX]); pages * (S::BYTES / ALIGNMENT_MAX)];
+        Self { blocks, size: PhantomData }
+    }
+
+    /// Whether it has no page.
+    pub(super) fn is_empty(&self) -> bool {
+        self.blocks.is_empty()
     }
 
     /// A copy of a page.
@@ -351,17 +370,49 @@ impl<S: PageSize> PageBuffer<S> {
 
     /// The page, to be read.
     pub(super) fn page(&self) -> Page<'_, S> {
-        let base = NonNull::from(&*self.words).cast();
-        // SAFETY: as in `page_mut`; the words are borrowed, so nothing writes them.
-        unsafe { Page::new(base) }
+        self.page_at(0)
     }
 
     /// The page, to be changed.
     pub(super) fn page_mut(&mut self) -> PageMut<'_, S> {
-        let base = NonNull::from(&mut *self.words).cast();
-        // SAFETY: the words are a page's bytes, aligned and borrowed exclusively. All zeros have no
+        self.page_mut_at(0)
+    }
+
+    /// The page at a position, to be read.
+    pub(super) fn page_at(&self, position: usize) -> Page<'_, S> {
+        let base = NonNull::from(self.blocks_of(position)).cast();
+        // SAFETY: as in `page_mut_at`; the blocks are borrowed, so nothing writes them.
+        unsafe { Page::new(base) }
+    }
+
+    /// The page at a position, to be changed.
+    pub(super) fn page_mut_at(&mut self, position: usize) -> PageMut<'_, S> {
+        let blocks = S::BYTES / ALIGNMENT_MAX;
+        let base = NonNull::from(&mut self.blocks[position * blocks..][..blocks]).cast();
+        // SAFETY: the blocks are a page's bytes, aligned and borrowed exclusively. All zeros have no
         // slots, so nothing leads outside before a page is put there either.
         unsafe { PageMut::new(base) }
+    }
+
+    fn blocks_of(&self, position: usize) -> &[Block] {
+        let blocks = S::BYTES / ALIGNMENT_MAX;
+        &self.blocks[position * blocks..][..blocks]
+    }
+
+    /// The bytes of `count` pages from a position on.
+    pub(super) fn bytes(&self, position: usize, count: usize) -> &[u8] {
+        let from = position * (S::BYTES / ALIGNMENT_MAX);
+        let blocks = &self.blocks[from..][..count * (S::BYTES / ALIGNMENT_MAX)];
+        // SAFETY: blocks are bytes, without any between them, and borrowed.
+        unsafe { std::slice::from_raw_parts(blocks.as_ptr().cast(), count * S::BYTES) }
+    }
+
+    /// The same, to be read into.
+    pub(super) fn bytes_mut(&mut self, position: usize, count: usize) -> &mut [u8] {
+        let from = position * (S::BYTES / ALIGNMENT_MAX);
+        let blocks = &mut self.blocks[from..][..count * (S::BYTES / ALIGNMENT_MAX)];
+        // SAFETY: as in `bytes`, borrowed exclusively; every byte is one a block may have.
+        unsafe { std::slice::from_raw_parts_mut(blocks.as_mut_ptr().cast(), count * S::BYTES) }
     }
 }
 

@@ -25,6 +25,7 @@
 
 mod buffer;
 mod clock;
+mod copies;
 mod direct;
 mod error;
 mod file;
@@ -32,6 +33,7 @@ mod frame;
 mod pointers;
 mod space;
 mod table;
+mod write_back;
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -50,6 +52,7 @@ pub use file::PAGES_FILE;
 pub use frame::{ExclusiveFrame, PinnedRecord, SharedFrame};
 pub use pointers::Pointers;
 pub use space::{Space, SpaceStep, set_free};
+pub use write_back::DirtyPage;
 
 use super::page::{Page, PageId, PageKind, PageMut, PageSize, StoreId};
 use crate::error::Error;
@@ -252,6 +255,19 @@ pub trait ExclusivePage: ReadPage {
 
 /// The write-ahead rule (LG-18): a page goes to disk only after the log has, up to the page's LSN.
 pub trait WriteAhead {
+    /// Whether a log may be kept at all.
+    const LOGS: bool = false;
+
+    /// Whether the log outlives the process, so that a restart brings pages up to it.
+    fn is_kept(&self) -> bool {
+        false
+    }
+
+    /// The log before this LSN is durable: at most the LSN of what is logged from now on.
+    fn durable(&self) -> u64 {
+        0
+    }
+
     /// Returns when the log is durable up to and including `lsn`.
     ///
     /// # Errors
@@ -271,6 +287,16 @@ impl WriteAhead for NoWriteAhead {
 }
 
 impl<W: WriteAhead> WriteAhead for crate::sync::Arc<W> {
+    const LOGS: bool = W::LOGS;
+
+    fn is_kept(&self) -> bool {
+        (**self).is_kept()
+    }
+
+    fn durable(&self) -> u64 {
+        (**self).durable()
+    }
+
     fn flush_to(&self, lsn: u64) -> Result<(), Error> {
         (**self).flush_to(lsn)
     }

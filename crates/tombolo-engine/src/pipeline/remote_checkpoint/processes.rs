@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use crate::link::{self, Link};
+use crate::link::{self, Link, UnixLink};
 
 /// A process that was started, and the link to it.
 pub struct Companion {
@@ -46,8 +46,12 @@ pub struct Program {
     pub arguments: Vec<OsString>,
 }
 
-impl StartCompanion for Program {
-    fn start(&mut self) -> Result<Companion, String> {
+impl Program {
+    /// Starts it; the link to it, and the process.
+    ///
+    /// # Errors
+    /// Why the system does not, in words.
+    pub fn spawn(&self) -> Result<(UnixLink, Box<dyn Process>), String> {
         let (link, other) = link::unix_pair().map_err(|error| {
             format!("no socket pair for another process: {error}; raise the limit on open files")
         })?;
@@ -56,7 +60,14 @@ impl StartCompanion for Program {
         command.args(&self.arguments).stdin(Stdio::from(other)).stdout(Stdio::null());
         let started = command.spawn();
         let child = started.map_err(|error| format!("cannot start {:?}: {error}", self.path))?;
-        Ok(Companion { link: Box::new(link), process: Box::new(Running(child)) })
+        Ok((link, Box::new(Running(child))))
+    }
+}
+
+impl StartCompanion for Program {
+    fn start(&mut self) -> Result<Companion, String> {
+        let (link, process) = self.spawn()?;
+        Ok(Companion { link: Box::new(link), process })
     }
 }
 

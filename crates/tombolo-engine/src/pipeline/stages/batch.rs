@@ -19,6 +19,8 @@ pub(crate) struct LogBatch<A, B> {
     pub(crate) wants_sync: bool,
     /// Whether one of the calls was answered early, so that a crash may lose it.
     pub(crate) is_promised: bool,
+    /// Whether the engine itself waits until it is durable.
+    pub(crate) is_wanted: bool,
     /// The time at which its first transaction began.
     pub(crate) executed_ns: u64,
     /// The time at which its last one ended.
@@ -31,9 +33,9 @@ impl<A, B: Records> LogBatch<A, B> {
         self.answers.len() as u64 + self.waiting
     }
 
-    /// Whether any call waits for it.
+    /// Whether any call, or the engine itself, waits for it.
     pub(crate) fn is_waited_for(&self) -> bool {
-        self.waiting() > 0
+        self.waiting() > 0 || self.is_wanted
     }
 
     /// Its size in a queue.

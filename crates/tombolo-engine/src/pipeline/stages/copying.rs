@@ -86,7 +86,13 @@ impl<E: Executor> LongWork<E> for Copying {
         Ok(())
     }
 
-    fn slice(&mut self, executor: &mut E, rows_max: usize) -> Result<Sliced<E::Answer>, Stop> {
+    fn slice(
+        &mut self,
+        executor: &mut E,
+        rows_max: usize,
+        log_end: u64,
+    ) -> Result<Sliced<E::Answer>, Stop> {
+        self.position = log_end;
         let Some(rows) = executor.rows_in_place() else {
             self.give_back(false);
             return Err(Stop::Abort(NO_ROWS));
@@ -97,16 +103,6 @@ impl<E: Executor> LongWork<E> for Copying {
             true => Sliced::Over,
             false => Sliced::More { rows: bytes.div_ceil(ROW_BYTES) },
         })
-    }
-
-    fn slice_at(
-        &mut self,
-        executor: &mut E,
-        rows_max: usize,
-        position: u64,
-    ) -> Result<Sliced<E::Answer>, Stop> {
-        self.position = position;
-        self.slice(executor, rows_max)
     }
 
     fn end(&mut self, _: &mut E) {

@@ -60,6 +60,8 @@ struct Group<A, B> {
     wants_sync: bool,
     /// Whether some calls were answered early, which bounds the time until the flush.
     is_promised: bool,
+    /// Whether the engine itself waits for it.
+    is_wanted: bool,
 }
 
 impl<A, B: Records> Group<A, B> {
@@ -76,6 +78,7 @@ impl<A, B: Records> Group<A, B> {
             first_ns: 0,
             wants_sync: false,
             is_promised: false,
+            is_wanted: false,
         }
     }
 
@@ -101,6 +104,7 @@ impl<A, B: Records> Group<A, B> {
         self.charges += batch.charge;
         self.wants_sync |= batch.wants_sync;
         self.is_promised |= batch.is_promised;
+        self.is_wanted |= batch.is_wanted;
         self.waiting += batch.waiting();
         self.records.push(batch.records);
         if !batch.answers.is_empty() {
@@ -113,7 +117,7 @@ impl<A, B: Records> Group<A, B> {
     fn split_last(&mut self) -> Option<LogBatch<A, B>> {
         let records = if self.records.len() > 1 { self.records.pop()? } else { return None };
         let (answers, transactions, waiting) = (Vec::new(), 0, 0);
-        let (charge, wants_sync, is_promised) = (0, false, false);
+        let (charge, wants_sync, is_promised, is_wanted) = (0, false, false, false);
         let (position, executed_ns, ended_ns) = (self.position, self.first_ns, self.first_ns);
         self.bytes -= records.bytes().len() as u64;
         Some(LogBatch {
@@ -125,6 +129,7 @@ impl<A, B: Records> Group<A, B> {
             charge,
             wants_sync,
             is_promised,
+            is_wanted,
             executed_ns,
             ended_ns,
         })
@@ -137,7 +142,9 @@ impl<A, B: Records> Group<A, B> {
             false => u64::MAX,
         };
         match policy.time_ns {
-            None if self.waiting > 0 => until_ns.map_or(0, |until_ns| until_ns.min(loss_ns)),
+            None if self.waiting > 0 || self.is_wanted => {
+                until_ns.map_or(0, |until_ns| until_ns.min(loss_ns))
+            }
             None => loss_ns,
             Some(of_group) => self.first_ns.saturating_add(of_group).min(loss_ns),
         }

@@ -73,25 +73,16 @@ pub trait LongWork<E: Executor>: Send {
     /// Why there is nothing to be done; nothing more is called then.
     fn begin(&mut self, executor: &mut E) -> Result<(), Stop>;
 
-    /// Works on at most `rows_max` rows.
+    /// Works on at most `rows_max` rows; the log ends at `log_end`.
     ///
     /// # Errors
     /// Why there is no answer; only [`LongWork::end`] is called then.
-    fn slice(&mut self, executor: &mut E, rows_max: usize) -> Result<Sliced<E::Answer>, Stop>;
-
-    /// The same, when the log ended at `position`: what is called, for a work that has to know.
-    ///
-    /// # Errors
-    /// As [`LongWork::slice`].
-    fn slice_at(
+    fn slice(
         &mut self,
         executor: &mut E,
         rows_max: usize,
-        position: u64,
-    ) -> Result<Sliced<E::Answer>, Stop> {
-        let _ = position;
-        self.slice(executor, rows_max)
-    }
+        log_end: u64,
+    ) -> Result<Sliced<E::Answer>, Stop>;
 
     /// Called once, after the last slice, whatever it was: closes the snapshot.
     fn end(&mut self, executor: &mut E);
@@ -162,7 +153,8 @@ type Ended<A> = Result<Outcome<A>, Refusal>;
 
 /// Long work that is over.
 pub(crate) struct Finished<A> {
-    pub(crate) caller: CallerId,
+    /// Where the answer goes; of what the engine itself does there is none.
+    pub(crate) caller: Option<CallerId>,
     pub(crate) tag: u64,
     pub(crate) durability: Durability,
     /// What must be durable before the outcome leaves.
@@ -243,7 +235,9 @@ impl<E: Executor> LongWorks<E> {
                 Err(failure) => {
                     let LongCall { work, caller, tag, durability, .. } = call;
                     guarded(|| drop(work));
-                    let Some(caller) = caller else { continue };
+                    if caller.is_none() {
+                        continue;
+                    }
                     self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
                     let outcome = match failure {
                         Ok(failure) => Ok(Err(failure)),
@@ -277,7 +271,7 @@ impl<E: Executor> LongWorks<E> {
         }
         let (work, rows_max) = (&mut active.call.work, active.rows_max);
         let start_ns = self.clock.now_ns();
-        let sliced = catch_unwind(AssertUnwindSafe(|| work.slice_at(executor, rows_max, position)));
+        let sliced = catch_unwind(AssertUnwindSafe(|| work.slice(executor, rows_max, position)));
         let slice_ns = self.clock.now_ns().saturating_sub(start_ns);
         self.count(slice_ns);
         let outcome = match sliced {
@@ -347,9 +341,10 @@ impl<E: Executor> LongWorks<E> {
             Ok(()) => outcome,
             Err(panic) => Ok(Err(panicked(&*panic))),
         };
-        let caller = caller?;
-        add(&self.shared.counters.long_works, 1);
-        self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
+        if caller.is_some() {
+            add(&self.shared.counters.long_works, 1);
+            self.shared.counters.long_under_way.fetch_sub(1, Ordering::Relaxed);
+        }
         Some(Finished { caller, tag, durability, position, outcome })
     }
 }

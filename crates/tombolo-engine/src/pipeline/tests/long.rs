@@ -32,7 +32,7 @@ impl LongWork<Accounts> for Sum {
         Ok(())
     }
 
-    fn slice(&mut self, _: &mut Accounts, rows_max: usize) -> Result<Sliced<u64>, Stop> {
+    fn slice(&mut self, _: &mut Accounts, rows_max: usize, _: u64) -> Result<Sliced<u64>, Stop> {
         self.note("slices");
         match self.breaks {
             Some("slice") => return Err(Stop::Abort("no more")),
@@ -281,7 +281,7 @@ impl LongWork<Accounts> for Spiteful {
         Err(Stop::Abort("not now"))
     }
 
-    fn slice(&mut self, _: &mut Accounts, _: usize) -> Result<Sliced<u64>, Stop> {
+    fn slice(&mut self, _: &mut Accounts, _: usize, _: u64) -> Result<Sliced<u64>, Stop> {
         unreachable!("it did not begin")
     }
 

@@ -18,9 +18,10 @@ use std::sync::OnceLock;
 use super::clock::OwnedFrame;
 use super::error::PageFailure;
 use super::file::PageFile;
-use super::frame::{ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame};
+use super::frame::{CLEAN, ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame};
 use super::space::{Space, SpaceState};
 use super::table::PageTable;
+use super::write_back::DirtyPage;
 use super::{ExclusivePage, PINS_MAX, PageAccess, ReadPage, Result, WriteAhead, prefetch_lines};
 use crate::disk::Disk;
 use crate::latch::{Counter, Latch, Latching, RawLatch};
@@ -84,7 +85,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// When `frames` is 0 or more than 2^31: it comes from a setting with limits.
     pub fn create(disk: &dyn Disk, frames: usize, log: W) -> Result<Self> {
         let memory = FrameMemory::new::<S>(frames)?;
-        let (file, state) = PageFile::create(disk)?;
+        let (file, state) = PageFile::create(disk, log.is_kept())?;
         Ok(Self::with(memory, frames, file, state, log))
     }
 
@@ -109,7 +110,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// As [`BufferPool::open`].
     pub fn open_unmarked(disk: &dyn Disk, frames: usize, log: W, restarts: bool) -> Result<Self> {
         let memory = FrameMemory::new::<S>(frames)?;
-        let (file, state) = PageFile::open(disk, restarts)?;
+        let (file, state) = PageFile::open(disk, log.is_kept(), restarts)?;
         Ok(Self::with(memory, frames, file, state, log))
     }
 
@@ -141,17 +142,28 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         }
     }
 
-    /// Writes every dirty page and makes the file durable; it still counts as not closed. No thread
-    /// may wait for this one meanwhile.
+    /// Writes pages with changes that the file may lack and that were logged before `older`, and makes the file
+    /// durable; it still counts as not closed. Waits until no thread holds such a page alone. Returns the pages
+    /// that the file still may lack changes of.
+    ///
+    /// # Errors
+    /// When log or disk fail.
+    pub fn checkpoint(&self, older: u64) -> Result<Vec<DirtyPage>> {
+        self.write_older(older)?;
+        let dirty = self.dirty_pages();
+        let state = self.space.state();
+        self.log.flush_to(state.lsn).map_err(PageFailure::Log)?;
+        self.file.write_header(state, false)?;
+        self.file.sync()?;
+        Ok(dirty)
+    }
+
+    /// Writes every dirty page and makes the file durable; no thread changes any.
     ///
     /// # Errors
     /// When log or disk fail.
     pub fn flush(&self) -> Result<()> {
-        self.clean_all()?;
-        let state = self.space.state();
-        self.log.flush_to(state.lsn).map_err(PageFailure::Log)?;
-        self.file.write_header(state, false)?;
-        self.file.sync()
+        self.checkpoint(CLEAN).map(drop)
     }
 
     /// Writes every dirty page and closes the file, so that it can be opened again. Nothing may be
@@ -161,7 +173,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// When log or disk fail: the file counts as not closed then.
     pub fn close(&self) -> Result<()> {
         // The log may be closed already: then every page was flushed.
-        self.clean_all()?;
+        self.write_older(CLEAN)?;
         self.file.sync()?;
         self.file.write_header(self.space.state(), true)?;
         self.file.sync()
@@ -192,6 +204,14 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         let base = self.memory.0.base().wrapping_add(index as usize * S::BYTES);
         // SAFETY: an address inside a mapping.
         unsafe { NonNull::new_unchecked(base) }
+    }
+
+    /// Says that the page in a frame, which is held alone, may be changed from now on.
+    #[inline(always)]
+    fn note_change(&self, frame: &Frame<L>) {
+        if W::LOGS && !frame.is_dirty() {
+            frame.note_recovery(self.log.durable());
+        }
     }
 
     /// Keeps page `id` in its frame, reading it if need be.
@@ -256,7 +276,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             return Err((index, frame.pin()));
         }
         let frame = owned.pin.frame();
-        frame.set_dirty(false);
+        frame.set_clean();
         frame.page.set(id.0);
         frame.use_once();
         place.link(&self.frames, owned.index);
@@ -326,6 +346,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
             let (index, pin) = self.pin(id)?;
             let latch = pin.frame().latch.exclusive();
             if pin.frame().page.get() == id.0 {
+                self.note_change(pin.frame());
                 let base = self.base(index);
                 return Ok(ExclusiveFrame { _latch: latch, pin, base, size: PhantomData });
             }
@@ -344,6 +365,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
         let (index, pin) = self.pin(id)?;
         let Some(latch) = pin.frame().latch.try_exclusive() else { return Ok(None) };
         let found = pin.frame().page.get() == id.0;
+        self.note_change(pin.frame());
         let base = self.base(index);
         let guard = ExclusiveFrame { _latch: latch, pin, base, size: PhantomData };
         Ok(found.then_some(guard))
@@ -355,7 +377,10 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
     ) -> Result<ExclusiveFrame<'a, S, L>, SharedFrame<'a, S, L>> {
         let SharedFrame { latch, pin, base, size } = shared;
         match pin.frame().latch.try_upgrade(latch) {
-            Ok(latch) => Ok(ExclusiveFrame { _latch: latch, pin, base, size }),
+            Ok(latch) => {
+                self.note_change(pin.frame());
+                Ok(ExclusiveFrame { _latch: latch, pin, base, size })
+            }
             Err(latch) => Err(SharedFrame { latch, pin, base, size }),
         }
     }
@@ -385,6 +410,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
             return Ok(page);
         }
         let frame = owned.pin.frame();
+        self.note_change(frame);
         frame.set_dirty(true);
         let base = self.base(owned.index);
         // SAFETY: the latch is held alone, and the page is formatted immediately.
@@ -400,7 +426,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
         if let Some((index, _)) = place.find(&self.frames, id) {
             place.unlink(&self.frames, index);
         }
-        frame.set_dirty(false);
+        frame.set_clean();
         frame.page.set(NO_PAGE);
     }
 

@@ -1,27 +1,24 @@
-//! Replacement and write-back: which page leaves when another needs its frame.
+//! Replacement: which page leaves when another needs its frame.
 //!
 //! A clock with usage counts: the hand takes one use of each frame it passes and evicts the first
 //! that has none left, is clean and is not pinned. After a few frames without one, those of them
 //! with fewest uses are made *ready*: their dirty pages are written, after one flush of the log, and
 //! this miss and the next ones take their frames, unless they were used again. So a miss looks at a
 //! few frames whatever the pool's size and however much of it is dirty, and writes one page, both on
-//! average. A page is written only after the log is durable up to its LSN (LG-18), under a shared
-//! latch, so readers continue meanwhile; in a poisoned database none is written at all.
+//! average (`write_back.rs`).
 //!
 //! No latch of a page is waited for here: the thread that needs a frame may hold latches of other
 //! pages. It waits while every frame is pinned: sessions are admitted only as there are frames for
 //! all they may pin at a time ([`PINS_MAX`](super::PINS_MAX)), so one is let go of.
 
-use std::ptr::NonNull;
 use std::time::Duration;
 
 use super::buffer::BufferPool;
 use super::error::PageFailure;
-use super::frame::{Frame, FramePin, NO_PAGE};
+use super::frame::{FramePin, NO_PAGE};
 use super::{Result, WriteAhead};
-use crate::error::Error;
-use crate::latch::{Counter, Latching, RawLatch};
-use crate::paged::page::{Page, PageId, PageSize};
+use crate::latch::{Counter, Latching};
+use crate::paged::page::{PageId, PageSize};
 use crate::sync::{Parker, Spin};
 
 /// Most frames the hand passes before it settles for those it has passed.
@@ -126,25 +123,14 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         Ok(Swept::Ready)
     }
 
-    /// Writes the dirty pages of frames, after one flush of the log, and lists the frames as ready,
-    /// the first to be taken first.
+    /// Writes the dirty pages of frames and lists the frames as ready, the first to be taken first.
     fn make_ready(&self, chosen: &[Passed]) -> Result<()> {
-        let mut newest = 0;
-        for Passed { index, .. } in chosen {
-            self.with_shared(*index, |page, _| newest = newest.max(page.lsn()));
-        }
-        self.log.flush_to(newest).map_err(PageFailure::Log)?;
+        let mut indexes: Vec<u32> = chosen.iter().map(|passed| passed.index).collect();
+        self.write_back(&mut indexes)?;
         for Passed { index, .. } in chosen.iter().rev() {
-            // A page that was changed since is not worth another flush.
-            let written = self.with_shared(*index, |page, frame| match page.lsn() <= newest {
-                true => self.write_back(page, frame),
-                false => Ok(()),
-            });
-            if let Some(written) = written {
-                written?;
-                self.frames[*index as usize].forget_uses();
-                self.ready.hold().borrow_mut().push(*index);
-            }
+            // Where it was changed since, it is dirty again, and not taken.
+            self.frames[*index as usize].forget_uses();
+            self.ready.hold().borrow_mut().push(*index);
         }
         Ok(())
     }
@@ -168,63 +154,6 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         frame.page.set(NO_PAGE);
         Some(pin)
     }
-
-    /// Pins the page in a frame, if there is one.
-    fn pin_resident(&self, index: u32) -> Option<FramePin<'_, L>> {
-        let frame = &self.frames[index as usize];
-        let id = frame.page.get();
-        if id == NO_PAGE {
-            return None;
-        }
-        let _held = self.table.place(PageId(id)).shared();
-        (frame.page.get() == id).then(|| frame.pin())
-    }
-
-    /// Shows the page in a frame, if there is one and no thread holds it alone.
-    fn with_shared<T>(
-        &self,
-        index: u32,
-        show: impl FnOnce(Page<'_, S>, &Frame<L>) -> T,
-    ) -> Option<T> {
-        let pin = self.pin_resident(index)?;
-        let _latch = pin.frame().latch.try_shared()?;
-        // It may be one that could not be read.
-        (pin.frame().page.get() != NO_PAGE).then(|| show(self.page(index), pin.frame()))
-    }
-
-    /// Writes every dirty page. No thread may wait for this one meanwhile: it waits for latches.
-    pub(super) fn clean_all(&self) -> Result<()> {
-        for index in 0..self.frames.len() as u32 {
-            let Some(pin) = self.pin_resident(index) else { continue };
-            let _latch = pin.frame().latch.shared();
-            if pin.frame().page.get() != NO_PAGE {
-                self.write_back(self.page(index), pin.frame())?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The page in a frame that is pinned, latched, and holds one.
-    fn page(&self, index: u32) -> Page<'_, S> {
-        let base: NonNull<u8> = self.base(index);
-        // SAFETY: (1) the frame is pinned and holds a page that was formatted or verified. (2) The
-        // caller's latch keeps writers out.
-        unsafe { Page::new(base) }
-    }
-
-    /// Writes the page in a pinned frame that is latched, if it is dirty.
-    fn write_back(&self, page: Page<'_, S>, frame: &Frame<L>) -> Result<()> {
-        if !frame.is_dirty() {
-            return Ok(());
-        }
-        if let Some(reason) = self.stopped.get() {
-            return Err(PageFailure::Log(Error::Poisoned { reason }).into());
-        }
-        self.log.flush_to(page.lsn()).map_err(PageFailure::Log)?;
-        self.file.write_page(page)?;
-        frame.set_dirty(false);
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -234,6 +163,7 @@ mod tests {
     use crate::disk::MemDisk;
     use crate::latch::Latched;
     use crate::paged::page::{PageKind, SmallPages, StoreId};
+    use crate::paged::pool::frame::CLEAN;
     use crate::paged::pool::{NoWriteAhead, PageAccess, ReadPage};
 
     /// A page may have become dirty since it was found clean.
@@ -245,7 +175,7 @@ mod tests {
         let index = (0..2).find(|&at| pool.frames[at as usize].page.get() == id.0).unwrap();
         assert!(pool.frames[index as usize].is_dirty());
         assert!(pool.evict(index).is_none());
-        pool.clean_all().unwrap();
+        pool.write_older(CLEAN).unwrap();
         assert!(pool.evict(index).is_some());
     }
 }

@@ -75,7 +75,7 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
     /// # Errors
     /// When the file exists, the disk fails, or there is no memory.
     pub fn create(disk: &dyn Disk, limit_bytes: usize) -> Result<Self> {
-        let (file, state) = PageFile::create(disk)?;
+        let (file, state) = PageFile::create(disk, true)?;
         Self::with(file, state, limit_bytes)
     }
 
@@ -96,7 +96,7 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
     /// # Errors
     /// As [`DirectFrames::open`].
     pub fn open_unmarked(disk: &dyn Disk, limit_bytes: usize, restarts: bool) -> Result<Self> {
-        let (file, state) = PageFile::open(disk, restarts)?;
+        let (file, state) = PageFile::open(disk, true, restarts)?;
         let frames = Self::with(file, state, limit_bytes)?;
         for id in (1..state.pages).map(PageId) {
             let mut page = frames.fix_exclusive(id)?;
@@ -194,9 +194,15 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
     /// # Errors
     /// When the disk fails.
     pub fn flush(&self) -> Result<()> {
+        let mut writer = self.file.writer();
         for id in (1..self.space.pages()).map(PageId) {
-            self.file.write_page(self.fix_shared(id)?.page())?;
+            if writer.batch.is_full() {
+                self.file.write(&mut writer)?;
+            }
+            writer.batch.push(self.fix_shared(id)?.page());
         }
+        self.file.write(&mut writer)?;
+        drop(writer);
         self.file.write_header(self.space.state(), false)?;
         self.file.sync()
     }

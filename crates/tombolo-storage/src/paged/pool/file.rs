@@ -2,20 +2,21 @@
 //!
 //! Everything that comes in is verified (length, magic, version, page size, checksum, number,
 //! bounds) and refused with file and offset; everything that goes out is stamped with its checksum
-//! on a copy, so a page can be written while rows of it are read. Space is taken from the file
-//! system in extents ahead of use: a full disk is met when a page is made, not when it is written.
+//! on a copy, so a page can be written while rows of it are read; where a crash may tear it, that copy is
+//! durable first (`copies.rs`). Space is taken from the file system in extents ahead of use: a full disk is met
+//! when a page is made, not when it is written.
 //!
 //! Not here: which pages are in memory, the write-ahead rule.
 
+use super::copies::{Copies, PageBatch};
 use super::error::PageFailure;
 use super::space::SpaceState;
 use super::{PageError, Result};
-use crate::disk::{Disk, DiskFile, Open};
+use crate::disk::{ALIGNMENT_MAX, Disk, DiskFile, Open};
 use crate::paged::page::{
-    FORMAT_VERSION, HEADER_BYTES, MAGIC, Page, PageBuffer, PageId, PageKind, PageMut, PageSize,
-    StoreId,
+    FORMAT_VERSION, HEADER_BYTES, MAGIC, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId,
 };
-use crate::probe::{self, Counter};
+use crate::sync::{Mutex, MutexGuard};
 
 /// The data file's name in its directory.
 pub const PAGES_FILE: &str = "pages";
@@ -38,25 +39,49 @@ const PREFIX_BYTES: usize = HEADER_BYTES + PAGES;
 #[derive(Debug)]
 pub(super) struct PageFile<S> {
     file: Box<dyn DiskFile>,
-    size: std::marker::PhantomData<S>,
+    /// Held for as long as pages are on their way to the file.
+    writer: Mutex<PageWriter<S>>,
+}
+
+/// What writes pages.
+#[derive(Debug)]
+pub(super) struct PageWriter<S> {
+    /// None where no restart needs pages that are whole.
+    copies: Option<Copies>,
+    /// What is written next.
+    pub(super) batch: PageBatch<S>,
 }
 
 impl<S: PageSize> PageFile<S> {
-    /// Makes the file. It counts as not closed until [`PageFile::write_header`] says so.
-    pub(super) fn create(disk: &dyn Disk) -> Result<(Self, SpaceState)> {
-        let file = Self::locked(disk.open(PAGES_FILE, Open::New)?)?;
-        let state = SpaceState::empty();
+    /// Makes the file, and the one of copies if a crash must not tear a page. It counts as not closed until
+    /// [`PageFile::write_header`] says so.
+    pub(super) fn create(disk: &dyn Disk, copies: bool) -> Result<(Self, SpaceState)> {
+        let file = Self::locked(disk.open_direct(PAGES_FILE, Open::New)?)?;
+        let copies = copies.then(|| Copies::create::<S>(disk)).transpose()?;
+        let (file, state) = (Self::with(file, copies), SpaceState::empty());
         file.write_header(state, false)?;
-        file.file.sync()?;
+        file.sync()?;
         disk.sync_dir()?;
         Ok((file, state))
     }
 
-    /// Opens a file that was closed, or, if `restarts`, that is to be restarted. Nothing is written: it is to be
-    /// marked as not closed ([`PageFile::mark_open`]) before anything is.
-    pub(super) fn open(disk: &dyn Disk, restarts: bool) -> Result<(Self, SpaceState)> {
-        let file = Self::locked(disk.open(PAGES_FILE, Open::Write)?)?;
-        let state = file.read_header(restarts)?;
+    /// Opens a file that was closed, or, if `restarts`, that is to be restarted; in one that was not closed,
+    /// pages that a crash tore are repaired. It is to be marked as not closed ([`PageFile::mark_open`]) before
+    /// anything is written.
+    pub(super) fn open(
+        disk: &dyn Disk,
+        copies: bool,
+        restarts: bool,
+    ) -> Result<(Self, SpaceState)> {
+        let file = Self::locked(disk.open_direct(PAGES_FILE, Open::Write)?)?;
+        let copies = copies.then(|| Copies::open::<S>(disk)).transpose()?;
+        let file = Self::with(file, copies);
+        let state = file.read_header(false).or_else(|error| {
+            let writer = file.writer.lock();
+            let Some(copies) = &writer.copies else { return Err(error) };
+            copies.repair::<S>(&*file.file)?;
+            file.read_header(restarts)
+        })?;
         Ok((file, state))
     }
 
@@ -65,16 +90,20 @@ impl<S: PageSize> PageFile<S> {
         if state.is_closed {
             state.is_closed = false;
             self.write_header(*state, false)?;
-            self.file.sync()?;
+            self.sync()?;
         }
         Ok(())
     }
 
-    fn locked(file: Box<dyn DiskFile>) -> Result<Self> {
-        if !file.try_lock()? {
-            return Err(PageFailure::InUse { file: file.name().to_owned() }.into());
+    fn with(file: Box<dyn DiskFile>, copies: Option<Copies>) -> Self {
+        Self { file, writer: Mutex::new(PageWriter { copies, batch: PageBatch::new() }) }
+    }
+
+    fn locked(file: Box<dyn DiskFile>) -> Result<Box<dyn DiskFile>> {
+        match file.try_lock()? {
+            true => Ok(file),
+            false => Err(PageFailure::InUse { file: file.name().to_owned() }.into()),
         }
-        Ok(Self { file, size: std::marker::PhantomData })
     }
 
     fn offset(id: PageId) -> u64 {
@@ -136,8 +165,10 @@ impl<S: PageSize> PageFile<S> {
         if len < PREFIX_BYTES as u64 {
             return Err(self.damaged(len, "the file ends inside its header"));
         }
-        let mut prefix = [0; PREFIX_BYTES];
-        self.file.read_at(&mut prefix, 0)?;
+        let mut first = PageBuffer::<S>::new();
+        let bytes = len.min(ALIGNMENT_MAX as u64) as usize;
+        let prefix = &mut first.bytes_mut(0, 1)[..bytes];
+        self.file.read_at(prefix, 0)?;
         let body = &prefix[HEADER_BYTES..];
         let at = |offset| (HEADER_BYTES + offset) as u64;
         if body[..MAGIC.len()] != MAGIC {
@@ -175,8 +206,9 @@ impl<S: PageSize> PageFile<S> {
         ] {
             body[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
-        page.stamp_checksum();
-        Ok(self.file.write_at(page.read().bytes(), 0)?)
+        let mut writer = self.writer();
+        writer.batch.push(page.read());
+        self.write(&mut writer)
     }
 
     /// Reads page `id` and verifies it. `page` is unspecified when that fails.
@@ -193,14 +225,25 @@ impl<S: PageSize> PageFile<S> {
         verified.map_err(|what| self.damaged(offset, what))
     }
 
-    /// Writes a page.
-    pub(super) fn write_page(&self, page: Page<'_, S>) -> Result<()> {
-        let mut scratch = PageBuffer::<S>::new();
-        let mut copy = scratch.page_mut();
-        copy.copy_from(page);
-        probe::count(Counter::PageCopies, 1);
-        copy.stamp_checksum();
-        Ok(self.file.write_at(copy.read().bytes(), Self::offset(page.id()))?)
+    /// Holds what writes pages; a batch that was not written is forgotten.
+    pub(super) fn writer(&self) -> MutexGuard<'_, PageWriter<S>> {
+        let mut writer = self.writer.lock();
+        writer.batch.clear();
+        writer
+    }
+
+    /// Writes the pages of the batch.
+    pub(super) fn write(&self, writer: &mut PageWriter<S>) -> Result<()> {
+        let PageWriter { copies, batch } = writer;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        if let Some(copies) = copies {
+            copies.write(batch, &*self.file)?;
+        }
+        batch.write_in_place(&*self.file)?;
+        batch.clear();
+        Ok(())
     }
 
     /// Takes space for at least `pages` pages; says for how many there is space now.

@@ -25,7 +25,7 @@ use super::{ExclusivePage, ReadPage, SharedPage};
 use crate::latch::{GuardedU32, Latching, RawLatch};
 use crate::paged::page::{Page, PageMut, PageSize};
 use crate::probe::{self, Counter};
-use crate::sync::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// No frame, or the end of a chain.
 pub(super) const NO_FRAME: u32 = u32::MAX;
@@ -50,7 +50,12 @@ pub(super) struct Frame<L: Latching> {
     usage: GuardedU32,
     /// Whether the page differs from the one in the file.
     dirty: GuardedU32,
+    /// At most the LSN of the first change that the file may not have; [`CLEAN`] if it has all.
+    recovery_lsn: AtomicU64,
 }
+
+/// No change is missing in the file.
+pub(super) const CLEAN: u64 = u64::MAX;
 
 impl<L: Latching> Frame<L> {
     pub(super) fn empty() -> Self {
@@ -61,6 +66,7 @@ impl<L: Latching> Frame<L> {
             next: GuardedU32::new(NO_FRAME),
             usage: GuardedU32::new(0),
             dirty: GuardedU32::new(0),
+            recovery_lsn: AtomicU64::new(CLEAN),
         }
     }
 
@@ -132,11 +138,36 @@ impl<L: Latching> Frame<L> {
         self.dirty.get() != 0
     }
 
-    /// Says whether the page differs from the file: `true` under the exclusive latch, `false` under
-    /// any.
+    /// Says whether the page differs from the file: `true` under the exclusive latch, or again of a page that
+    /// could not be written; `false` under any.
     #[inline(always)]
     pub(super) fn set_dirty(&self, dirty: bool) {
         self.dirty.set(u32::from(dirty));
+    }
+
+    // Relaxed, all three: what a change is logged with goes through the log's latch, and so does the
+    // end of the log that a checkpoint asks for before it looks here.
+
+    /// Says that changes logged from `lsn` on may be missing in the file.
+    #[cold]
+    pub(super) fn note_recovery(&self, lsn: u64) {
+        self.recovery_lsn.fetch_min(lsn, Ordering::Relaxed);
+    }
+
+    /// From which LSN on changes may be missing in the file.
+    pub(super) fn recovery_lsn(&self) -> u64 {
+        self.recovery_lsn.load(Ordering::Relaxed)
+    }
+
+    /// Whether changes logged before `lsn` may be missing in the file; with [`CLEAN`], any.
+    pub(super) fn is_older(&self, lsn: u64) -> bool {
+        self.is_dirty() && lsn == CLEAN || self.recovery_lsn() < lsn
+    }
+
+    /// Says that the page is as the file has it, or is about to; no thread holds it alone.
+    pub(super) fn set_clean(&self) {
+        self.set_dirty(false);
+        self.recovery_lsn.store(CLEAN, Ordering::Relaxed);
     }
 }
 

@@ -1,5 +1,6 @@
 //! Pools against a model, under threads, with pools smaller than the data, damage and full disks.
 
+mod copies;
 mod damage;
 mod model;
 mod threads;
@@ -132,10 +133,6 @@ struct TestLog {
 }
 
 impl TestLog {
-    fn durable(&self) -> u64 {
-        self.durable.load(Ordering::SeqCst)
-    }
-
     /// Whether no page in the file is ahead of the log.
     fn is_ahead(&self) -> bool {
         let pages = self.file.get().map_or(0, |file| file.len().unwrap() / 8192);
@@ -150,6 +147,16 @@ impl TestLog {
 }
 
 impl WriteAhead for TestLog {
+    const LOGS: bool = true;
+
+    fn is_kept(&self) -> bool {
+        true
+    }
+
+    fn durable(&self) -> u64 {
+        self.durable.load(Ordering::SeqCst)
+    }
+
     fn flush_to(&self, lsn: u64) -> Result<(), Error> {
         assert!(self.is_ahead(), "a page was written before its log was asked for");
         if self.broken.load(Ordering::SeqCst) != 0 {

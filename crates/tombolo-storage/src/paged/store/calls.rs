@@ -274,6 +274,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
     fn begin_writes(&mut self) {
         debug_assert_eq!(self.session.phase, Phase::Reading);
         self.session.phase = Phase::Writing;
+        self.session.since.begin(self.database.log.durable());
     }
 
     #[inline]

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 
 use super::PagedSettings;
 use super::catalogue::{self, StoredTable};
+use super::checkpoint::Checkpoints;
 use super::directory::Directory;
 use super::error::OpenError;
 use super::restart::Restart;
@@ -86,15 +87,18 @@ pub(super) struct Database<P: PagedProfile> {
     lanes: AtomicU32,
     /// Sessions that are open.
     open_sessions: AtomicU32,
+    pub(super) checkpoints: Checkpoints<P::Latching>,
     poisoned: OnceLock<&'static str>,
 }
 
 impl<P: PagedProfile> Database<P> {
     /// Without tables.
     pub(super) fn new(pages: P::Pages, log: P::Log, settings: &PagedSettings) -> Self {
+        let checkpoints = Checkpoints::new(log.tail(), settings.checkpoint_log_bytes);
         Self {
             pages,
             log,
+            checkpoints,
             locks: P::Locks::new(settings.locks),
             directory: P::Directory::default(),
             sessions: P::Sessions::default(),

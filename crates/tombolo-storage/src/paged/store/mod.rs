@@ -26,6 +26,7 @@
 mod calls;
 mod catalogue;
 mod check;
+mod checkpoint;
 mod database;
 mod directory;
 mod entries;
@@ -42,6 +43,7 @@ mod undo;
 #[cfg(not(loom))]
 mod tests;
 
+pub use checkpoint::Checkpoint;
 pub use directory::{ByName, Directory, Resolved};
 pub use error::OpenError;
 pub use profile::{PagedProfile, Switches};
@@ -75,16 +77,19 @@ pub struct PagedSettings {
     pub locks: LockSettings,
     /// The log.
     pub log: LogSettings,
+    /// Bytes of log after which a checkpoint is due: a restart reads about twice as many at most.
+    pub checkpoint_log_bytes: u64,
 }
 
 impl Default for PagedSettings {
-    /// 256 MB of pool.
+    /// 256 MB of pool, a checkpoint for each 128 MB of log.
     fn default() -> Self {
         Self {
             pool_bytes: 256 << 20,
             structure_bytes_max: crate::memory::region::RESERVATION_BYTES,
             locks: LockSettings::default(),
             log: LogSettings::default(),
+            checkpoint_log_bytes: 128 << 20,
         }
     }
 }
@@ -220,6 +225,21 @@ impl<P: PagedProfile> PagedStore<P> {
             return Err(OpenError::SessionsOpen);
         };
         database.close()
+    }
+
+    /// Whether the log has grown so much since the last checkpoint that another one should be made.
+    pub fn checkpoint_due(&self) -> bool {
+        self.database.checkpoint_due()
+    }
+
+    /// Writes pages, so that a restart has less to do, and lets go of the log it will not need; transactions
+    /// of other sessions go on meanwhile. This session's own must have ended. `None` where pages are written
+    /// only when the database is closed.
+    ///
+    /// # Errors
+    /// When log or disk fail. A full disk loses nothing.
+    pub fn checkpoint(&self) -> Result<Option<Checkpoint>, OpenError> {
+        self.database.checkpoint()
     }
 
     /// Reads every page, as far as the pool has room for it, so that no call has to.

@@ -18,7 +18,8 @@ use crate::memory::variable::{Handle, SizeClasses};
 use crate::paged::heap::{HeapFile, RowFile, SlabRows, value_in_copy, value_in_frame};
 use crate::paged::page::PageSize;
 use crate::paged::pool::{
-    BufferPool, DirectFrames, DirectPin, PageAccess, Pointers, PoolUsage, Result, WriteAhead,
+    BufferPool, DirectFrames, DirectPin, DirtyPage, PageAccess, Pointers, PoolUsage, Result,
+    WriteAhead,
 };
 use crate::probe::{self, Counter};
 use crate::row::{RowBytes, RowId};
@@ -61,8 +62,18 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
     /// Makes every page durable. The log is.
     ///
     /// # Errors
-    /// When log or disk fail.
+    /// When the disk fails.
     fn flush(&self) -> Result<(), OpenError>;
+
+    /// Writes pages with changes logged before `older` that the file may lack, and makes the file durable.
+    /// Returns the pages it still may lack changes of; `None` where pages are written only at the end.
+    ///
+    /// # Errors
+    /// When log or disk fail.
+    fn checkpoint(&self, older: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
+        _ = older;
+        Ok(None)
+    }
 
     /// Marks the file as closed, all pages of which were flushed. Nothing is changed after that.
     ///
@@ -218,6 +229,10 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
 
     fn flush(&self) -> Result<(), OpenError> {
         Ok(Self::flush(self)?)
+    }
+
+    fn checkpoint(&self, older: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
+        Ok(Some(Self::checkpoint(self, older)?))
     }
 
     fn close(&self) -> Result<(), OpenError> {

@@ -17,6 +17,7 @@
 use std::cell::{Cell, RefCell};
 
 use super::calls::change;
+use super::checkpoint::WritingSince;
 use super::database::{Database, StructureLog};
 use super::entries::Probes;
 use super::error::OpenError;
@@ -30,6 +31,7 @@ use crate::paged::page::StoreId;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
 use crate::store::Phase;
+use crate::sync::Arc;
 
 /// Something deleted that keeps its place until the transaction commits.
 #[derive(Clone, Copy, Debug)]
@@ -67,6 +69,8 @@ pub(super) struct Session<P: PagedProfile> {
     pub(super) phase: Phase,
     /// What its transaction holds; none once the session has ended.
     held: RefCell<Option<<P::Locks as Locking>::Held>>,
+    /// What checkpoints know of it.
+    pub(super) since: Arc<WritingSince>,
     place: <P::Sessions as Sessions<P::Latching>>::Place,
     pub(super) log: <P::Log as Logging>::Transaction,
     pub(super) lane: usize,
@@ -96,6 +100,7 @@ impl<P: PagedProfile> Session<P> {
         Ok(Self {
             phase: Phase::Idle,
             held: RefCell::new(Some(held)),
+            since: database.checkpoints.enter(),
             place: database.sessions.open(),
             log: Default::default(),
             lane: database.next_lane(),
@@ -127,6 +132,7 @@ impl<P: PagedProfile> Session<P> {
             database.locks.release_all(&mut held);
             database.locks.close_session(held);
             database.sessions.close(&self.place);
+            database.checkpoints.leave(&self.since);
             database.dismiss_session();
         }
     }
@@ -276,6 +282,9 @@ impl<P: PagedProfile> Session<P> {
             && let Some(held) = self.held.get_mut()
         {
             database.locks.release_all(held);
+        }
+        if self.phase == Phase::Writing {
+            self.since.end();
         }
         database.sessions.end(&mut self.place, committed);
         self.phase = Phase::Idle;

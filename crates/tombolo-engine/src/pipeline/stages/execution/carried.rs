@@ -135,6 +135,7 @@ impl<E: Executor> Execution<E> {
                 waiting: u64::from(!is_early),
                 wants_sync: terms.durability == Durability::Sync,
                 is_promised: is_early,
+                is_wanted: false,
             };
             let records = records.unwrap_or_else(|| log.buffers.take());
             let batch = log.batch(records, waiting, self.clock.now_ns());

@@ -39,6 +39,8 @@ pub(crate) struct Waiting<A> {
     pub(crate) wants_sync: bool,
     /// Whether a call was answered early, so that a crash may lose it.
     pub(crate) is_promised: bool,
+    /// Whether the engine itself waits for the position.
+    pub(crate) is_wanted: bool,
 }
 
 impl<A, B: Records> LogSender<A, B> {
@@ -72,7 +74,8 @@ impl<A, B: Records> LogSender<A, B> {
     /// A batch of records and the answers that wait for them.
     #[inline]
     pub(crate) fn batch(&mut self, records: B, replies: Waiting<A>, now_ns: u64) -> LogBatch<A, B> {
-        let Waiting { answers, transactions, waiting, wants_sync, is_promised } = replies;
+        let Waiting { answers, transactions, waiting, wants_sync, is_promised, is_wanted } =
+            replies;
         let record_bytes = records.bytes().len() as u64;
         let charge = self.cost.of(record_bytes);
         self.charged += charge;
@@ -86,6 +89,7 @@ impl<A, B: Records> LogSender<A, B> {
             charge,
             wants_sync,
             is_promised,
+            is_wanted,
             executed_ns: now_ns,
             ended_ns: now_ns,
         }

@@ -285,7 +285,9 @@ impl<E: Executor> Execution<E> {
             return;
         }
         let Replies { executed: transactions, wants_sync, is_promised, .. } = *replies;
-        let waiting = Waiting { answers, transactions, waiting: 0, wants_sync, is_promised };
+        let (waiting, is_wanted) = (0, false);
+        let waiting =
+            Waiting { answers, transactions, waiting, wants_sync, is_promised, is_wanted };
         log.hold(records, waiting, now_ns);
     }
 
@@ -349,9 +351,14 @@ impl<E: Executor> Execution<E> {
         }
         let (mut early, mut waiting) = (self.outbox.parcels.take(), self.outbox.parcels.take());
         let (is_logged, durable) = (self.log.is_some(), self.shared.durable());
-        let mut wants_sync = false;
+        let (mut wants_sync, mut is_wanted) = (false, false);
         for finished in std::mem::take(&mut self.finished) {
-            let (caller, tag, durability) = (finished.caller, finished.tag, finished.durability);
+            let Some(caller) = finished.caller else {
+                // It may hold what transactions wrote until now, and waits until that is durable.
+                is_wanted |= self.position() > durable;
+                continue;
+            };
+            let (tag, durability) = (finished.tag, finished.durability);
             let is_durable = finished.position <= durable;
             let mut waits = false;
             let reply = finished.reply(|outcome| match durability {
@@ -366,22 +373,36 @@ impl<E: Executor> Execution<E> {
             if waits { &mut waiting } else { &mut early }.push(Answered { caller, tag, reply });
         }
         self.outbox.post(early);
-        self.hold_answers(waiting, wants_sync, now_ns);
+        self.hold_answers(waiting, wants_sync, is_wanted, now_ns);
     }
 
-    /// Prepares answers that wait for the current log position for the logging stage.
-    fn hold_answers(&mut self, answers: Parcel<E::Answer>, wants_sync: bool, now_ns: u64) {
+    /// Prepares answers that wait for the current log position for the logging stage; with `is_wanted` the engine
+    /// itself waits for it.
+    fn hold_answers(
+        &mut self,
+        answers: Parcel<E::Answer>,
+        wants_sync: bool,
+        is_wanted: bool,
+        now_ns: u64,
+    ) {
         match &mut self.log {
-            Some(log) if !answers.is_empty() => match &mut log.held {
+            Some(log) if is_wanted || !answers.is_empty() => match &mut log.held {
                 Some(held) => {
                     held.answers.extend(answers);
                     held.wants_sync |= wants_sync;
+                    held.is_wanted |= is_wanted;
                 }
                 None => {
                     let records = log.buffers.take();
                     let (transactions, waiting, is_promised) = (0, 0, false);
-                    let waiting =
-                        Waiting { answers, transactions, waiting, wants_sync, is_promised };
+                    let waiting = Waiting {
+                        answers,
+                        transactions,
+                        waiting,
+                        wants_sync,
+                        is_promised,
+                        is_wanted,
+                    };
                     log.hold(records, waiting, now_ns);
                 }
             },

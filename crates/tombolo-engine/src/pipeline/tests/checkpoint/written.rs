@@ -85,6 +85,25 @@ fn a_demand_is_met_by_a_checkpoint_that_holds_what_was_answered() {
     }
 }
 
+/// Rows that were copied in place are written when the log is durable; where no call waits for the log, the
+/// checkpoint makes it so.
+#[test]
+fn a_checkpoint_does_not_wait_for_the_time_limit_of_async_calls() {
+    for (parts, copy) in WAYS {
+        let (disks, how) = (Disks::default(), How { parts, copy, ..HOW });
+        let mut database = Database::open(&disks, how);
+        database.pay(100);
+        database.caller.try_submit(1, 0, Durability::Async).unwrap();
+        let begun_ns = database.clock.now_ns();
+        let asked = database.pipeline().checkpoint();
+        while asked.poll().is_none() {
+            database.step(1, |_| true);
+        }
+        let took_ns = database.clock.now_ns() - begun_ns;
+        assert!(took_ns < options().group.async_loss_ns_max / 4, "{copy:?}: {took_ns} ns");
+    }
+}
+
 #[test]
 fn without_an_image_there_is_none() {
     let world = World::new(options());

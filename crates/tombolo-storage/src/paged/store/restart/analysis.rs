@@ -106,15 +106,19 @@ impl Analysis {
         if let Some(page) = record.page() {
             self.note_page(page, lsn, false);
         }
-        let (id, Known { unended, newest, .. }) = (record.transaction, &mut self.known);
+        let (id, Known { unended, newest, from, .. }) = (record.transaction, &mut self.known);
         *newest = id.max(*newest);
+        // One of which older records are not needed was over when they were released: its end is here, too.
+        let is_known = unended.contains_key(&id) || record.previous < *from;
         match record.content {
+            Content::Committed { .. } | Content::Aborted { .. } | Content::Ended if !is_known => {
+                return Err("what ends had ended, or did nothing");
+            }
             Content::Committed { clears: true, .. } => {
-                let transaction = unended.get_mut(&id).ok_or("what commits did nothing")?;
-                transaction.is_committed = true;
+                unended.entry(id).and_modify(|transaction| transaction.is_committed = true);
             }
             Content::Committed { .. } | Content::Aborted { .. } | Content::Ended => {
-                unended.remove(&id).ok_or("what ends had ended, or did nothing")?;
+                unended.remove(&id);
             }
             _ => {
                 let fresh = Unended { first: lsn, is_committed: false, undo_next: 0 };

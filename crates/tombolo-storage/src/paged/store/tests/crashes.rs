@@ -81,7 +81,7 @@ struct World<P: PagedProfile> {
     in_doubt: Option<Rows>,
     /// Whether a table may have come that is not known.
     table_in_doubt: bool,
-    /// Whether pages that were in the file when it was closed last may be torn: the log cannot repair them.
+    /// Whether pages may be torn.
     tears: bool,
 }
 
@@ -90,7 +90,7 @@ impl<P: PagedProfile> World<P> {
         let mut random = Random::new(seed);
         let disk = CrashDisk::default();
         let store = PagedStore::create(&disk, &crash_settings()).unwrap();
-        let tears = random.below(3) > 0;
+        let tears = random.below(5) > 0;
         let (committed, in_doubt, table_in_doubt) = (Rows::new(), None, false);
         let clients = vec![Client { store, changes: None }];
         let tables = Vec::new();
@@ -184,8 +184,13 @@ impl<P: PagedProfile> World<P> {
         match self.random.below(8) {
             0..3 => self.end(at, true),
             3 => self.end(at, false),
-            _ => Ok(()),
+            _ => return Ok(()),
+        }?;
+        if self.random.below(6) == 0 {
+            // The other session's transaction goes on.
+            self.clients[at].store.checkpoint().map_err(|_| Stop::Crashed)?;
         }
+        Ok(())
     }
 
     fn end(&mut self, at: usize, commits: bool) -> Run {
@@ -312,7 +317,7 @@ fn case<P: PagedProfile>(seed: u64) {
         let calls = world.random.below(calls);
         world.disk.fail_after(Some(calls));
         let worked = world.work(steps);
-        if worked.is_ok() && !world.tears && world.random.below(2) == 0 {
+        if worked.is_ok() && world.random.below(2) == 0 {
             world.close();
         }
         world.crash();

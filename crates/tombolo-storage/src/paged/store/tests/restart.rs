@@ -14,7 +14,7 @@ fn small() -> PagedSettings {
 /// A database with a table of notes.
 fn notes(disk: &CrashDisk) -> (PagedStore<Conventional>, DynamicTable) {
     let mut store = PagedStore::create(disk, &small()).unwrap();
-    store.create_table(super::crashes::definition(0)).unwrap();
+    store.create_table(crashes::definition(0)).unwrap();
     let table = DynamicTable::new(store.schema(), 0);
     (store, table)
 }

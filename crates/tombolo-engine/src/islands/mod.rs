@@ -1,0 +1,11 @@
+//! Islands: cores that are close to each other (ISL-1).
+//!
+//! | file | holds |
+//! |---|---|
+//! | `topology.rs` | which cores share what, as the system says |
+//! | `placement.rs` | on which cores threads run |
+//!
+//! Not here: engines on islands, and transactions over several of them.
+
+pub mod placement;
+pub mod topology;

@@ -1,0 +1,139 @@
+//! Links of every kind: what is sent arrives, whole and in order, both ways; sleeping ends are woken, and an end
+//! that is gone is noticed. Each other end is a thread's; `tombolo links` has it in another process.
+
+use super::*;
+use crate::clock::{Clock, SystemClock};
+use crate::rng::Rng;
+use crate::threads;
+
+/// A little less than an end sleeps that is not woken.
+const SLEPT_TOO_LONG_NS: u64 = 9_000_000_000;
+
+fn start() -> (SystemClock, u64) {
+    let clock = SystemClock::new();
+    let now = clock.now_ns();
+    (clock, now)
+}
+
+/// Both ends of a link.
+fn pair(kind: LinkKind) -> [Box<dyn Link>; 2] {
+    let (own, other) = unix_pair().unwrap();
+    let other = unix::of(other);
+    let directory = std::env::temp_dir();
+    std::thread::scope(|scope| {
+        let accepted = scope.spawn(|| accept(other).unwrap());
+        let offered = offer(kind, own, &directory).unwrap();
+        [offered, accepted.join().unwrap()]
+    })
+}
+
+fn message(n: u64, seed: u64) -> Vec<u8> {
+    let mut rng = Rng::from_seed(seed << 32 | n);
+    let bytes_max = [10, 300, 20_000, 300_000][rng.below(4) as usize];
+    let bytes = rng.below(bytes_max) as usize;
+    (0..bytes).map(|at| (n as usize * 31 + at * 7) as u8).collect()
+}
+
+/// Sends messages and takes those of the other end, sleeping where neither is possible.
+fn converse(link: &mut dyn Link, count: u64, [own, other]: [u64; 2]) {
+    let (mut sent, mut received) = (0, 0);
+    // Also what was taken last has to go: the other end may wait for it.
+    while link.flush() != Ok(true) || sent < count || received < count {
+        let mut idle = true;
+        if sent < count && link.send(&[&message(sent, own)]).unwrap() {
+            sent += 1;
+            idle = false;
+        }
+        // One end is slow to take what comes, so that the other one finds no room.
+        if (own == 1 || received < sent)
+            && received < count
+            && let Some(got) = link.receive().unwrap()
+        {
+            assert!(got == message(received, other), "message {received}");
+            received += 1;
+            idle = false;
+        }
+        if idle {
+            link.wait(Duration::from_secs(10));
+        }
+    }
+}
+
+#[test]
+fn every_kind_carries_whole_messages_in_order_both_ways() {
+    for kind in LinkKind::ALL {
+        let [mut here, mut there] = pair(kind);
+        let (clock, start) = start();
+        std::thread::scope(|scope| {
+            scope.spawn(|| converse(&mut *there, 200, [2, 1]));
+            converse(&mut *here, 200, [1, 2]);
+        });
+        assert!(clock.now_ns() - start < SLEPT_TOO_LONG_NS, "{kind:?}: an end slept too long");
+    }
+}
+
+#[test]
+fn a_sleeping_end_of_any_kind_is_woken() {
+    for kind in LinkKind::ALL {
+        let [mut here, mut there] = pair(kind);
+        let rounds = 100_u32;
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..rounds {
+                    let request = loop {
+                        match there.receive().unwrap() {
+                            Some(request) => break request.to_vec(),
+                            None => there.wait(Duration::from_secs(10)),
+                        }
+                    };
+                    assert_eq!(there.send(&[&request]), Ok(true));
+                }
+            });
+            for n in 0..rounds {
+                assert_eq!(here.send(&[&n.to_le_bytes()]), Ok(true));
+                let (clock, start) = start();
+                while here.receive().unwrap().is_none() {
+                    here.wait(Duration::from_secs(10));
+                }
+                assert!(clock.now_ns() - start < SLEPT_TOO_LONG_NS, "{kind:?}");
+            }
+        });
+    }
+}
+
+#[test]
+fn an_end_of_any_kind_that_is_gone_is_noticed_behind_what_it_sent() {
+    for kind in LinkKind::ALL {
+        let [mut here, mut there] = pair(kind);
+        assert_eq!(there.send(&[b"last ", b"words"]), Ok(true));
+        drop(there);
+        let mut given = Vec::new();
+        let end = loop {
+            match here.receive() {
+                Ok(Some(words)) => given.push(words.to_vec()),
+                Ok(None) => here.wait(Duration::from_secs(10)),
+                Err(end) => break end,
+            }
+        };
+        assert_eq!((given, end), (vec![b"last words".to_vec()], LinkEnd::Gone), "{kind:?}");
+        while here.send(&[b"?"]).is_ok() {
+            here.wait(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_opened_is_said_to_both_ends() {
+    let (mut own, other) = unix_pair().unwrap();
+    let other = unix::of(other);
+    own.send(&[b"fifo\0/no/such/place\0/nor/that"]).unwrap();
+    let listen = || loop {
+        match own.receive().unwrap() {
+            Some(told) => return String::from_utf8(told.to_vec()).unwrap(),
+            None => own.wait(Duration::from_secs(10)),
+        }
+    };
+    let (refused, told) = threads::both(|| accept(other).err().unwrap().to_string(), listen);
+    assert_eq!(told, refused);
+    assert!(told.contains("No such file"), "{told}");
+}

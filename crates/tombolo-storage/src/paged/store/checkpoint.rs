@@ -1,0 +1,125 @@
+//! Fuzzy checkpoints: how far back a restart has to read the log, moved up while transactions run (TPK's sliding
+//! checkpoints, for pages).
+//!
+//! Pages whose changes the file has lacked since before the last checkpoint are written, so each page is written
+//! once per checkpoint at most, however often it changes. What a restart needs begins at the least of: where this
+//! checkpoint began, the first change that some page in the file lacks, where the oldest transaction that writes
+//! began. The log before that is let go.
+//!
+//! Not here: threads and clocks (the caller asks whether one is due), how pages are written (`pool/write_back.rs`),
+//! what a restart does.
+
+use std::cell::RefCell;
+
+use super::database::Database;
+use super::error::OpenError;
+use super::rows::RowAccess;
+use crate::latch::{Latch, Latching};
+use crate::log::Logging;
+use crate::profile::PagedProfile;
+use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+
+/// What a session says that writes nothing.
+const NOT_WRITING: u64 = u64::MAX;
+
+/// Where the log was durable when a session's transaction began to write: its records are there or later.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct WritingSince(AtomicU64);
+
+impl WritingSince {
+    // Relaxed, all: a session's records go through the log's latch after its word is set, and a checkpoint looks
+    // at the words after it has taken the log's tail under that latch. So it sees the word of each session with
+    // records before that tail; those of others are behind it.
+
+    /// The transaction's records will be at `lsn` or later.
+    #[inline(always)]
+    pub(super) fn begin(&self, lsn: u64) {
+        self.0.store(lsn, Ordering::Relaxed);
+    }
+
+    /// Nothing of the transaction is left to be done.
+    #[inline(always)]
+    pub(super) fn end(&self) {
+        self.0.store(NOT_WRITING, Ordering::Relaxed);
+    }
+}
+
+/// What checkpoints know of sessions, and of each other.
+pub(super) struct Checkpoints<L: Latching> {
+    sessions: Latch<RefCell<Vec<Arc<WritingSince>>>, L>,
+    /// Where the last one began; held while one is made.
+    last: Mutex<u64>,
+    /// The same, to be read at any time.
+    began: AtomicU64,
+    /// Bytes of log after which the next one is due.
+    log_bytes: u64,
+}
+
+impl<L: Latching> Checkpoints<L> {
+    /// Of a database whose log begins at `lsn`.
+    pub(super) fn new(lsn: u64, log_bytes: u64) -> Self {
+        let sessions = Latch::new(RefCell::new(Vec::new()));
+        Self { sessions, last: Mutex::new(lsn), began: AtomicU64::new(lsn), log_bytes }
+    }
+
+    /// Takes a session in.
+    pub(super) fn enter(&self) -> Arc<WritingSince> {
+        let session = Arc::new(WritingSince(AtomicU64::new(NOT_WRITING)));
+        self.sessions.hold().borrow_mut().push(Arc::clone(&session));
+        session
+    }
+
+    /// Lets go of a session.
+    pub(super) fn leave(&self, session: &Arc<WritingSince>) {
+        self.sessions.hold().borrow_mut().retain(|other| !Arc::ptr_eq(other, session));
+    }
+
+    /// Where the oldest transaction that writes began.
+    fn oldest(&self) -> u64 {
+        let sessions = self.sessions.hold();
+        let begins = sessions.borrow();
+        let begins = begins.iter().map(|session| session.0.load(Ordering::Relaxed));
+        begins.min().unwrap_or(NOT_WRITING)
+    }
+}
+
+/// What a checkpoint came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Checkpoint {
+    /// The log's tail when it began.
+    pub began: u64,
+    /// The LSN from which on a restart reads the log now.
+    pub needed: u64,
+    /// Pages that still have changes which the file lacks.
+    pub dirty_pages: usize,
+    /// Segments of the log that are used again.
+    pub released_segments: usize,
+}
+
+impl<P: PagedProfile> Database<P> {
+    /// Whether the log has grown by as much as a restart should have to read at most.
+    pub(super) fn checkpoint_due(&self) -> bool {
+        let Checkpoints { began, log_bytes, .. } = &self.checkpoints;
+        // Relaxed: a checkpoint more or less does no harm.
+        self.log.durable() >= began.load(Ordering::Relaxed).saturating_add(*log_bytes)
+    }
+
+    /// Makes a checkpoint; waits for one under way. None where pages are written only when the database is closed.
+    pub(super) fn checkpoint(&self) -> Result<Option<Checkpoint>, OpenError> {
+        self.refuse_poisoned()?;
+        let checkpoints = &self.checkpoints;
+        let mut last = checkpoints.last.lock();
+        let began = self.log.tail();
+        let Some(dirty) = self.pages.checkpoint(*last)? else { return Ok(None) };
+        let first_missing = dirty.iter().map(|dirty| dirty.recovery_lsn).min();
+        let needed = began.min(first_missing.unwrap_or(began)).min(checkpoints.oldest());
+        // A transaction that ended meanwhile has records before that, and its last one behind: without it a
+        // restart would take it for one that did not end.
+        self.log.flush()?;
+        let released_segments = self.log.release_before(needed)?;
+        *last = began;
+        checkpoints.began.store(began, Ordering::Relaxed);
+        Ok(Some(Checkpoint { began, needed, dirty_pages: dirty.len(), released_segments }))
+    }
+}
