@@ -32,6 +32,7 @@ mod read;
 pub mod record;
 mod session;
 mod settings;
+mod transaction;
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -46,8 +47,9 @@ pub use file::{FORMAT_VERSION, LOG_FILES};
 pub use none::NoLog;
 pub use numbers::{NumberedTransaction, Numbers};
 pub use read::{LogEnd, read_log};
-pub use session::{Destination, InMemory, Log, LogAhead, LogTransaction, ToDisk};
+pub use session::{Destination, InMemory, Log, LogAhead, ToDisk};
 pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
+pub use transaction::LogTransaction;
 
 use self::record::Record;
 use crate::disk::Disk;

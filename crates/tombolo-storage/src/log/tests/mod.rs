@@ -186,12 +186,13 @@ fn numbers_go_on_after_a_close() {
     }
     let later = LogSettings { first_lsn: last + 1_000_001, ..settings() };
     let log = DiskLog::open(later, on(&disk)).unwrap();
-    assert!(commit_one(&log, 20).unwrap() >= later.first_lsn);
+    let lsn = commit_one(&log, 20).unwrap();
+    assert!(lsn >= later.first_lsn);
     drop(log);
     // What was not closed is there to be redone, and numbers go on behind it.
     let log = DiskLog::open(settings(), on(&disk)).unwrap();
     let (needed, end) = log.unread().unwrap();
-    assert_eq!((needed, end - needed), (later.first_lsn.next_multiple_of(8), 160));
+    assert!(needed < lsn && end == lsn + 64, "{needed} {lsn} {end}");
     assert_eq!(committed(&disk).unwrap(), [20]);
     assert_eq!(commit_one(&log, 21).unwrap(), end + 96);
     assert_eq!(committed(&disk).unwrap(), [20, 21]);

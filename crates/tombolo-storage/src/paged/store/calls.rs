@@ -7,29 +7,22 @@
 
 use std::ops::ControlFlow;
 
-use super::database::{Database, StructureLog, TableStore};
+use super::database::{Database, StructureLog, TableStore, change};
 use super::rows::RowAccess;
 use super::transaction::{Ghost, Session};
 use super::{PagedStore, Sharing};
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{IndexType, Range, packed_bits};
 use crate::lock::Mode;
-use crate::log::{Change, ChangeKind, Logging};
+use crate::log::{ChangeKind, Logging};
 use crate::memory::variable::HANDLE_BYTES;
 use crate::paged::btree::KeyFormat;
 use crate::paged::heap::{Place, RowFile, read_handle};
-use crate::paged::page::StoreId;
 use crate::probe::{self, Counter};
 use crate::profile::PagedProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
 use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
-
-/// A change of a whole row or entry, in the form the log takes.
-#[inline(always)]
-pub(super) fn change(kind: ChangeKind, store: StoreId, place: Place, row: RowId) -> Change {
-    Change { kind, store, place, row, within: 0 }
-}
 
 /// How profile `P` holds a row.
 type PinOf<'a, P> = <<P as PagedProfile>::Pages as RowAccess<

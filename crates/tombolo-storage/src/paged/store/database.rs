@@ -7,23 +7,23 @@
 use std::io::ErrorKind;
 use std::sync::OnceLock;
 
-use super::PagedSettings;
 use super::catalogue::{self, StoredTable};
 use super::checkpoint::Checkpoints;
 use super::directory::Directory;
 use super::error::OpenError;
-use super::restart::Restart;
 use super::rows::RowAccess;
+use super::settings::PagedSettings;
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{IndexShape, IndexType};
 use crate::lock::Locking;
-use crate::log::Logging;
+use crate::log::{Change, ChangeKind, Logging};
 use crate::paged::btree::{BTree, KeyShape, Structure};
-use crate::paged::heap::{RowFile, RowLayout, Stamp};
+use crate::paged::heap::{Place, RowFile, RowLayout, Stamp};
 use crate::paged::page::{PageSize, StoreId};
 use crate::paged::pool::{PageAccess, PageError, PageFailure, Result as PageResult, SpaceStep};
 use crate::paged::step::Step;
 use crate::profile::PagedProfile;
+use crate::row::RowId;
 use crate::schema::{IndexKind, Schema, TableDef};
 use crate::store::{Index, Table, TableType};
 use crate::sync::{AtomicU32, Ordering};
@@ -81,8 +81,6 @@ pub(super) struct Database<P: PagedProfile> {
     pub(super) schema: Schema,
     /// By store number.
     pub(super) owners: Vec<Owner>,
-    /// What a restart did when the database was opened.
-    pub(super) restart: Option<Restart>,
     /// Sessions opened so far: spreads them over lanes of the heap files.
     lanes: AtomicU32,
     /// Sessions that are open.
@@ -106,7 +104,6 @@ impl<P: PagedProfile> Database<P> {
             indexes: Vec::new(),
             schema: Schema::default(),
             owners: Vec::new(),
-            restart: None,
             lanes: AtomicU32::new(0),
             open_sessions: AtomicU32::new(0),
             poisoned: OnceLock::new(),
@@ -258,6 +255,12 @@ impl<P: PagedProfile> Database<P> {
         self.log.close()?;
         self.pages.close()
     }
+}
+
+/// A change of a whole row or entry, in the form the log takes.
+#[inline(always)]
+pub(super) fn change(kind: ChangeKind, store: StoreId, place: Place, row: RowId) -> Change {
+    Change { kind, store, place, row, within: 0 }
 }
 
 /// Logs the pages that a split or a merge touches.

@@ -35,6 +35,7 @@ mod profile;
 mod restart;
 mod rows;
 mod sessions;
+mod settings;
 mod sharing;
 mod transaction;
 mod undo;
@@ -50,6 +51,7 @@ pub use profile::{PagedProfile, Switches};
 pub use restart::Restart;
 pub use rows::{RowAccess, RowCopies, RowCopy, RowInFrame, RowInSlab};
 pub use sessions::{ActiveTransaction, OneSession, Registered, Sessions};
+pub use settings::PagedSettings;
 pub use sharing::Sharing;
 
 use std::cell::Cell;
@@ -62,37 +64,7 @@ use super::heap::RowFile;
 use super::page::PageId;
 use super::pool::{PAGES_FILE, PageAccess, PageError, PoolUsage};
 use crate::disk::{Disk, Open, share};
-use crate::lock::LockSettings;
-use crate::log::{LOG_FILES, LogSettings, LogUsage, Logging};
-
-/// The sizes and limits of a paged database.
-#[derive(Clone, Debug)]
-pub struct PagedSettings {
-    /// Bytes of the buffer pool; more than that many bytes of pages live on disk.
-    pub pool_bytes: usize,
-    /// Most bytes of address space for pages that all stay in memory (S9 off), or for the rows of
-    /// one table.
-    pub structure_bytes_max: usize,
-    /// The lock table.
-    pub locks: LockSettings,
-    /// The log.
-    pub log: LogSettings,
-    /// Bytes of log after which a checkpoint is due: a restart reads about twice as many at most.
-    pub checkpoint_log_bytes: u64,
-}
-
-impl Default for PagedSettings {
-    /// 256 MB of pool, a checkpoint for each 128 MB of log.
-    fn default() -> Self {
-        Self {
-            pool_bytes: 256 << 20,
-            structure_bytes_max: crate::memory::region::RESERVATION_BYTES,
-            locks: LockSettings::default(),
-            log: LogSettings::default(),
-            checkpoint_log_bytes: 128 << 20,
-        }
-    }
-}
+use crate::log::{LOG_FILES, LogUsage, Logging};
 
 /// One session of a paged database.
 ///
@@ -132,6 +104,7 @@ impl Default for PagedSettings {
 pub struct PagedStore<P: PagedProfile> {
     database: <P::Latching as Sharing>::Handle<Database<P>>,
     session: Session<P>,
+    restart: Option<Restart>,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -167,7 +140,7 @@ impl<P: PagedProfile> PagedStore<P> {
         let () = Self::SAFE;
         let log = P::Log::create(settings.log, Some(share(disk.clone())))?;
         let pages = P::Pages::create(disk, settings, log.ahead())?;
-        Self::first_session(Database::new(pages, log, settings))
+        Self::first_session(Database::new(pages, log, settings), None)
     }
 
     /// Opens a database, and restarts it if it was not closed: what had committed is there, and nothing else.
@@ -187,22 +160,23 @@ impl<P: PagedProfile> PagedStore<P> {
             disk.open(PAGES_FILE, Open::Read).map_err(PageError::from)?;
         }
         let log = P::Log::open(settings.log, Some(share(disk.clone())))?;
-        let pages = P::Pages::open(disk, settings, log.ahead(), log.unread().is_some())?;
+        let restarts = settings.restarts && log.unread().is_some();
+        let pages = P::Pages::open(disk, settings, log.ahead(), restarts)?;
         let mut database = Database::new(pages, log, settings);
-        restart::open_tables(&mut database)?;
+        let restart = restart::open_tables(&mut database)?;
         RowAccess::<<P::Log as Logging>::Ahead>::mark_open(&database.pages)?;
-        Self::first_session(database)
+        Self::first_session(database, restart)
     }
 
     /// What a restart did when the database was opened; `None` if it had been closed.
     pub fn restart(&self) -> Option<Restart> {
-        self.database.restart
+        self.restart
     }
 
-    fn first_session(database: Database<P>) -> Result<Self, OpenError> {
+    fn first_session(database: Database<P>, restart: Option<Restart>) -> Result<Self, OpenError> {
         let session = Session::open(&database)?;
         let database = P::Latching::share(database);
-        Ok(Self { database, session, not_sync: PhantomData })
+        Ok(Self { database, session, restart, not_sync: PhantomData })
     }
 
     /// Another session of the same database, for another thread; `None` where there can be one
@@ -211,7 +185,8 @@ impl<P: PagedProfile> PagedStore<P> {
         let shared = P::SWITCHES[4] && P::SWITCHES[5];
         let database = P::Latching::another(&self.database).filter(|_| shared)?;
         let session = Session::open(&database);
-        Some(session.map(|session| Self { database, session, not_sync: PhantomData }))
+        let restart = self.restart;
+        Some(session.map(|session| Self { database, session, restart, not_sync: PhantomData }))
     }
 
     /// Saves everything, so that the directory can be opened again.

@@ -10,8 +10,8 @@
 
 use std::cell::{Ref, RefCell};
 
-use super::PagedSettings;
 use super::error::OpenError;
+use super::settings::PagedSettings;
 use crate::disk::Disk;
 use crate::latch::Latching;
 use crate::memory::variable::{Handle, SizeClasses};

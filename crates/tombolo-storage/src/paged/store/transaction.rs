@@ -16,9 +16,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::calls::change;
 use super::checkpoint::WritingSince;
-use super::database::{Database, StructureLog};
+use super::database::{Database, StructureLog, change};
 use super::entries::Probes;
 use super::error::OpenError;
 use super::rows::RowCopies;

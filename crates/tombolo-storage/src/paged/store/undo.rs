@@ -7,8 +7,7 @@
 //!
 //! After a crash `restart/undo.rs` does the same with records that were read back from the log.
 
-use super::calls::change;
-use super::database::{Database, Owner, StructureLog};
+use super::database::{Database, Owner, StructureLog, change};
 use super::transaction::Session;
 use crate::error::{Error, Result};
 use crate::log::{ChangeKind, Logging, UndoRecord};

@@ -23,15 +23,19 @@ mod analysis;
 mod redo;
 mod undo;
 
-pub(super) use analysis::Known;
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
 
-use super::PagedProfile;
+use analysis::Known;
+
 use super::catalogue;
 use super::database::Database;
 use super::error::OpenError;
-use super::transaction::Session;
 use crate::log::{LOG_FILES, LogFailure, Logging};
+use crate::paged::page::PageId;
 use crate::paged::pool::{PageAccess, PageError};
+use crate::profile::PagedProfile;
 
 /// What a restart did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,22 +60,27 @@ fn damaged_record(lsn: u64, what: &str) -> OpenError {
     OpenError::Log(LogFailure::Damaged { file, offset: lsn, what }.into())
 }
 
-/// Opens the tables of a database, after a restart if it was not closed.
-pub(super) fn open_tables<P: PagedProfile>(database: &mut Database<P>) -> Result<(), OpenError> {
-    let Some((needed, end)) = database.log.unread() else { return catalogue::read(database) };
+/// Opens the tables of a database, after a restart if it was not closed, which is described then.
+///
+/// # Errors
+/// When log and pages are not of one database, one is damaged, or the disk fails.
+pub(super) fn open_tables<P: PagedProfile>(
+    database: &mut Database<P>,
+) -> Result<Option<Restart>, OpenError> {
+    let Some((needed, end)) = database.log.unread() else {
+        return catalogue::read(database).map(|()| None);
+    };
     let space = database.pages.space();
     if space.lsn() >= end {
         let what = format!(
             "page 0 has LSN {}, but the log ends at {end}: it is another database's, or a part of it is missing",
             space.lsn()
         );
-        return Err(
-            PageError::damaged_page::<SizeOf<P>>(crate::paged::page::PageId(0), &what).into()
-        );
+        return Err(PageError::damaged_page::<SizeOf<P>>(PageId(0), &what).into());
     }
     if space.is_closed() {
         return match needed == end {
-            true => catalogue::read(database),
+            true => catalogue::read(database).map(|()| None),
             false => {
                 let (file, intact_bytes) = (LOG_FILES.to_owned(), end - needed);
                 Err(OpenError::Log(LogFailure::NotClosed { file, intact_bytes }.into()))
@@ -81,7 +90,7 @@ pub(super) fn open_tables<P: PagedProfile>(database: &mut Database<P>) -> Result
     let analysis = analysis::analyse(&database.log, Known::at(needed))?;
     let redone = redo::redo(database, analysis, end)?;
     catalogue::read(database)?;
-    undo::undo(database, redone)
+    undo::undo(database, redone).map(Some)
 }
 
 type SizeOf<P> = <<P as PagedProfile>::Pages as PageAccess>::Size;

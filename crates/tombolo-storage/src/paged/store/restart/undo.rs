@@ -4,16 +4,17 @@
 //! Both by the code that abort and commit use: a transaction's records were read back into what a session
 //! keeps of its transaction. Space of the log for all of them is set aside before the first is continued.
 
+use super::Restart;
 use super::redo::{Deleted, Left, Redone};
-use super::{OpenError, Session};
 use crate::log::{Logging, UndoRecord};
 use crate::paged::heap::RowFile;
 use crate::paged::page::PageId;
 use crate::paged::pool::{PageAccess, ReadPage};
 use crate::paged::store::database::{Database, Owner};
+use crate::paged::store::error::OpenError;
 use crate::paged::store::rows::RowAccess;
 use crate::paged::store::sessions::Sessions;
-use crate::paged::store::transaction::Ghost;
+use crate::paged::store::transaction::{Ghost, Session};
 use crate::profile::PagedProfile;
 
 /// Ends all transactions.
@@ -21,9 +22,9 @@ use crate::profile::PagedProfile;
 /// # Errors
 /// When log or disk fail, or pages contradict the log.
 pub(super) fn undo<P: PagedProfile>(
-    database: &mut Database<P>,
+    database: &Database<P>,
     redone: Redone<<P::Log as Logging>::Transaction>,
-) -> Result<(), OpenError> {
+) -> Result<Restart, OpenError> {
     let Redone { mut restart, mut left, newest, heap_pages } = redone;
     heap_pages.into_iter().try_for_each(|page| note_room(database, page))?;
     for left in left.values_mut() {
@@ -57,8 +58,7 @@ pub(super) fn undo<P: PagedProfile>(
     // A page's frame says from where on the file lacks changes, and knows of none before this restart.
     RowAccess::<<P::Log as Logging>::Ahead>::checkpoint(&database.pages, u64::MAX)?;
     database.sessions.continue_behind(newest);
-    database.restart = Some(restart);
-    Ok(())
+    Ok(restart)
 }
 
 /// Enters a heap page among those that have room.
@@ -84,10 +84,10 @@ fn clear_away<P: PagedProfile>(
             Deleted::Row(store, _) | Deleted::Entry(store, ..) => usize::from(store.0),
         };
         match (deleted, database.owners.get(store)) {
-            (Deleted::Row(_, place), Some(&Owner::Table(table))) => {
-                if !cleared.contains(&(place.page, place.slot)) {
-                    session.ghosts.push(Ghost::Row { table, place });
-                }
+            (Deleted::Row(_, place), Some(&Owner::Table(table)))
+                if !cleared.contains(&(place.page, place.slot)) =>
+            {
+                session.ghosts.push(Ghost::Row { table, place });
             }
             (Deleted::Entry(_, row, key), Some(&Owner::Index(index))) => {
                 session.ghost_keys.extend_from_slice(&key);

@@ -9,7 +9,7 @@ use crate::dynamic::DynamicTable;
 use crate::log::read_log;
 use crate::log::record::Content;
 use crate::schema::{ColumnDef, IndexDef, IndexKind};
-use crate::types::{Integer, Text};
+use crate::types::{Integer, Text, Varchar};
 use crate::value::Value;
 use crate::value_log::tests::crash_disk::CrashDisk;
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +36,7 @@ pub(super) fn definition(number: usize) -> TableDef {
         ColumnDef::of::<Integer>("id"),
         ColumnDef::of::<Integer>("kind"),
         ColumnDef::of::<Text>("body"),
+        ColumnDef::of::<Varchar<250>>("label"),
     ];
     let index = |name: &str, columns: &[usize], unique| IndexDef {
         name: format!("{name}{number}").into(),
@@ -46,7 +47,8 @@ pub(super) fn definition(number: usize) -> TableDef {
     let mut indexes = vec![index("pk", &[0], true)];
     if number != 1 {
         indexes.push(index("by_kind", &[1], false));
-        indexes.push(index("by_kind_and_id", &[1, 0], true));
+        // Long keys, few of which fit a page.
+        indexes.push(index("by_label", &[3], false));
     }
     TableDef { name: format!("t{number}").into(), columns, indexes }
 }
@@ -130,7 +132,9 @@ impl<P: PagedProfile> World<P> {
         let table = self.random.below(self.tables.len() as u64) as usize;
         let id = (self.random.below(IDS) * 2 + at as u64) as i64;
         let new = self.any_row();
-        let values = [Value::Integer(id), Value::Integer(new.0), Value::Text(&new.1)];
+        let label = label(new.0, id);
+        let text = Value::Text(&new.1);
+        let values = [Value::Integer(id), Value::Integer(new.0), text, Value::Text(&label)];
         let deletes = self.random.below(3) == 0;
         let Client { store, changes } = &mut self.clients[at];
         let Some(changes) = changes else { return Ok(()) };
@@ -154,11 +158,26 @@ impl<P: PagedProfile> World<P> {
         Ok(())
     }
 
-    fn step(&mut self) -> Run {
-        if self.tables.is_empty() || self.tables.len() < TABLES && self.random.below(60) == 0 {
-            if self.clients.iter().all(|client| client.changes.is_none()) {
-                return self.add_table();
+    /// Deletes all rows of a table that a client has.
+    fn delete_all(&mut self, at: usize) -> Result<(), Error> {
+        let table = self.random.below(self.tables.len() as u64) as usize;
+        let Client { store, changes } = &mut self.clients[at];
+        let Some(changes) = changes else { return Ok(()) };
+        let index = self.tables[table].indexes().next().unwrap();
+        for id in (0..IDS as i64).map(|id| id * 2 + at as i64) {
+            if let Some(row) = store.lookup_for_update(index, &[Value::Integer(id)])? {
+                self.tables[table].delete(store, row)?;
+                changes.insert((table, id), None);
             }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Run {
+        let is_time =
+            self.tables.is_empty() || self.tables.len() < TABLES && self.random.below(60) == 0;
+        if is_time && self.clients.iter().all(|client| client.changes.is_none()) {
+            return self.add_table();
         }
         if self.clients.len() < 2 {
             let session = self.clients[0].store.session();
@@ -172,7 +191,11 @@ impl<P: PagedProfile> World<P> {
             self.clients[at].changes = Some(BTreeMap::new());
         }
         for _ in 0..self.random.below(4) {
-            match self.change(at) {
+            let changed = match self.random.below(40) {
+                0 => self.delete_all(at),
+                _ => self.change(at),
+            };
+            match changed {
                 Ok(()) => {}
                 Err(Error::LockTimeout | Error::Deadlock) => return self.end(at, false),
                 Err(Error::Disk { .. } | Error::Poisoned { .. } | Error::Damaged { .. }) => {
@@ -281,9 +304,14 @@ impl<P: PagedProfile> World<P> {
     }
 }
 
+pub(super) fn label(kind: i64, id: i64) -> String {
+    format!("{kind:0120}{id:0100}")
+}
+
 fn row_of(table: usize, values: &[Value<'_>]) -> (Key, Row_) {
     match *values {
-        [Value::Integer(id), Value::Integer(kind), Value::Text(text)] => {
+        [Value::Integer(id), Value::Integer(kind), Value::Text(text), Value::Text(named)] => {
+            assert_eq!(named, label(kind, id));
             ((table, id), (kind, text.to_owned()))
         }
         ref other => panic!("{other:?}"),
@@ -342,10 +370,10 @@ fn cases<P: PagedProfile>(count: u64) {
 
 #[test]
 fn what_committed_is_there_after_any_crash() {
-    cases::<Conventional>(300);
+    cases::<Conventional>(800);
 }
 
 #[test]
 fn the_same_where_all_pages_stay_in_memory() {
-    cases::<AloneBufferManager>(100);
+    cases::<AloneBufferManager>(200);
 }

@@ -24,7 +24,9 @@ fn insert(store: &mut PagedStore<Conventional>, table: &DynamicTable, ids: std::
     store.begin_writes();
     for id in ids {
         let text = "x".repeat(id as usize % 90);
-        table.insert(store, &[Value::Integer(id), Value::Integer(1), Value::Text(&text)]).unwrap();
+        let label = crashes::label(1, id);
+        let (text, label) = (Value::Text(&text), Value::Text(&label));
+        table.insert(store, &[Value::Integer(id), Value::Integer(1), text, label]).unwrap();
     }
 }
 
@@ -62,6 +64,9 @@ fn a_restart_says_what_it_did() {
     store.commit().unwrap();
     let disk = disk.kill();
     drop((second, store));
+    let unwanted = PagedSettings { restarts: false, ..small() };
+    let refused = PagedStore::<Conventional>::open(&disk, &unwanted).err().unwrap();
+    assert!(refused.is_not_closed(), "{refused}");
     let mut store = PagedStore::<Conventional>::open(&disk, &small()).unwrap();
     let restart = store.restart().unwrap();
     assert_eq!((restart.transactions_undone, restart.transactions_cleared), (1, 0));
