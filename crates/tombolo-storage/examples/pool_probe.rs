@@ -71,7 +71,7 @@ fn work<P: PageAccess>(access: &P, file: &impl RowFile<P>, rows: &[RowId], what:
         }
         _ => {
             for _ in repeats {
-                black_box(file.create(access, 0, black_box(ROW_BYTES), fill)?);
+                black_box(file.create(access, 0, black_box(ROW_BYTES), fill, &())?);
             }
         }
     }
@@ -85,7 +85,7 @@ fn probe<P: PageAccess, R: RowFile<P>>(access: &P, what: &str) -> Probe {
     }
     let file = R::create_file(access, StoreId(2), RowLayout::fixed(ROW_BYTES))?;
     let rows: Result<Vec<RowId>, PageError> =
-        (0..ROWS).map(|_| file.create(access, 0, ROW_BYTES, fill)).collect();
+        (0..ROWS).map(|_| file.create(access, 0, ROW_BYTES, fill, &())).collect();
     work(access, &file, &rows?, what)
 }
 

@@ -250,6 +250,22 @@ impl<L: Latching> Ring<L> {
         Ok(tail)
     }
 
+    /// Sets space of the file aside without publishing anything.
+    ///
+    /// # Errors
+    /// When there is no room; nothing happened then.
+    pub(super) fn reserve(&self, claim: Claim) -> Result<(), Full> {
+        let _held = self.latch.hold();
+        let Control { tail, reserved, file_limit, .. } = &self.control;
+        let after = reserved.get() - claim.reserved_before + claim.reserved_after;
+        let needed = tail.get() + after;
+        if needed > file_limit.get() {
+            return Err(Full::File { needed });
+        }
+        reserved.set(after);
+        Ok(())
+    }
+
     /// Copies `bytes` to `position` and on.
     ///
     /// # Safety

@@ -11,6 +11,7 @@
 
 use super::buffer::Ring;
 use super::read;
+use super::record::Record;
 use super::settings::{LogError, LogFailure, LogSettings};
 use crate::disk::{ALIGNMENT_MAX, Disk};
 use crate::latch::Latching;
@@ -56,8 +57,10 @@ pub(super) struct LogFile {
     space: Space,
     preparer: Preparer,
     disk: Arc<dyn Disk>,
-    /// The LSN of the first record.
+    /// The LSN of the first record that is written.
     base: u64,
+    /// The LSN of the first record that a restart needs.
+    needed: u64,
     /// Whether a session makes a segment ready.
     is_preparing: AtomicBool,
 }
@@ -79,19 +82,15 @@ impl LogFile {
         Ok(Self::with(disk, writer))
     }
 
-    /// Opens a log that was closed.
+    /// Opens a log, to be written on behind its records.
     pub(super) fn open(disk: Arc<dyn Disk>, settings: &LogSettings) -> Result<Self, LogError> {
         let lock = DirectoryLock::take(&*disk)?;
         if disk.exists(FORMER_FILE)? {
             let (file, found) = (FORMER_FILE.to_owned(), 1);
             return Err(value_log::LogFailure::OtherVersion { file, found }.into());
         }
-        let mut intact_bytes = 0;
-        let found =
-            read::read_records(&*disk, 0, |_, record| intact_bytes += record.bytes() as u64)?;
-        if intact_bytes > 0 {
-            return Err(LogFailure::NotClosed { file: found.file, intact_bytes }.into());
-        }
+        // All of it is verified before anything is changed.
+        let found = read::read_records(&*disk, 0, |_, _| ())?;
         let first = LogStart::from(found.first);
         let options = RecoverOptions { first, ..RecoverOptions::default() };
         let (mut replay, mut report) = (|_, _: &[u8]| Ok(()), |_| ());
@@ -100,19 +99,35 @@ impl LogFile {
         let recovered =
             value_log::recover_locked(lock, shared, segments, options, replay, &mut report)?;
         let mut writer = recovered.writer;
-        writer.continue_at(found.needed.max(settings.first_lsn()));
-        Ok(Self::with(disk, writer))
+        writer.continue_at(found.end.max(found.needed).max(settings.first_lsn()));
+        let needed = if found.end > found.needed { found.needed } else { writer.end() };
+        Ok(Self { needed, ..Self::with(disk, writer) })
     }
 
     fn with(disk: Arc<dyn Disk>, writer: LogWriter) -> Self {
         let (space, preparer, base) = (writer.space(), writer.preparer(), writer.end());
         let is_preparing = AtomicBool::new(false);
-        Self { writer: Mutex::new(writer), space, preparer, disk, base, is_preparing }
+        let (writer, needed) = (Mutex::new(writer), base);
+        Self { writer, space, preparer, disk, base, needed, is_preparing }
     }
 
-    /// The LSN of the first record.
+    /// The LSN of the first record that is written.
     pub(super) fn base(&self) -> u64 {
         self.base
+    }
+
+    /// The LSN of the first record that a restart needs; the base if the log was closed.
+    pub(super) fn needed(&self) -> u64 {
+        self.needed
+    }
+
+    /// Shows the records from an LSN on that were there when the log was opened.
+    pub(super) fn read(
+        &self,
+        from: u64,
+        visit: &mut dyn FnMut(u64, &Record<'_>),
+    ) -> Result<(), LogError> {
+        read::read_log(&*self.disk, from, visit).map(drop)
     }
 
     /// Up to which LSN there is space.

@@ -32,6 +32,7 @@ mod read;
 pub mod record;
 mod session;
 mod settings;
+mod transaction;
 
 #[cfg(test)]
 #[cfg(loom)]
@@ -46,14 +47,17 @@ pub use file::{FORMAT_VERSION, LOG_FILES};
 pub use none::NoLog;
 pub use numbers::{NumberedTransaction, Numbers};
 pub use read::{LogEnd, read_log};
-pub use session::{Destination, InMemory, Log, LogAhead, LogTransaction, ToDisk};
+pub use session::{Destination, InMemory, Log, LogAhead, ToDisk};
 pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
+pub use transaction::LogTransaction;
 
+use self::record::Record;
 use crate::disk::Disk;
 use crate::error::Error;
-use crate::paged::heap::{Place, Stamp};
-use crate::paged::page::{Page, PageId, PageSize, StoreId};
+use crate::paged::heap::Place;
+use crate::paged::page::{PageId, PageSize, StoreId};
 use crate::paged::pool::WriteAhead;
+use crate::paged::step::{Stamp, Step};
 use crate::row::RowId;
 use crate::store::Damage;
 use crate::sync::Arc;
@@ -152,6 +156,8 @@ pub struct UndoRecord {
     pub before: Vec<u8>,
     /// The bytes as they are.
     pub after: Vec<u8>,
+    /// The LSN of the transaction's change before this one, 0 for none.
+    pub previous: u64,
 }
 
 impl UndoRecord {
@@ -160,7 +166,7 @@ impl UndoRecord {
         let place = Place::of_record(PageId(0), 0);
         let (kind, store, row) = (ChangeKind::RowUpdated, StoreId(0), RowId::new(0));
         let change = Change { kind, store, place, row, within: 0 };
-        Self { change, before: Vec::new(), after: Vec::new() }
+        Self { change, before: Vec::new(), after: Vec::new(), previous: 0 }
     }
 }
 
@@ -193,13 +199,53 @@ pub trait Logging: Sized + Send + 'static {
     /// When there is a log already, the disk fails or is full, or the settings make no sense.
     fn create(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError>;
 
-    /// Opens the log of a database that was closed, to be written on.
+    /// Opens the log of a database, to be written on. If it was not closed ([`Logging::unread`]), its records are
+    /// to be redone before anything is logged.
     ///
     /// # Errors
-    /// When it was not closed, is damaged, in use or of another version, the disk fails, or the
+    /// When it is damaged, in use or of another version, the disk fails, or the
     /// settings make no sense.
     fn open(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
         Self::create(settings, disk)
+    }
+
+    /// The LSNs of the records that a restart needs: the first one's, and where they end, which are equal if
+    /// the log was closed. `None` where none are kept that could be read.
+    fn unread(&self) -> Option<(u64, u64)> {
+        None
+    }
+
+    /// Shows the records that were there when the log was opened, from an LSN on, in order.
+    ///
+    /// # Errors
+    /// As [`read_log`].
+    fn read(&self, from: u64, visit: &mut dyn FnMut(u64, &Record<'_>)) -> Result<(), LogError> {
+        _ = (from, visit);
+        Ok(())
+    }
+
+    /// Takes a record that was read into the transaction it belongs to: one by one, all those of a transaction
+    /// that did not end, then [`Logging::resume`].
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    fn recall(
+        &self,
+        transaction: &mut Self::Transaction,
+        lsn: u64,
+        record: &Record<'_>,
+    ) -> Result<(), &'static str> {
+        _ = (transaction, lsn, record);
+        Ok(())
+    }
+
+    /// Sets the space aside that the transaction needs to end, as it was when its records were made.
+    ///
+    /// # Errors
+    /// `Disk` when it is full; `Poisoned`.
+    fn resume(&self, transaction: &mut Self::Transaction) -> Result<(), Error> {
+        _ = transaction;
+        Ok(())
     }
 
     /// A handle for the pool.
@@ -226,20 +272,15 @@ pub trait Logging: Sized + Send + 'static {
         after: &[u8],
     ) -> Result<Stamp, Error>;
 
-    /// All bytes of the pages that one step of a structure modification (split, merge, new root)
-    /// will touch, as they will be, and the pages it gives back. They are redone all or none, belong
-    /// to no transaction and are never undone. Returns the number to stamp on all of them.
+    /// Logs what one step of a structure will do to pages, all held alone: they are redone all or none,
+    /// belong to no transaction and are never undone. Returns the number to stamp on all of them.
     ///
-    /// Where the disk is full, space that changes may not use is left for images; an error means
+    /// Where the disk is full, space that changes may not use is left for steps; an error means
     /// that it is used up too.
     ///
     /// # Errors
     /// As [`Logging::change`]: the step must not be done. A log that is not poisoned has none of it.
-    fn page_images<S: PageSize>(
-        &self,
-        pages: &[Page<'_, S>],
-        freed: &[PageId],
-    ) -> Result<Stamp, Error>;
+    fn step<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp, Error>;
 
     /// Writes that the transaction committed, nothing for one that changed nothing. Returns the
     /// number that must be durable before the commit is reported; 0 for a transaction that changed
@@ -250,9 +291,15 @@ pub trait Logging: Sized + Send + 'static {
     /// what it deleted stays so until [`Logging::end_commit`].
     fn commit(&self, transaction: &mut Self::Transaction) -> Result<u64, Error>;
 
-    /// Says that what the committed transaction deleted is cleared away: space that was left for
-    /// that is given back.
-    fn end_commit(&self, _: &mut Self::Transaction) {}
+    /// Says that what the committed transaction deleted is cleared away, and writes that down if there was
+    /// anything; space that is left is given back. No other transaction may see the change before.
+    ///
+    /// # Errors
+    /// `Poisoned`. Space for the record was set aside.
+    #[inline(always)]
+    fn end_commit(&self, _: &mut Self::Transaction) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Returns when everything up to `lsn` is as durable as the settings demand: immediately with
     /// [`Durability::None`] and [`Durability::Async`].

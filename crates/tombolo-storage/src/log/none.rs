@@ -3,9 +3,9 @@
 use super::{Change, LogError, LogSettings, Logging};
 use crate::disk::Disk;
 use crate::error::Error;
-use crate::paged::heap::Stamp;
-use crate::paged::page::{Page, PageId, PageSize};
+use crate::paged::page::PageSize;
 use crate::paged::pool::NoWriteAhead;
+use crate::paged::step::{Stamp, Step};
 use crate::sync::Arc;
 
 /// No log.
@@ -36,7 +36,7 @@ impl Logging for NoLog {
     }
 
     #[inline(always)]
-    fn page_images<S: PageSize>(&self, _: &[Page<'_, S>], _: &[PageId]) -> Result<Stamp, Error> {
+    fn step<S: PageSize>(&self, _: &Step<'_, S>) -> Result<Stamp, Error> {
         Ok(None)
     }
 

@@ -8,9 +8,9 @@ use super::{Change, LogError, LogSettings, Logging};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::latch::{Counter as _, Latching};
-use crate::paged::heap::Stamp;
-use crate::paged::page::{Page, PageId, PageSize};
+use crate::paged::page::PageSize;
 use crate::paged::pool::NoWriteAhead;
+use crate::paged::step::{SpaceImage, Stamp, Step};
 use crate::probe::{self, Counter};
 use crate::sync::Arc;
 
@@ -84,15 +84,17 @@ impl<L: Latching> Logging for Numbers<L> {
         Ok(Some(lsn))
     }
 
-    #[inline(always)]
-    fn page_images<S: PageSize>(
-        &self,
-        pages: &[Page<'_, S>],
-        freed: &[PageId],
-    ) -> Result<Stamp, Error> {
-        probe::count(Counter::LsnWrites, (pages.len() + freed.len()) as u64);
-        let image = pages.iter().map(|_| self.take(S::BYTES)).last();
-        Ok(freed.iter().map(|_| self.take(0)).last().or(image))
+    fn step<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp, Error> {
+        let (records, images) = (step.records(), step.images.len());
+        probe::count(Counter::LsnWrites, records as u64);
+        // In the order in which the log has them: images before what takes no more than a header.
+        let sizes = (0..records).map(|at| match at {
+            _ if at < step.made.len() => 0,
+            _ if at < step.made.len() + images => S::BYTES,
+            _ if at + 1 == records && step.space.is_some() => SpaceImage::BYTES,
+            _ => 0,
+        });
+        Ok(sizes.map(|bytes| self.take(bytes)).last())
     }
 
     #[inline(always)]

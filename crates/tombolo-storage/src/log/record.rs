@@ -4,8 +4,8 @@
 //! |---|---|---|
 //! | 0 | 4 | length of the whole record, a multiple of 8 |
 //! | 4 | 4 | checksum (below) |
-//! | 8 | 1 | kind: 1–9 a change ([`ChangeKind`]), 32 page image, 33 committed, 34 aborted, 35 page freed |
-//! | 9 | 1 | flags: bit 0 redo only |
+//! | 8 | 1 | kind: 1–9 a change ([`ChangeKind`]), 32–41 below |
+//! | 9 | 1 | flags: bit 0 redo only; bit 1, of *committed*, that *ended* follows |
 //! | 10 | 2 | store |
 //! | 12 | 4 | page |
 //! | 16 | 2 | slot |
@@ -15,15 +15,28 @@
 //! | 22 | 2 | bytes of the image before |
 //! | 24 | 2 | bytes of the image after |
 //! | 26 | 6 | 0 |
-//! | 32 | 8 | row: its location + 1, 0 for none; or durable (below) |
+//! | 32 | 8 | row: its location + 1, 0 for none; or as below |
 //! | 40 | 8 | transaction, 0 for none |
 //! | 48 | 8 | previous: LSN of the transaction's record before this one, 0 for none |
 //! | 56 | 8 | undo next: if redo only, the LSN where undo continues, 0 for nowhere |
 //! | 64 | | the image before, the image after, zeros up to the length |
 //!
 //! All numbers are little-endian. The checksum is the CRC-32C that starts from the length and runs
-//! over all bytes from offset 8 on, exclusive-or the low 32 bits of the record's own LSN. *Durable*,
-//! of records that end a transaction: the log was known to be durable up to this LSN, exclusive.
+//! over all bytes from offset 8 on, exclusive-or the low 32 bits of the record's own LSN.
+//!
+//! | kind | besides the page it names |
+//! |---|---|
+//! | 32 page image | all its bytes as the image after |
+//! | 33 committed, 34 aborted | row: the log was known to be durable up to this LSN, exclusive |
+//! | 35 page freed | row: the free page behind it, 0 for none |
+//! | 36 page made | slot: its kind; row: its owner's number (*extra* in docs/format.md) |
+//! | 37 space | image after: what page 0 says of the file's pages ([`SpaceImage`](crate::paged::step::SpaceImage)) |
+//! | 39 map entry | the page is one of a heap file's map; slot: the entry; row: the heap page |
+//! | 40 ended | what its committed transaction deleted is cleared away |
+//! | 41 prepared | image after: its coordinator's id (16 bytes), and its locks (name 8, mode 1 each) |
+//!
+//! Kinds 32 and 35 to 39 are parts of a step, which is redone as a whole: *within* is how many of its records
+//! follow, and each names the one before as previous.
 //!
 //! A record in another place than the one it was written for is found
 //! by its checksum, and so is a length or a byte that changed. Not here: files, buffers.
@@ -32,7 +45,8 @@ use super::{Change, ChangeKind};
 use crate::checksum::append_short;
 use crate::header_copies::{long, short};
 use crate::paged::heap::Place;
-use crate::paged::page::{PAGE_BYTES_MAX, PageId, SlotKind, StoreId};
+use crate::paged::page::{PAGE_BYTES_MAX, PageId, PageKind, SlotKind, StoreId};
+use crate::paged::step::{FreedPage, MadePage, MapEntry};
 use crate::row::RowId;
 
 /// Records begin at multiples of this and are as long as a multiple of it.
@@ -66,11 +80,17 @@ pub const IMAGE_BYTES_MAX: usize = PAGE_BYTES_MAX;
 pub const RECORD_BYTES_MAX: usize = record_bytes(2 * IMAGE_BYTES_MAX);
 
 const REDO_ONLY: u8 = 1;
+const CLEARS: u8 = 2;
 
 const PAGE_IMAGE: u8 = 32;
 const COMMITTED: u8 = 33;
 const ABORTED: u8 = 34;
 const PAGE_FREED: u8 = 35;
+const PAGE_MADE: u8 = 36;
+const SPACE: u8 = 37;
+const MAP_ENTRY: u8 = 39;
+const ENDED: u8 = 40;
+const PREPARED: u8 = 41;
 
 const _: () = assert!(HEADER_BYTES == 64 && HEADER_BYTES.is_multiple_of(ALIGNMENT_BYTES));
 const _: () = assert!(ROW.is_multiple_of(8) && IMAGE_BYTES_MAX <= u16::MAX as usize);
@@ -108,21 +128,65 @@ pub enum Content<'a> {
     },
     /// A structure modification gave a page back.
     PageFreed {
-        /// Which.
-        page: PageId,
+        /// Which, and the free page behind it.
+        freed: FreedPage,
         /// As of a page image: how many records of the same step come behind it.
+        following: u16,
+    },
+    /// An empty page was made.
+    PageMade {
+        /// Which.
+        made: MadePage,
+        /// As of a page image.
+        following: u16,
+    },
+    /// What page 0 says of the file's pages changed.
+    Space {
+        /// A [`SpaceImage`](crate::paged::step::SpaceImage).
+        bytes: &'a [u8],
+        /// As of a page image.
+        following: u16,
+    },
+    /// A heap page was entered in its file's map.
+    MapEntry {
+        /// Where, and which.
+        entry: MapEntry,
+        /// As of a page image.
         following: u16,
     },
     /// The transaction committed.
     Committed {
         /// The log before this LSN was known to be durable.
         durable: u64,
+        /// Whether it deleted something, which is cleared away before it has ended.
+        clears: bool,
+    },
+    /// What the committed transaction deleted is cleared away.
+    Ended,
+    /// The transaction may commit or abort, as its coordinator decides.
+    Prepared {
+        /// The coordinator's id and the transaction's locks.
+        bytes: &'a [u8],
     },
     /// The transaction is undone.
     Aborted {
         /// The log before this LSN was known to be durable.
         durable: u64,
     },
+}
+
+impl Content<'_> {
+    /// Says how many records of its step come behind it, which are 0 for what is no part of one.
+    pub(super) fn set_following(&mut self, count: u16) {
+        match self {
+            Self::PageImage { following, .. }
+            | Self::PageFreed { following, .. }
+            | Self::PageMade { following, .. }
+            | Self::Space { following, .. }
+            | Self::MapEntry { following, .. } => *following = count,
+            _ => {}
+        }
+    }
 }
 
 /// A log record.
@@ -156,10 +220,10 @@ impl<'a> Record<'a> {
     pub const fn bytes(&self) -> usize {
         match self.content {
             Content::Change { before, after, .. } => record_bytes(before.len() + after.len()),
-            Content::PageImage { bytes, .. } => record_bytes(bytes.len()),
-            Content::PageFreed { .. } | Content::Committed { .. } | Content::Aborted { .. } => {
-                HEADER_BYTES
-            }
+            Content::PageImage { bytes, .. }
+            | Content::Space { bytes, .. }
+            | Content::Prepared { bytes } => record_bytes(bytes.len()),
+            _ => HEADER_BYTES,
         }
     }
 
@@ -168,10 +232,35 @@ impl<'a> Record<'a> {
     pub(super) const fn images(&self) -> (&'a [u8], &'a [u8]) {
         match self.content {
             Content::Change { before, after, .. } => (before, after),
-            Content::PageImage { bytes, .. } => (&[], bytes),
-            Content::PageFreed { .. } | Content::Committed { .. } | Content::Aborted { .. } => {
-                (&[], &[])
-            }
+            Content::PageImage { bytes, .. }
+            | Content::Space { bytes, .. }
+            | Content::Prepared { bytes } => (&[], bytes),
+            _ => (&[], &[]),
+        }
+    }
+
+    /// Of a part of a step, how many of the step's records come behind it.
+    pub const fn following(&self) -> Option<u16> {
+        match self.content {
+            Content::PageImage { following, .. }
+            | Content::PageFreed { following, .. }
+            | Content::PageMade { following, .. }
+            | Content::Space { following, .. }
+            | Content::MapEntry { following, .. } => Some(following),
+            _ => None,
+        }
+    }
+
+    /// The page it changes, if it is redone; page 0 for what is known of all.
+    pub const fn page(&self) -> Option<PageId> {
+        match self.content {
+            Content::Change { change, .. } => Some(change.place.page),
+            Content::PageImage { page, .. } => Some(page),
+            Content::PageFreed { freed, .. } => Some(freed.page),
+            Content::PageMade { made, .. } => Some(made.page),
+            Content::MapEntry { entry, .. } => Some(entry.map),
+            Content::Space { .. } => Some(PageId(0)),
+            _ => None,
         }
     }
 
@@ -188,11 +277,23 @@ impl<'a> Record<'a> {
                 let place = Place { page, ..NOWHERE };
                 Fields { store, place, within: following, ..control(PAGE_IMAGE) }
             }
-            Content::PageFreed { page, following } => {
-                let place = Place { page, ..NOWHERE };
-                Fields { place, within: following, ..control(PAGE_FREED) }
+            Content::PageFreed { freed: FreedPage { page, next }, following } => {
+                let (place, row) = (Place { page, ..NOWHERE }, next.map_or(0, |id| id.0.into()));
+                Fields { place, within: following, row, ..control(PAGE_FREED) }
             }
-            Content::Committed { durable } => Fields { row: durable, ..control(COMMITTED) },
+            Content::PageMade { made: MadePage { page, store, kind, extra }, following } => {
+                let place = Place { page, slot: kind as u16, ..NOWHERE };
+                Fields { store, place, within: following, row: extra.into(), ..control(PAGE_MADE) }
+            }
+            Content::Space { following, .. } => Fields { within: following, ..control(SPACE) },
+            Content::MapEntry { entry: MapEntry { store, map, slot, page }, following } => {
+                let place = Place { page: map, slot, ..NOWHERE };
+                let row = page.0.into();
+                Fields { store, place, within: following, row, ..control(MAP_ENTRY) }
+            }
+            Content::Ended => control(ENDED),
+            Content::Prepared { .. } => control(PREPARED),
+            Content::Committed { durable, .. } => Fields { row: durable, ..control(COMMITTED) },
             Content::Aborted { durable } => Fields { row: durable, ..control(ABORTED) },
         }
     }
@@ -214,7 +315,9 @@ impl<'a> Record<'a> {
         let mut header = [0; HEADER_BYTES];
         let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
         put(LENGTH, &(self.bytes() as u32).to_le_bytes());
-        put(KIND, &[kind, u8::from(self.is_redo_only) * REDO_ONLY]);
+        let clears = matches!(self.content, Content::Committed { clears: true, .. });
+        let flags = (u8::from(self.is_redo_only) * REDO_ONLY) | (u8::from(clears) * CLEARS);
+        put(KIND, &[kind, flags]);
         put(STORE, &store.0.to_le_bytes());
         put(PAGE, &place.page.0.to_le_bytes());
         put(SLOT, &place.slot.to_le_bytes());
@@ -235,7 +338,7 @@ impl<'a> Record<'a> {
     /// # Panics
     /// As [`Record::header`].
     #[inline(always)]
-    pub(super) fn encode(&self, out: &mut Vec<u8>) -> usize {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) -> usize {
         let start = out.len();
         debug_assert!(start.is_multiple_of(ALIGNMENT_BYTES));
         let (before, after) = self.images();
@@ -273,20 +376,27 @@ impl<'a> Record<'a> {
         Ok(record)
     }
 
+    /// Reads the record at the beginning of `bytes`, all of which were encoded here.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn first_of(bytes: &'a [u8]) -> Result<Self, &'static str> {
+        let length = length(bytes)?;
+        bytes.get(..length).map_or(Err("the record is cut off"), Self::parse)
+    }
+
     /// Reads a whole record whose checksum was verified, or that never left memory.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
         let before_bytes = usize::from(read_u16(bytes, BEFORE_BYTES));
         let after_bytes = usize::from(read_u16(bytes, AFTER_BYTES));
         if record_bytes(before_bytes + after_bytes) != bytes.len() {
             return Err("the images' lengths contradict the record's");
         }
-        if bytes[FLAGS] & !REDO_ONLY != 0
-            || bytes[ZERO..ROW] != [0; ROW - ZERO]
-            || bytes[NO_USE] != 0
-        {
+        let flags = if bytes[KIND] == COMMITTED { REDO_ONLY | CLEARS } else { REDO_ONLY };
+        if bytes[FLAGS] & !flags != 0 || bytes[ZERO..ROW] != [0; ROW - ZERO] || bytes[NO_USE] != 0 {
             return Err("bits are set that have no meaning");
         }
         let (before, after) = bytes[HEADER_BYTES..].split_at(before_bytes);
@@ -322,11 +432,14 @@ fn content<'a>(
             let following = read_u16(bytes, WITHIN);
             return Ok(Content::PageImage { store, page, following, bytes: after });
         }
-        PAGE_FREED => {
-            return Ok(Content::PageFreed { page, following: read_u16(bytes, WITHIN) });
+        COMMITTED => {
+            let clears = bytes[FLAGS] & CLEARS != 0;
+            return Ok(Content::Committed { durable: long(bytes, ROW), clears });
         }
-        COMMITTED => return Ok(Content::Committed { durable: long(bytes, ROW) }),
         ABORTED => return Ok(Content::Aborted { durable: long(bytes, ROW) }),
+        ENDED => return Ok(Content::Ended),
+        PREPARED => return Ok(Content::Prepared { bytes: after }),
+        PAGE_FREED..=MAP_ENTRY => return step_content(bytes, after),
         _ => {}
     }
     let Some(kind) = ChangeKind::from_byte(bytes[KIND]) else { return Err("unknown kind") };
@@ -341,6 +454,32 @@ fn content<'a>(
     let row = RowId::new(location);
     let change = Change { kind, store, place, row, within: read_u16(bytes, WITHIN) };
     Ok(Content::Change { change, before, after })
+}
+
+/// Parts of a step but images.
+fn step_content<'a>(bytes: &[u8], after: &'a [u8]) -> Result<Content<'a>, &'static str> {
+    let store = StoreId(read_u16(bytes, STORE));
+    let page = PageId(short(bytes, PAGE));
+    let (slot, following) = (read_u16(bytes, SLOT), read_u16(bytes, WITHIN));
+    let Ok(number) = u32::try_from(long(bytes, ROW)) else { return Err("a number too large") };
+    Ok(match bytes[KIND] {
+        PAGE_FREED => {
+            let next = (number != 0).then_some(PageId(number));
+            Content::PageFreed { freed: FreedPage { page, next }, following }
+        }
+        PAGE_MADE => {
+            let kind = u8::try_from(slot).ok().and_then(PageKind::from_byte);
+            let Some(kind) = kind else { return Err("a page of no kind") };
+            let made = MadePage { page, store, kind, extra: number };
+            Content::PageMade { made, following }
+        }
+        SPACE => Content::Space { bytes: after, following },
+        MAP_ENTRY => {
+            let entry = MapEntry { store, map: page, slot, page: PageId(number) };
+            Content::MapEntry { entry, following }
+        }
+        _ => return Err("unknown kind"),
+    })
 }
 
 /// Makes an encoded record's checksum that of a record at `lsn`, where it was of none.

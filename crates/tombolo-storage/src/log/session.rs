@@ -15,23 +15,21 @@
 use std::marker::PhantomData;
 
 use super::buffer::{Claim, Full, Ring};
-use super::file::{LEFT_FOR_IMAGES, LogFile};
+use super::file::LogFile;
 use super::flush::{Flush, Flusher};
 use super::record::{self, Content, HEADER_BYTES, Record};
 use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
+use super::transaction::LogTransaction;
 use super::{Change, ChangeKind, Logging, UndoRecord};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::latch::Latching;
-use crate::paged::heap::Stamp;
-use crate::paged::page::{Page, PageId, PageSize};
+use crate::paged::page::PageSize;
 use crate::paged::pool::{NoWriteAhead, WriteAhead};
+use crate::paged::step::{SpaceImage, Stamp, Step};
 use crate::probe::{self, Counter};
 use crate::store::Damage;
 use crate::sync::Arc;
-
-/// What a transaction's buffer may keep for the next one, in bytes.
-const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// Where records go (S2).
 pub trait Destination: Send + Sync + 'static {
@@ -142,89 +140,6 @@ impl<L: Latching> WriteAhead for LogAhead<L> {
     }
 }
 
-/// What a session keeps of its transaction: its numbers, and its records as long as they can be
-/// undone.
-#[derive(Debug, Default)]
-pub struct LogTransaction {
-    id: u64,
-    first: u64,
-    last: u64,
-    /// Where undoing continues once the change taken off last is compensated.
-    undo_next: u64,
-    is_undoing: bool,
-    /// Whether it is committed and clears away what it deleted.
-    is_clearing: bool,
-    /// What clearing that away takes of the log, in bytes.
-    to_clear: u64,
-    /// What it has reserved of the file, in bytes.
-    reserved: u64,
-    records: Vec<u8>,
-    /// Where in `records` those begin that are not undone.
-    undoable: Vec<usize>,
-}
-
-impl LogTransaction {
-    /// The transaction's own number.
-    pub fn id(&self) -> u64 {
-        self.id
-    }
-
-    /// The LSN of its first record; 0 if there is none.
-    pub fn first(&self) -> u64 {
-        self.first
-    }
-
-    /// The LSN of its last record; 0 if there is none.
-    pub fn last(&self) -> u64 {
-        self.last
-    }
-
-    fn reset(&mut self, id: u64) {
-        (self.id, self.first, self.last, self.undo_next, self.reserved) = (id, 0, 0, 0, 0);
-        (self.is_undoing, self.is_clearing, self.to_clear) = (false, false, 0);
-        self.records.clear();
-        self.undoable.clear();
-        if self.records.capacity() > KEPT_BYTES_MAX {
-            self.records.shrink_to(KEPT_BYTES_MAX);
-            self.undoable.shrink_to(KEPT_BYTES_MAX / HEADER_BYTES);
-        }
-    }
-
-    /// What publishing a change of `bytes` bytes claims: space to undo it, or, of what undoes, out
-    /// of the space that was reserved for that.
-    #[inline(always)]
-    fn claim(&self, is_redo_only: bool, bytes: u64) -> Claim {
-        if self.is_undoing {
-            // What is left is for the record that ends the transaction.
-            let reserved_after = self.reserved.saturating_sub(bytes).max(HEADER_BYTES as u64);
-            let reserved_after = reserved_after.min(self.reserved);
-            return Claim { reserved_before: self.reserved, reserved_after, ..Claim::default() };
-        }
-        if self.is_clearing {
-            let reserved_after = self.reserved.saturating_sub(bytes);
-            return Claim { reserved_before: self.reserved, reserved_after, ..Claim::default() };
-        }
-        let to_end = if self.first == 0 { HEADER_BYTES as u64 } else { 0 };
-        let to_undo = if is_redo_only { 0 } else { bytes };
-        Claim {
-            reserved_before: self.reserved,
-            reserved_after: self.reserved + to_end + to_undo,
-            left: LEFT_FOR_IMAGES,
-            ..Claim::default()
-        }
-    }
-
-    /// Notes that its record at `lsn` was published.
-    #[inline(always)]
-    fn published(&mut self, lsn: u64, reserved: u64) {
-        if self.first == 0 {
-            self.first = lsn;
-        }
-        (self.last, self.reserved) = (lsn, reserved);
-        probe::count(Counter::LsnWrites, 1);
-    }
-}
-
 impl<L: Latching> Core<L> {
     /// Publishes a record; flushes or takes space where there is no room.
     #[inline(always)]
@@ -332,30 +247,72 @@ impl<D: Destination, L: Latching> Log<D, L> {
         Ok(Some(lsn))
     }
 
-    /// Publishes the record that ends a transaction; 0 if it has none to end.
+    /// Publishes the record that commits or aborts a transaction; 0 if it has nothing to end.
     fn end(&self, transaction: &mut LogTransaction, commits: bool) -> Result<u64, Error> {
         if transaction.first == 0 {
             return Ok(0);
         }
-        let durable = self.core.durable();
-        let content =
-            if commits { Content::Committed { durable } } else { Content::Aborted { durable } };
-        let LogTransaction { id, last, .. } = *transaction;
-        let record =
-            Record { is_redo_only: true, transaction: id, previous: last, undo_next: 0, content };
-        let reserved_after = if commits { transaction.to_clear } else { 0 };
+        let (durable, clears) = (self.core.durable(), transaction.to_clear > 0);
+        let content = match commits {
+            true => Content::Committed { durable, clears },
+            false => Content::Aborted { durable },
+        };
+        let to_end = if clears { HEADER_BYTES as u64 } else { 0 };
         let claim = Claim {
-            reserved_before: transaction.reserved,
-            reserved_after,
+            reserved_after: if commits { transaction.to_clear + to_end } else { 0 },
             commits: u64::from(commits),
             aborts: u64::from(!commits),
             ..Claim::default()
         };
-        let start = record.encode(&mut transaction.records);
-        let lsn = self.core.publish(&mut transaction.records[start..], &[], claim)?;
-        transaction.published(lsn, reserved_after);
+        let lsn = self.publish_end(transaction, content, claim)?;
         transaction.is_clearing = commits;
         Ok(lsn)
+    }
+
+    /// Publishes one of the records that end a transaction, out of what it has reserved.
+    fn publish_end(
+        &self,
+        transaction: &mut LogTransaction,
+        content: Content<'_>,
+        claim: Claim,
+    ) -> Result<u64, Error> {
+        let LogTransaction { id, last, reserved, .. } = *transaction;
+        let record =
+            Record { is_redo_only: true, transaction: id, previous: last, undo_next: 0, content };
+        let claim = Claim { reserved_before: reserved, ..claim };
+        let start = record.encode(&mut transaction.records);
+        let lsn = self.core.publish(&mut transaction.records[start..], &[], claim)?;
+        transaction.published(lsn, claim.reserved_after);
+        Ok(lsn)
+    }
+
+    /// Publishes the records of a step, each of which is given how many follow.
+    fn publish_step(&self, mut contents: Vec<Content<'_>>) -> Result<Stamp, Error> {
+        let count = contents.len();
+        let step = |content, previous| Record {
+            is_redo_only: true,
+            transaction: 0,
+            previous,
+            undo_next: 0,
+            content,
+        };
+        // With the first record all of them are promised space: a full disk takes all or none.
+        let bytes = contents.iter().map(|content| step(*content, 0).bytes() as u64);
+        let mut rest = bytes.sum::<u64>();
+        let (mut reserved_before, mut newest) = (0, None);
+        for (at, content) in contents.iter_mut().enumerate() {
+            content.set_following((count - 1 - at) as u16);
+            let record = step(*content, newest.unwrap_or_default());
+            let (_, image) = record.images();
+            let mut header = record.header();
+            record::seal(&mut header, image);
+            rest -= record.bytes() as u64;
+            let claim = Claim { reserved_before, reserved_after: rest, ..Claim::default() };
+            newest = Some(self.core.publish(&mut header, image, claim)?);
+            reserved_before = rest;
+            probe::count(Counter::LsnWrites, 1);
+        }
+        Ok(newest)
     }
 }
 
@@ -372,6 +329,34 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
 
     fn open(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
         Self::with(settings, disk, LogFile::open)
+    }
+
+    fn unread(&self) -> Option<(u64, u64)> {
+        let file = self.core.flusher.as_ref()?.file();
+        Some((file.needed(), file.base()))
+    }
+
+    fn read(&self, from: u64, visit: &mut dyn FnMut(u64, &Record<'_>)) -> Result<(), LogError> {
+        self.core.flusher.as_ref().map_or(Ok(()), |flusher| flusher.file().read(from, visit))
+    }
+
+    fn recall(
+        &self,
+        transaction: &mut LogTransaction,
+        lsn: u64,
+        record: &Record<'_>,
+    ) -> Result<(), &'static str> {
+        transaction.recall(lsn, record)
+    }
+
+    fn resume(&self, transaction: &mut LogTransaction) -> Result<(), Error> {
+        let bytes = transaction.bytes_to_end();
+        let claim = Claim { reserved_after: bytes, ..Claim::default() };
+        while let Err(full) = self.core.ring.reserve(claim) {
+            self.core.make_room(full)?;
+        }
+        transaction.reserved = bytes;
+        Ok(())
     }
 
     fn ahead(&self) -> D::Ahead<L> {
@@ -407,38 +392,18 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         self.log(transaction, &record, change.kind)
     }
 
-    fn page_images<S: PageSize>(
-        &self,
-        pages: &[Page<'_, S>],
-        freed: &[PageId],
-    ) -> Result<Stamp, Error> {
-        let count = pages.len() + freed.len();
-        let image_bytes = (HEADER_BYTES + S::BYTES) as u64;
-        // With the first record all of them are promised space: a full disk takes all or none.
-        let mut rest = pages.len() as u64 * image_bytes + (freed.len() * HEADER_BYTES) as u64;
-        let mut reserved_before = 0;
-        let mut newest = None;
-        for at in 0..count {
-            let following = (count - 1 - at) as u16;
-            let (content, image) = match pages.get(at) {
-                Some(page) => {
-                    let (store, page, bytes) = (page.store(), page.id(), page.bytes());
-                    (Content::PageImage { store, page, following, bytes }, bytes)
-                }
-                None => (Content::PageFreed { page: freed[at - pages.len()], following }, &[][..]),
-            };
-            let previous = newest.unwrap_or_default();
-            let record =
-                Record { is_redo_only: true, transaction: 0, previous, undo_next: 0, content };
-            let mut header = record.header();
-            record::seal(&mut header, image);
-            rest -= record.bytes() as u64;
-            let claim = Claim { reserved_before, reserved_after: rest, ..Claim::default() };
-            newest = Some(self.core.publish(&mut header, image, claim)?);
-            reserved_before = rest;
-            probe::count(Counter::LsnWrites, 1);
-        }
-        Ok(newest)
+    fn step<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp, Error> {
+        let space = step.space.map(SpaceImage::to_bytes);
+        let made = step.made.iter().map(|&made| Content::PageMade { made, following: 0 });
+        let images = step.images.iter().map(|page| {
+            let (store, page, bytes) = (page.store(), page.id(), page.bytes());
+            Content::PageImage { store, page, following: 0, bytes }
+        });
+        let entry = step.entry.map(|entry| Content::MapEntry { entry, following: 0 });
+        let freed = step.freed.iter().map(|&freed| Content::PageFreed { freed, following: 0 });
+        let space = space.as_ref().map(|bytes| Content::Space { bytes, following: 0 });
+        let contents = made.chain(images).chain(entry).chain(freed).chain(space);
+        self.publish_step(contents.collect())
     }
 
     fn commit(&self, transaction: &mut LogTransaction) -> Result<u64, Error> {
@@ -446,8 +411,13 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         self.end(transaction, true)
     }
 
-    fn end_commit(&self, transaction: &mut LogTransaction) {
+    fn end_commit(&self, transaction: &mut LogTransaction) -> Result<(), Error> {
+        let ended = match transaction.to_clear {
+            0 => Ok(0),
+            _ => self.publish_end(transaction, Content::Ended, Claim::default()),
+        };
         self.core.ring.give_back(std::mem::take(&mut transaction.reserved));
+        ended.map(drop)
     }
 
     fn harden(&self, lsn: u64) -> Result<(), Error> {
@@ -490,7 +460,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         undo.before.extend_from_slice(before);
         undo.after.clear();
         undo.after.extend_from_slice(after);
-        transaction.undo_next = previous;
+        (transaction.undo_next, undo.previous) = (previous, previous);
         transaction.records.truncate(start);
         true
     }

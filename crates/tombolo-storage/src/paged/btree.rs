@@ -37,6 +37,7 @@ mod gaps;
 mod keys;
 mod node;
 mod read;
+mod redo;
 mod shrink;
 mod split;
 mod write;
@@ -47,46 +48,24 @@ mod tests;
 
 use std::marker::PhantomData;
 
+pub use super::structure::Structure;
 pub use check::TreeUsage;
 pub use gaps::Gaps;
 pub use keys::{IntegerKeys, KeyFormat, KeyShape, Position, TypedColumns};
 pub use read::LeafHint;
+pub(super) use redo::EntryRedo;
 pub use write::{Inserted, Meet, Newcomer};
 
 use self::change::NodeMut;
 use self::keys::StoredKeys;
 use self::node::Node;
-use super::heap::Stamp;
-use super::page::{Page, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId};
-use super::pool::{ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result};
-use crate::error::Error;
+use super::page::{Page, PageBuffer, PageId, PageKind, PageMut, StoreId};
+use super::pool::{
+    ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result, SpaceStep, set_free,
+};
+use super::step::Step;
+use super::structure::set_stamp;
 use crate::latch::Latch;
-
-/// Receives the structure modifications of trees, to log them.
-pub trait Structure {
-    /// Whether steps may fail to be logged: what pages become is prepared beside them then.
-    const LOGS: bool;
-
-    /// What pages will be after one step, all held alone; they are redone all or none. `freed` are
-    /// pages the step gives back. The number returned is stamped on all of them.
-    ///
-    /// # Errors
-    /// When they cannot be logged. The step is not done then.
-    fn changes<S: PageSize>(&self, pages: &[Page<'_, S>], freed: &[PageId])
-    -> Result<Stamp, Error>;
-
-    /// A step that would have saved space failed; the tree is whole without it.
-    fn is_left(&self, _: &PageError) {}
-}
-
-/// For stores that log no pages.
-impl Structure for () {
-    const LOGS: bool = false;
-
-    fn changes<S: PageSize>(&self, _: &[Page<'_, S>], _: &[PageId]) -> Result<Stamp, Error> {
-        Ok(None)
-    }
-}
 
 /// An index on pages.
 pub struct BTree<P: PageAccess, K: KeyFormat> {
@@ -111,16 +90,31 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         shape: KeyShape,
         structure: &impl Structure,
     ) -> Result<Self> {
-        let mut root = Draft::<P>::made(access.new_page(store, PageKind::Leaf)?);
-        let tree = Self::with(store, root.page().id(), shape);
-        tree.change(&mut root, |node| node.clear(0));
-        match publish(structure, &mut [&mut root], &mut []) {
+        let mut step = SpaceStep::new(access);
+        let (tree, root) = Self::make(&mut step, store, shape)?;
+        let mut root = Draft::<P>::made(root);
+        match publish(structure, &mut step, &mut [&mut root], &mut []) {
             Ok(()) => Ok(tree),
             Err(error) => {
-                access.free_page(root.held);
+                step.put_back(root.held);
                 Err(error)
             }
         }
+    }
+
+    /// An empty index that a step makes, and its root's page, to be logged by the caller.
+    ///
+    /// # Errors
+    /// As [`PageAccess::new_page`].
+    pub(super) fn make<'a>(
+        step: &mut SpaceStep<'a, P>,
+        store: StoreId,
+        shape: KeyShape,
+    ) -> Result<(Self, P::Exclusive<'a>)> {
+        let mut root = step.take(store, PageKind::Leaf)?;
+        let tree = Self::with(store, root.page().id(), shape);
+        tree.change(&mut root, |node| node.clear(0));
+        Ok((tree, root))
     }
 
     /// The index of `store` whose root is `root`.
@@ -218,30 +212,28 @@ impl<P: PageAccess> ExclusivePage for Draft<'_, P> {
     }
 }
 
-/// Reports to `structure` a step that changes `pages` and will give `gone` back; then changes and
-/// stamps them all.
+/// Reports to `structure` a step that changes `pages` and gives `gone` back; then does it. If that fails,
+/// pages that the step took are to be put back.
 fn publish<P: PageAccess>(
     structure: &impl Structure,
+    step: &mut SpaceStep<'_, P>,
     pages: &mut [&mut Draft<'_, P>],
     gone: &mut [&mut P::Exclusive<'_>],
 ) -> Result<()> {
-    let views: Vec<_> = pages.iter().map(|page| page.page()).collect();
-    let freed: Vec<_> = gone.iter().map(|page| page.page().id()).collect();
-    let stamp = structure.changes(&views, &freed).map_err(PageFailure::Log)?;
+    gone.iter().for_each(|page| step.give(page));
+    let images: Vec<_> = pages.iter().map(|page| page.page()).collect();
+    let (freed, space) = (step.freed(), step.image());
+    let changes = Step { freed, space, ..Step::of(&images) };
+    let stamp = structure.changes(&changes).map_err(PageFailure::Log)?;
     for page in pages {
         if let Some(image) = &page.image {
             page.held.page_mut().copy_from(image.page());
         }
         set_stamp(&mut page.held, stamp);
     }
-    gone.iter_mut().for_each(|page| set_stamp(*page, stamp));
-    Ok(())
-}
-
-/// Stamps a page with the number of its last change, where such numbers are kept.
-#[inline(always)]
-fn set_stamp(page: &mut impl ExclusivePage, stamp: Stamp) {
-    if let Some(lsn) = stamp {
-        page.page_mut().set_lsn(lsn);
+    for (page, freed) in gone.iter_mut().zip(step.freed()) {
+        set_free(*page, freed.next, stamp);
     }
+    step.finish(stamp);
+    Ok(())
 }

@@ -18,6 +18,7 @@
 
 mod check;
 mod file;
+mod redo;
 mod scan;
 mod slabs;
 mod space;
@@ -29,12 +30,16 @@ mod tests;
 
 use std::ops::{ControlFlow, Deref};
 
+pub use super::step::Stamp;
 pub use file::HeapFile;
+pub(super) use redo::redo;
 pub use slabs::SlabRows;
+pub(super) use space::enter;
 pub(super) use values::{read_handle, value_in_copy, value_in_frame};
 
-use super::page::{PageId, SlotKind, StoreId};
-use super::pool::{PageAccess, PageError, Result};
+use super::page::{Page, PageId, SlotKind, StoreId};
+use super::pool::{PageAccess, PageError, Result, SpaceStep};
+use super::structure::Structure;
 use crate::row::{RowId, column_offset};
 use crate::schema::TableDef;
 use crate::store::Damage;
@@ -95,9 +100,6 @@ impl RowLayout {
     }
 }
 
-/// The log sequence number of a change, where such numbers are kept (S4).
-pub type Stamp = Option<u64>;
-
 /// The rows of one table.
 ///
 /// Closures run while the row's page is latched: they must not wait for a lock, nor reach pages.
@@ -112,11 +114,27 @@ pub trait RowFile<P: PageAccess>: Sized {
         Self: 'a,
         P: 'a;
 
-    /// A file without rows, which will look like that, or are at least meant to.
+    /// A file without rows that a step makes, and the page where it begins, to be logged by the caller; no page
+    /// where rows lie outside pages.
     ///
     /// # Errors
     /// As [`PageAccess::new_page`], or when such rows do not fit a page.
-    fn create_file(access: &P, store: StoreId, layout: RowLayout) -> Result<Self>;
+    fn make_file<'a>(
+        step: &mut SpaceStep<'a, P>,
+        store: StoreId,
+        layout: RowLayout,
+    ) -> Result<(Self, Option<P::Exclusive<'a>>)>;
+
+    /// The same as a step that is not logged.
+    ///
+    /// # Errors
+    /// As [`RowFile::make_file`].
+    fn create_file(access: &P, store: StoreId, layout: RowLayout) -> Result<Self> {
+        let mut step = SpaceStep::new(access);
+        let (file, _root) = Self::make_file(&mut step, store, layout)?;
+        step.finish(None);
+        Ok(file)
+    }
 
     /// The file that begins at `root`, whose rows look like that; `None` where rows lie outside pages,
     /// which are not saved.
@@ -128,15 +146,20 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// What rows look like.
     fn layout(&self) -> &RowLayout;
 
-    /// Writes down what opens the file again, and says where it begins. No thread uses the file any
-    /// more. `None` where rows lie outside pages, which are not saved.
+    /// Where the file begins; `None` where rows lie outside pages, which are not saved.
+    fn saved_root(&self) -> Option<PageId>;
+
+    /// Writes down which pages have room. No thread uses the file any more.
     ///
     /// # Errors
-    /// As [`PageAccess::fix_exclusive`].
-    fn save(&self, access: &P) -> Result<Option<PageId>>;
+    /// As [`PageAccess::fix_exclusive`], or what `structure` fails with, unless the disk is full.
+    fn save(&self, access: &P, structure: &impl Structure) -> Result<()>;
+
+    /// Says that a page of the file was met after a crash, which may have room.
+    fn note_room(&self, _: Page<'_, P::Size>) {}
 
     /// Makes a row of `bytes` bytes, which are unspecified: `fill` writes them all. Sessions with
-    /// different `lane`s use different pages where they can.
+    /// different `lane`s use different pages where they can. `structure` is told if the file grows.
     ///
     /// # Errors
     /// What `fill` fails with, or as [`PageAccess::new_page`]; there is no row then.
@@ -146,6 +169,7 @@ pub trait RowFile<P: PageAccess>: Sized {
         lane: usize,
         bytes: usize,
         fill: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
+        structure: &impl Structure,
     ) -> Result<RowId, E>;
 
     /// Shows a row, a deleted one until it is purged; `None` if there is none.
@@ -192,6 +216,7 @@ pub trait RowFile<P: PageAccess>: Sized {
         row: RowId,
         value: &[u8],
         log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
+        structure: &impl Structure,
     ) -> Result<u64, E>;
 
     /// Where the value of a handle lies that its row gave up, to be deleted as a row is; `None` if

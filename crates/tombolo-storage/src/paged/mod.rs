@@ -11,4 +11,6 @@ pub mod heap;
 pub mod page;
 #[expect(unsafe_code, reason = "frames are raw memory, shared under latches and pins")]
 pub mod pool;
+pub mod step;
 pub mod store;
+pub mod structure;

@@ -316,6 +316,15 @@ impl<'a, S: PageSize> PageMut<'a, S> {
         self.bytes_mut().copy_from_slice(page.bytes());
     }
 
+    /// Becomes the page whose bytes these are, which were logged; `false` if they are not its bytes.
+    pub(super) fn restore(&mut self, id: PageId, bytes: &[u8]) -> bool {
+        if bytes.len() != S::BYTES {
+            return false;
+        }
+        self.bytes_mut().copy_from_slice(bytes);
+        self.read().verify(id).is_ok()
+    }
+
     /// The whole page, for the pool, which reads it in.
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         self.slice_mut(0, S::BYTES)

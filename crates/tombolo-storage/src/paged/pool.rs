@@ -51,6 +51,7 @@ pub use error::{PageError, PageFailure};
 pub use file::PAGES_FILE;
 pub use frame::{ExclusiveFrame, PinnedRecord, SharedFrame};
 pub use pointers::Pointers;
+pub use space::{Space, SpaceStep, set_free};
 pub use write_back::DirtyPage;
 
 use super::page::{Page, PageId, PageKind, PageMut, PageSize, StoreId};
@@ -118,15 +119,49 @@ pub trait PageAccess: 'static {
         shared: Self::Shared<'a>,
     ) -> Result<Self::Exclusive<'a>, Self::Shared<'a>>;
 
-    /// Makes an empty page, a freed one if there is any. Its LSN is at least that of the page it
-    /// was before. Must not be called while holding a page that was freed.
+    /// Makes an empty page, a freed one if there is any, as a step that is not logged. Its LSN is at least
+    /// that of the page it was before. Must not be called while holding a page that was freed.
     ///
     /// # Errors
     /// When the disk is full (`is_full`) or fails, or every frame is fixed; nothing changes then.
-    fn new_page(&self, store: StoreId, kind: PageKind) -> Result<Self::Exclusive<'_>>;
+    fn new_page(&self, store: StoreId, kind: PageKind) -> Result<Self::Exclusive<'_>>
+    where
+        Self: Sized,
+    {
+        let mut step = SpaceStep::new(self);
+        let page = step.take(store, kind)?;
+        step.finish(None);
+        Ok(page)
+    }
 
-    /// Gives a page back. Nothing may lead to it any more.
-    fn free_page(&self, page: Self::Exclusive<'_>);
+    /// Gives a page back, as a step that is not logged. Nothing may lead to it any more.
+    fn free_page(&self, mut page: Self::Exclusive<'_>)
+    where
+        Self: Sized,
+    {
+        let mut step = SpaceStep::new(self);
+        step.give(&page);
+        set_free(&mut page, step.freed()[0].next, None);
+        step.finish(None);
+    }
+
+    /// Which pages are in use.
+    fn space(&self) -> &Space<Self::Latching>;
+
+    /// Takes space for at least `pages` pages of the file, of which `reserved` have some; says how many have.
+    ///
+    /// # Errors
+    /// When the disk is full or fails.
+    fn reserve(&self, pages: u32, reserved: u32) -> Result<u32>;
+
+    /// Puts an empty page in place of one whose content does not matter: it is not read.
+    ///
+    /// # Errors
+    /// When every frame is fixed, or there is no memory.
+    fn install(&self, id: PageId, store: StoreId, kind: PageKind) -> Result<Self::Exclusive<'_>>;
+
+    /// Forgets a page that was installed and is not counted.
+    fn discard(&self, page: Self::Exclusive<'_>);
 
     /// Writes no page from now on: what is in memory may not agree with the log. The first reason
     /// stays. Nothing happens where no page is written before the end.
@@ -138,19 +173,32 @@ pub trait PageAccess: 'static {
     }
 
     /// Pages of the file, free ones and the header among them.
-    fn page_count(&self) -> u32;
+    #[inline(always)]
+    fn page_count(&self) -> u32 {
+        self.space().pages()
+    }
 
     /// The page where the directory of stores begins, once it is set.
-    fn root(&self) -> Option<PageId>;
-
-    /// Says where the directory of stores begins.
-    fn set_root(&self, root: PageId);
+    fn root(&self) -> Option<PageId> {
+        let root = self.space().state().root;
+        (root != 0).then_some(PageId(root))
+    }
 
     /// The list of free pages, as far as it can be followed.
-    fn free_pages(&self) -> Vec<PageId>;
+    fn free_pages(&self) -> Vec<PageId>
+    where
+        Self: Sized,
+    {
+        self.space().free_pages(self)
+    }
 
     /// Verifies every page and the list of free pages. No thread may hold a page.
-    fn check(&self) -> Vec<Damage>;
+    fn check(&self) -> Vec<Damage>
+    where
+        Self: Sized,
+    {
+        self.space().check(self)
+    }
 }
 
 /// Most pages that a session keeps fixed at a time: those of one step of a tree's structure (parent,

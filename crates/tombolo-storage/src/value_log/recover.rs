@@ -38,12 +38,13 @@ use super::aside;
 use super::directory::Directory;
 use super::groups::{Groups, Place};
 use super::lock::DirectoryLock;
-use super::segment::{FIRST_GROUP_OFFSET, Segment, file_name};
-use super::settings::{GroupNumber, LogFailure, LogSettings};
+use super::segment::{FIRST_GROUP_OFFSET, file_name};
+use super::settings::{GroupNumber, LogFailure, LogKind, LogSettings};
+use super::side;
 use super::space::Pool;
 use super::start::RecoverOptions;
 use super::walk::{End, Passed, Walk};
-use super::writer::{Closed, LogWriter, Tail};
+use super::writer::{Closed, LogWriter, Segments, Tail};
 use crate::disk::{Disk, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
@@ -209,7 +210,7 @@ pub fn recover_locked(
         cut.kept = aside::keep(&*disk, &files.collect::<Vec<_>>())?;
     }
     remove(&*disk, &unfinished)?;
-    let Opened { pool, closed, current } = open_segments(&*disk, &settings, &mut end, &damaged)?;
+    let Segments { pool, closed, current } = open_segments(&*disk, &settings, &mut end, &damaged)?;
     let Place { at, chain, .. } = end.groups.place;
     let tail = Tail {
         newest: chain.number - 1,
@@ -219,20 +220,19 @@ pub fn recover_locked(
         epoch: end.newest_epoch + u32::from(!plant::is(Plant::EpochNotRaised)),
         at,
     };
-    let mut writer =
-        LogWriter::start(Arc::clone(&disk), settings, lock, pool, tail, current, closed)?;
+    // What was set aside continues the newest group, which the next one will be no more: it goes into that.
+    let aside = match settings.kind {
+        LogKind::Paged => side::read(&*disk, chain, salt)?,
+        LogKind::Value | LogKind::Command => None,
+    };
+    let aside = aside.map(|(_, records)| records).unwrap_or_default();
+    let segments = Segments { pool, current, closed };
+    let mut writer = LogWriter::start(Arc::clone(&disk), settings, lock, segments, tail, &aside)?;
     if let Some(leftovers_end) = leftovers_end {
         writer.wipe(leftovers_end)?;
     }
     remove(&*disk, &damaged)?;
     Ok(Recovered { writer, groups, transactions, cut })
-}
-
-/// The segments of a log as a writer needs them.
-struct Opened {
-    pool: Pool,
-    closed: Vec<Closed>,
-    current: Option<Segment>,
 }
 
 /// Opens the segments for writing and makes the replayed groups durable: after the end of a process
@@ -244,7 +244,7 @@ fn open_segments(
     settings: &LogSettings,
     end: &mut End,
     damaged: &[u64],
-) -> Result<Opened, LogFailure> {
+) -> Result<Segments, LogFailure> {
     let Groups { segments, place } = &mut end.groups;
     let numbers = segments.iter().map(|segment| segment.number);
     let mut pool = Pool {
@@ -291,7 +291,7 @@ fn open_segments(
     if !plant::is(Plant::DroppedDirectoryFsync) {
         disk.sync_dir()?;
     }
-    Ok(Opened { pool, closed, current })
+    Ok(Segments { pool, closed, current })
 }
 
 /// Removes files without content.

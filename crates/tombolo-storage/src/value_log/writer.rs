@@ -28,7 +28,7 @@ use super::settings::{GroupNumber, LogFailure, LogKind, LogSettings, LogUsage};
 use super::side::Side;
 use super::space::{Pool, Preparer, Reservation, Shared, Space};
 use super::start::LogPosition;
-use crate::disk::{Disk, DiskError, DiskFile, Operation};
+use crate::disk::{ALIGNMENT_MAX, Disk, DiskError, DiskFile, Operation};
 use crate::plant::{self, Plant};
 use crate::sync::Arc;
 
@@ -91,6 +91,14 @@ pub struct LogWriter {
     behind_since_us: Option<u64>,
 }
 
+/// The segments of a log as a writer needs them.
+pub(super) struct Segments {
+    pub(super) pool: Pool,
+    pub(super) closed: Vec<Closed>,
+    /// The one that is written on.
+    pub(super) current: Option<Segment>,
+}
+
 impl LogWriter {
     /// Creates a log in a directory without one.
     ///
@@ -114,25 +122,27 @@ impl LogWriter {
         let (transactions, time_us) = (position, position);
         let tail = Tail { newest: 0, checksum: 0, transactions, time_us, epoch: 1, at: 0 };
         let pool = Pool { next_sequence: 1, next_number: 1, ..Pool::default() };
-        Self::start(disk, settings, lock, pool, tail, None, Vec::new())
+        let segments = Segments { pool, current: None, closed: Vec::new() };
+        Self::start(disk, settings, lock, segments, tail, &[])
     }
 
-    /// A writer that continues at `tail`, in `current` if there is one; its first group, which
-    /// begins the epoch, is durable when this returns.
+    /// A writer that continues at `tail`, in the current segment if there is one; its first group, which
+    /// begins the epoch and holds `records`, is durable when this returns.
     pub(super) fn start(
         disk: Arc<dyn Disk>,
         settings: LogSettings,
         lock: DirectoryLock,
-        pool: Pool,
+        Segments { pool, current, closed }: Segments,
         mut tail: Tail,
-        current: Option<Segment>,
-        closed: Vec<Closed>,
+        records: &[u8],
     ) -> Result<Self, LogFailure> {
         let shared = Arc::new(Shared::new(disk, settings, pool));
         if let Some(segment) = &current {
             shared.add(&segment.header, tail.at);
         }
-        let reservation = Shared::reserve_now(&shared, 0)?;
+        // Records that go on in another segment take a header of a group more.
+        let extra = if records.is_empty() { 0 } else { 2 * ALIGNMENT_MAX as u64 };
+        let reservation = Shared::reserve_now(&shared, records.len() as u64 + extra)?;
         let current = match current {
             Some(segment) => segment,
             None => {
@@ -168,7 +178,7 @@ impl LogWriter {
             behind_since_us: None,
         };
         if !plant::is(Plant::TailNotCut) {
-            writer.write_groups(&[], true, reservation)?;
+            writer.write_groups(&[records], true, reservation)?;
             writer.sync()?;
             writer.is_sealed = true;
         }

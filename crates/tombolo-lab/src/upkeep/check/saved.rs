@@ -100,6 +100,7 @@ fn options(directory: &Path) -> Result<Options, Failure> {
     let pages = std::fs::metadata(directory.join(PAGES_FILE)).map_or(0, |file| file.len());
     let wanted = (pages + pages / 8).max(POOL_BYTES_MIN);
     let mut options = Options { disk: Arc::new(OverlayDisk::new(disk)), ..Options::default() };
+    options.paged.restarts = false;
     options.paged.pool_bytes = wanted.min(host::available_bytes() / 4 * 3) as usize;
     Ok(options)
 }
@@ -130,9 +131,9 @@ fn judge(directory: &Path, error: &OpenError) -> Result<Finding, Failure> {
     }
     let path = directory.display();
     let text = match error {
-        _ if error.is_not_closed() => format!(
-            "{path} was not closed and cannot be checked, since there is no restart yet: {error}"
-        ),
+        _ if error.is_not_closed() => {
+            format!("{path} was not closed and cannot be checked before it was restarted: {error}")
+        }
         _ if error.is_in_use() => format!("{path} is in use: end what uses it first: {error}"),
         _ => format!("{path} cannot be opened: {error}"),
     };

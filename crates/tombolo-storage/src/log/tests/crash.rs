@@ -72,7 +72,7 @@ impl Course {
             return changed;
         }
         let lsn = log.commit(&mut transaction)?;
-        log.end_commit(&mut transaction);
+        log.end_commit(&mut transaction)?;
         if lsn > 0 {
             self.records.push((lsn, id));
             log.harden(lsn)?;
@@ -94,11 +94,16 @@ impl Course {
         let first = self.records.partition_point(|record| record.0 < end.base);
         assert!(self.records[first..].starts_with(&found), "{end:?}");
         assert!(self.records.get(first + found.len()).is_none_or(|next| next.0 == end.lsn));
-        let opened = DiskLog::open(settings(), on(disk));
-        assert_eq!(opened.is_ok(), found.is_empty(), "what is needed is not written over");
-        if let Ok(log) = opened {
-            assert!(commit_one(&log, 1).unwrap() >= end.lsn, "numbers go on");
-        }
+        let log = match DiskLog::open(settings(), on(disk)) {
+            Ok(log) => log,
+            Err(error) => panic!("{error}"),
+        };
+        let is_closed = log.unread().is_some_and(|(needed, end)| needed == end);
+        assert_eq!(is_closed, found.is_empty());
+        assert!(commit_one(&log, 1).unwrap() >= end.lsn, "numbers go on");
+        let mut again = Vec::new();
+        read_log(disk, 0, |lsn, record| again.push((lsn, record.transaction))).unwrap();
+        assert!(again.starts_with(&found), "what is needed is not written over");
     }
 }
 

@@ -129,7 +129,7 @@ fn a_full_disk_lets_a_committed_transaction_clear_away() {
     let frames = DirectFrames::<LargePages, Unlatched>::create(&MemDisk::new(), 1 << 20).unwrap();
     let page = frames.new_page(StoreId(9), PageKind::Leaf).unwrap();
     let mut bytes = log.usage().bytes;
-    while log.page_images(&[page.page(); 3], &[]).is_ok() {
+    while log.step(&Step::of(&[page.page(); 3])).is_ok() {
         bytes = log.usage().bytes;
     }
     assert_eq!(log.usage().bytes, bytes, "a step that does not fit leaves nothing behind");
@@ -137,7 +137,7 @@ fn a_full_disk_lets_a_committed_transaction_clear_away() {
         let lsn = log.change(&mut first, purged, &[1; 900], &[]).unwrap();
         log.ahead().flush_to(lsn.unwrap()).unwrap();
     }
-    log.end_commit(&mut first);
+    log.end_commit(&mut first).unwrap();
     let lsn = log.commit(&mut second).unwrap();
     log.harden(lsn).unwrap();
     assert_eq!(committed(&disk).unwrap(), [1, 2]);

@@ -21,6 +21,7 @@ enum What {
     Change(Change, Vec<u8>, Vec<u8>),
     Committed,
     Aborted,
+    Ended,
 }
 
 impl Expected {
@@ -29,9 +30,10 @@ impl Expected {
             Content::Change { change, before, after } => {
                 What::Change(change, before.to_vec(), after.to_vec())
             }
-            Content::PageImage { .. } | Content::PageFreed { .. } => panic!("nobody wrote one"),
             Content::Committed { .. } => What::Committed,
             Content::Aborted { .. } => What::Aborted,
+            Content::Ended => What::Ended,
+            other => panic!("nobody wrote {other:?}"),
         };
         let Record { is_redo_only, transaction, previous, undo_next, .. } = *record;
         Self { lsn, transaction, previous, undo_next, is_redo_only, what }
@@ -132,6 +134,7 @@ impl Model {
         assert_eq!(session.undoable, []);
         let previous = session.transaction.last();
         self.log.end_abort(&mut session.transaction)?;
+        session.undoable.clear();
         self.ended(session, previous, What::Aborted);
         Ok(())
     }
@@ -141,7 +144,14 @@ impl Model {
         let lsn = self.log.commit(&mut session.transaction)?;
         assert_eq!(lsn == 0, previous == 0);
         self.ended(session, previous, What::Committed);
-        self.log.end_commit(&mut session.transaction);
+        let deletes =
+            |what: &What| matches!(what, What::Change(change, ..) if change.kind.is_cleared());
+        let clears = session.undoable.iter().any(|&at| deletes(&self.expected[at].what));
+        session.undoable.clear();
+        self.log.end_commit(&mut session.transaction)?;
+        if clears {
+            self.ended(session, lsn, What::Ended);
+        }
         self.log.harden(lsn)?;
         if self.log.durability != Durability::Async {
             self.promised = self.promised.max(lsn);
@@ -151,7 +161,6 @@ impl Model {
 
     fn ended(&mut self, session: &mut Session, previous: u64, what: What) {
         session.is_open = false;
-        session.undoable.clear();
         if previous > 0 {
             let (lsn, transaction) = (session.transaction.last(), session.transaction.id());
             let undo_next = 0;

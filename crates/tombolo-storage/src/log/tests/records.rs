@@ -6,11 +6,26 @@ use crate::log::record::{HEADER_BYTES, IMAGE_BYTES_MAX, Record, stamp};
 fn random_content<'a>(random: &mut Random, before: &'a [u8], after: &'a [u8]) -> Content<'a> {
     let store = StoreId(random.next() as u16);
     let page = PageId(random.next() as u32);
-    match random.below(7) {
-        0 => Content::Committed { durable: random.next() },
+    let (following, next) = (random.below(5) as u16, PageId(random.next() as u32));
+    match random.below(12) {
+        0 => Content::Committed { durable: random.next(), clears: random.below(2) == 0 },
         1 => Content::Aborted { durable: random.next() },
-        3 => Content::PageFreed { page, following: random.below(5) as u16 },
-        2 => Content::PageImage { store, page, following: random.below(5) as u16, bytes: after },
+        2 => Content::PageImage { store, page, following, bytes: after },
+        3 => {
+            let next = Some(next).filter(|next| next.0 > 0 && random.below(2) == 0);
+            Content::PageFreed { freed: FreedPage { page, next }, following }
+        }
+        4 => {
+            let (kind, extra) = (PageKind::HeapMap, random.next() as u32);
+            Content::PageMade { made: MadePage { page, store, kind, extra }, following }
+        }
+        5 => Content::Space { bytes: after, following },
+        6 => {
+            let entry = MapEntry { store, map: page, slot: random.next() as u16, page: next };
+            Content::MapEntry { entry, following }
+        }
+        7 => Content::Ended,
+        8 => Content::Prepared { bytes: after },
         _ => {
             let kind = ChangeKind::ALL[random.below(9) as usize];
             let slot_kind = [SlotKind::Record, SlotKind::Value][random.below(2) as usize];
@@ -45,6 +60,8 @@ fn round_trips() {
             undo_next: random.below(lsn),
             content: random_content(&mut random, &before, &after),
         };
+        let takes_images = matches!(record.content, Content::Change { .. });
+        assert!(takes_images || record.images().0.is_empty());
         let start = record.encode(&mut out);
         assert_eq!(out.len() - start, record.bytes());
         stamp(&mut out[start..], lsn);
@@ -108,4 +125,14 @@ fn a_golden_record() {
     let checksum = crc32c::crc32c_append(72, &golden[8..]) ^ 0x1000;
     golden[4..8].copy_from_slice(&checksum.to_le_bytes());
     assert_eq!(out, golden);
+}
+
+/// What page 0 says of the file's pages, as the log has it.
+#[test]
+fn a_golden_image_of_space() {
+    let image = SpaceImage { pages: 0x0403_0201, free_head: 5, free_pages: 6, root: 0x0807 };
+    let bytes = image.to_bytes();
+    assert_eq!(bytes, [1, 2, 3, 4, 5, 0, 0, 0, 6, 0, 0, 0, 7, 8, 0, 0]);
+    assert_eq!(SpaceImage::from_bytes(&bytes), Some(image));
+    assert_eq!(SpaceImage::from_bytes(&bytes[1..]), None);
 }

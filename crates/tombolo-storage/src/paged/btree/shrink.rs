@@ -13,7 +13,7 @@ use super::node::{Entry, Node, ROW_BYTES};
 use super::split::Path;
 use super::{BTree, Draft, Structure, publish};
 use crate::paged::page::PageId;
-use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result};
+use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result, SpaceStep};
 
 impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// Unites nodes on the way to the probe that are nearly empty.
@@ -114,8 +114,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         self.change(&mut parent, |parent| parent.remove(at + 1));
         let mut pages = vec![&mut parent, &mut left];
         pages.extend(&mut next);
-        publish(structure, &mut pages, &mut [&mut right])?;
-        access.free_page(right);
+        publish(structure, &mut SpaceStep::new(access), &mut pages, &mut [&mut right])?;
         Ok(true)
     }
 
@@ -157,8 +156,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let mut pages = vec![&mut branch];
         pages.extend(&mut left);
         pages.extend(&mut next);
-        publish(structure, &mut pages, &mut gone.iter_mut().collect::<Vec<_>>())?;
-        gone.into_iter().for_each(|page| access.free_page(page));
+        let mut gone: Vec<_> = gone.iter_mut().collect();
+        publish(structure, &mut SpaceStep::new(access), &mut pages, &mut gone)?;
         Ok(true)
     }
 
@@ -179,8 +178,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let mut root = Draft::<P>::of(root, structure);
         self.make_root(&mut root, level);
         self.change(&mut root, |root| root.append(from, 0..count));
-        publish(structure, &mut [&mut root], &mut [&mut child])?;
-        access.free_page(child);
+        publish(structure, &mut SpaceStep::new(access), &mut [&mut root], &mut [&mut child])?;
         Ok(true)
     }
 }

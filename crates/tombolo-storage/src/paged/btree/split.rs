@@ -9,7 +9,7 @@ use super::keys::{KeyFormat, PACKED_BYTES, Probe};
 use super::node::{Entry, Node};
 use super::{BTree, Draft, Structure, publish};
 use crate::paged::page::{PageId, PageKind};
-use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result};
+use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result, SpaceStep};
 
 /// The way from the root to a leaf. Inner nodes stay as they are while steps are held.
 pub(super) struct Path {
@@ -152,7 +152,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         }
         let next_id = left.page().next();
         let next = next_id.map(|id| access.fix_exclusive(id)).transpose()?;
-        let mut right = Draft::<P>::made(access.new_page(self.store, kind_of(node_level))?);
+        let mut step = SpaceStep::new(access);
+        let mut right = Draft::<P>::made(step.take(self.store, kind_of(node_level))?);
         let mut next = next.map(|next| Draft::<P>::of(next, structure));
         let (mut parent, mut left) =
             (Draft::<P>::of(parent, structure), Draft::<P>::of(left, structure));
@@ -171,7 +172,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         self.change(&mut parent, |node| node.insert(at, &separator.entry(right_id), leading));
         let mut pages = vec![&mut parent, &mut left, &mut right];
         pages.extend(&mut next);
-        publish(structure, &mut pages, &mut []).inspect_err(|_| access.free_page(right.held))
+        publish(structure, &mut step, &mut pages, &mut [])
+            .inspect_err(|_| step.put_back(right.held))
     }
 
     /// Moves the entries of `left` from `division` on to the new node `right`.
@@ -206,11 +208,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         }
         let (level, count, division) = (node.level(), node.count(), node.division(at));
         let separator = self.separator(node, division);
-        let left = access.new_page(self.store, kind_of(level))?;
-        let right = match access.new_page(self.store, kind_of(level)) {
+        let mut step = SpaceStep::new(access);
+        let left = step.take(self.store, kind_of(level))?;
+        let right = match step.take(self.store, kind_of(level)) {
             Ok(right) => right,
             Err(error) => {
-                access.free_page(left);
+                step.put_back(left);
                 return Err(error);
             }
         };
@@ -234,10 +237,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             node.insert(0, &Entry { word: 0, child: left_id, key: lowest }, 0);
             node.insert(1, &separator.entry(right_id), leading);
         });
-        publish(structure, &mut [&mut root, &mut left, &mut right], &mut []).inspect_err(|_| {
-            access.free_page(left.held);
-            access.free_page(right.held);
-        })
+        publish(structure, &mut step, &mut [&mut root, &mut left, &mut right], &mut []).inspect_err(
+            |_| {
+                step.put_back(left.held);
+                step.put_back(right.held);
+            },
+        )
     }
 
     /// Makes the root an empty node of another level.

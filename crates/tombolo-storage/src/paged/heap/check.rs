@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use super::file::HeapFile;
-use super::space::is_open;
 use super::values::{handle_of, place_of_value, read_handle};
 use super::{Place, RowFile};
 use crate::memory::variable::HANDLE_BYTES;
@@ -97,7 +96,7 @@ impl<P: PageAccess> HeapFile<P> {
                 let extra = header.extra();
                 found.push(format!("page {} is entry {position}, it says {extra}", id.0));
             }
-            if is_open(header) != open.contains(&id) {
+            if self.space.is_open(header) != open.contains(&id) {
                 found.push(format!("page {} and the list of open pages disagree", id.0));
             }
             if let Err(what) = header.check() {

@@ -21,12 +21,13 @@ use super::space::HeapSpace;
 use super::values::place_of_value;
 use super::{Place, RowFile, RowLayout, Stamp};
 use crate::paged::page::{
-    HEADER_BYTES, PageId, PageKind, PageMut, PageSize, RECORD_ALIGNMENT_BYTES, SLOT_BYTES, Slot,
-    SlotKind, StoreId, record_bytes_max,
+    HEADER_BYTES, Page, PageId, PageKind, PageMut, PageSize, RECORD_ALIGNMENT_BYTES, SLOT_BYTES,
+    Slot, SlotKind, StoreId, record_bytes_max,
 };
 use crate::paged::pool::{
-    ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result, SharedPage,
+    ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result, SharedPage, SpaceStep,
 };
+use crate::paged::structure::Structure;
 use crate::row::RowId;
 use crate::store::Damage;
 
@@ -51,8 +52,8 @@ impl<P: PageAccess> HeapFile<P> {
     ///
     /// # Errors
     /// As [`PageAccess::fix_exclusive`].
-    pub fn close(&self, access: &P) -> Result<()> {
-        self.space.close(access)
+    pub fn close(&self, access: &P, structure: &impl Structure) -> Result<()> {
+        self.space.close(access, structure)
     }
 
     /// Where the file's map begins: what opens it again.
@@ -78,6 +79,7 @@ impl<P: PageAccess> HeapFile<P> {
         lane: usize,
         bytes: usize,
         kind: SlotKind,
+        structure: &impl Structure,
     ) -> Result<(P::Exclusive<'a>, Place)> {
         loop {
             if let Some(id) = self.space.current(lane) {
@@ -91,7 +93,7 @@ impl<P: PageAccess> HeapFile<P> {
             if bytes > bytes_max {
                 return Err(PageFailure::RecordTooLong { bytes, bytes_max }.into());
             }
-            self.space.advance(access, lane, bytes)?;
+            self.space.advance(access, lane, bytes, structure)?;
         }
     }
 
@@ -181,13 +183,18 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
     where
         P: 'a;
 
-    fn create_file(access: &P, store: StoreId, layout: RowLayout) -> Result<Self> {
+    fn make_file<'a>(
+        step: &mut SpaceStep<'a, P>,
+        store: StoreId,
+        layout: RowLayout,
+    ) -> Result<(Self, Option<P::Exclusive<'a>>)> {
         let bytes_max = record_bytes_max::<P::Size>();
         if layout.fixed_bytes > bytes_max {
             let bytes = layout.fixed_bytes;
             return Err(PageFailure::RecordTooLong { bytes, bytes_max }.into());
         }
-        Ok(Self { space: HeapSpace::create(access, store)?, layout, marker: PhantomData })
+        let (space, root) = HeapSpace::make(step, store)?;
+        Ok((Self { space, layout, marker: PhantomData }, Some(root)))
     }
 
     fn open_file(access: &P, root: PageId, layout: RowLayout) -> Result<Option<Self>> {
@@ -199,9 +206,16 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         &self.layout
     }
 
-    fn save(&self, access: &P) -> Result<Option<PageId>> {
-        self.close(access)?;
-        Ok(Some(self.root()))
+    fn saved_root(&self) -> Option<PageId> {
+        Some(self.root())
+    }
+
+    fn note_room(&self, page: Page<'_, P::Size>) {
+        self.space.note_more_room(page);
+    }
+
+    fn save(&self, access: &P, structure: &impl Structure) -> Result<()> {
+        self.close(access, structure)
     }
 
     #[inline]
@@ -211,8 +225,9 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         lane: usize,
         bytes: usize,
         fill: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
+        structure: &impl Structure,
     ) -> Result<RowId, E> {
-        let (mut page, place) = self.place(access, lane, bytes, SlotKind::Record)?;
+        let (mut page, place) = self.place(access, lane, bytes, SlotKind::Record, structure)?;
         Self::fill(&mut page, place, fill)?;
         Ok(place.row())
     }
@@ -281,8 +296,9 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         row: RowId,
         value: &[u8],
         log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
+        structure: &impl Structure,
     ) -> Result<u64, E> {
-        self.put_value(access, lane, Place::of_row(row).page, value, log)
+        self.put_value(access, lane, Place::of_row(row).page, value, log, structure)
     }
 
     fn give_up_value(&self, handle: u64) -> Option<Place> {
@@ -323,7 +339,7 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         if let Some(lsn) = stamp {
             change.set_lsn(lsn);
         }
-        self.space.note_more_room(&mut page);
+        self.space.note_more_room(page.page());
         Ok(true)
     }
 

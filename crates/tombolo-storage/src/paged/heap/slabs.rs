@@ -8,11 +8,13 @@ use std::cell::{Ref, RefCell};
 use std::ops::ControlFlow;
 
 use super::{Place, RowFile, RowLayout, Stamp};
+use crate::latch::Unlatched;
 use crate::memory::region::{RESERVATION_BYTES, RegionError};
 use crate::memory::slab::Slab;
 use crate::memory::variable::{Handle, SizeClasses};
 use crate::paged::page::{PageId, PageSize, StoreId};
-use crate::paged::pool::{LINE_BYTES, PageError, Pointers, Result};
+use crate::paged::pool::{DirectExclusive, LINE_BYTES, PageError, Pointers, Result, SpaceStep};
+use crate::paged::structure::Structure;
 use crate::row::RowId;
 use crate::store::Damage;
 
@@ -62,11 +64,15 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
 
     type Pin<'a> = Ref<'a, [u8]>;
 
-    fn create_file(_: &Pointers<S>, _: StoreId, layout: RowLayout) -> Result<Self> {
+    fn make_file<'a>(
+        _: &mut SpaceStep<'a, Pointers<S>>,
+        _: StoreId,
+        layout: RowLayout,
+    ) -> Result<(Self, Option<DirectExclusive<'a, S, Unlatched>>)> {
         let slot_bytes = layout.fixed_bytes.next_multiple_of(8).max(16);
         let slab = RefCell::new(Slab::new(slot_bytes, RESERVATION_BYTES)?);
         let values = RefCell::new(SizeClasses::new(RESERVATION_BYTES));
-        Ok(Self { slab, values, layout })
+        Ok((Self { slab, values, layout }, None))
     }
 
     fn open_file(_: &Pointers<S>, _: PageId, _: RowLayout) -> Result<Option<Self>> {
@@ -78,8 +84,12 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         &self.layout
     }
 
-    fn save(&self, _: &Pointers<S>) -> Result<Option<PageId>> {
-        Ok(None)
+    fn saved_root(&self) -> Option<PageId> {
+        None
+    }
+
+    fn save(&self, _: &Pointers<S>, _: &impl Structure) -> Result<()> {
+        Ok(())
     }
 
     /// # Panics
@@ -91,6 +101,7 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         _: usize,
         bytes: usize,
         fill: impl FnOnce(Place, &mut [u8]) -> Result<Stamp, E>,
+        _: &impl Structure,
     ) -> Result<RowId, E> {
         assert_eq!(bytes, self.layout.fixed_bytes, "rows of a slab are of one length");
         let mut slab = self.slab.borrow_mut();
@@ -156,6 +167,7 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         _: RowId,
         value: &[u8],
         _: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
+        _: &impl Structure,
     ) -> Result<u64, E> {
         let put = self.values.borrow_mut().put(value);
         Ok(put.map_err(PageError::from)?.to_bits())

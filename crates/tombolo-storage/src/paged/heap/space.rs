@@ -1,30 +1,34 @@
 //! Which pages a heap file has, and which of them have room.
 //!
 //! *Map pages*, a chain that begins at the file's root, list its pages; each entry is a page number
-//! and, while the file is closed, how many eighths of the page were free. *Lanes* keep threads
+//! and how many eighths of the page were free when the file was closed last: a hint. *Lanes* keep threads
 //! apart: each lane fills a page of its own. When it is full, the lane takes one that is *open* (it
 //! has an eighth of room or more and is no lane's), found by how much room it has, or a new one.
 //! So a creation looks at one page, rarely at two.
 //!
-//! Invariants: a heap page's `extra` is its position among the entries; its OPEN flag is set exactly
-//! if a lane fills it or it is among the open ones. Held in this order: a heap page, the state
-//! below, a map page.
+//! Invariants: a heap page's `extra` is its position among the entries; it is marked as open in memory exactly
+//! if a lane fills it or it is among the open ones. Held in this order: a heap page in use, the state
+//! below, a map page, the pages of a step.
 //!
-//! Not logged: the map is a list of pages whose headers name their store, and free space is a hint;
-//! restart can rebuild both.
+//! That a page is made and entered is one step, which is logged. Free space is not: after a crash a page that
+//! redo did not meet is found again when something leaves it.
 
 use std::cell::{Cell, RefCell};
+use std::io::ErrorKind;
 
+use super::Stamp;
+use crate::error::Error;
 use crate::latch::{Latch, Latching};
-use crate::paged::page::{Page, PageId, PageKind, PageSize, StoreId};
-use crate::paged::pool::{ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result};
+use crate::paged::page::{Page, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId};
+use crate::paged::pool::{
+    ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result, SpaceStep,
+};
+use crate::paged::step::{MadePage, MapEntry, Step};
+use crate::paged::structure::{Structure, set_stamp};
 use crate::sync::{AtomicU32, Ordering};
 
 /// Lanes: enough for the threads of one store, each a cache line.
 pub(super) const LANES: usize = 16;
-
-/// Flag of a heap page: a lane fills it, or it is among the open ones.
-const OPEN: u8 = 1;
 
 /// Free space is classified in eighths of a page.
 const ROOM_CLASSES: usize = 8;
@@ -59,6 +63,19 @@ struct State {
     maps: RefCell<Vec<PageId>>,
     /// Open pages by room class.
     open: RefCell<[Vec<u32>; ROOM_CLASSES]>,
+    /// By position, whether a page is open or a lane's.
+    is_open: RefCell<Vec<bool>>,
+}
+
+impl State {
+    /// Marks the page at a position, or takes the mark off; says whether it had one.
+    fn mark(&self, position: u32, open: bool) -> bool {
+        let (position, mut marks) = (position as usize, self.is_open.borrow_mut());
+        if marks.len() <= position {
+            marks.resize(position + 1, false);
+        }
+        std::mem::replace(&mut marks[position], open)
+    }
 }
 
 const fn entries_per_map<S: PageSize>() -> u32 {
@@ -88,21 +105,24 @@ impl<L: Latching> HeapSpace<L> {
         Self { store, root, lanes, state: Latch::default() }
     }
 
-    /// Of a new file.
-    pub(super) fn create<P: PageAccess>(access: &P, store: StoreId) -> Result<Self> {
-        let root = access.new_page(store, PageKind::HeapMap)?.page().id();
-        let space = Self::new(store, root);
-        space.state.hold().maps.borrow_mut().push(root);
-        Ok(space)
+    /// Of a new file that a step makes, and its map's page, to be logged by the caller.
+    pub(super) fn make<'a, P: PageAccess>(
+        step: &mut SpaceStep<'a, P>,
+        store: StoreId,
+    ) -> Result<(Self, P::Exclusive<'a>)> {
+        let root = step.take(store, PageKind::HeapMap)?;
+        let space = Self::new(store, root.page().id());
+        space.state.hold().maps.borrow_mut().push(space.root);
+        Ok((space, root))
     }
 
-    /// Of the file whose map begins at `root`. What the map says of free space is taken out of it.
+    /// Of the file whose map begins at `root`.
     pub(super) fn open<P: PageAccess>(access: &P, root: PageId) -> Result<Self> {
         let mut next = Some(root);
         let mut space = Self::new(StoreId::default(), root);
         let state = space.state.get_mut();
         while let Some(id) = next {
-            let mut map = access.fix_exclusive(id)?;
+            let map = access.fix_shared(id)?;
             let page = map.page();
             let maps = state.maps.get_mut();
             if page.kind() != PageKind::HeapMap || maps.contains(&id) {
@@ -111,32 +131,57 @@ impl<L: Latching> HeapSpace<L> {
             }
             space.store = page.store();
             maps.push(id);
-            state.pages.set(state.pages.get() + page.extra());
             next = page.next();
-            let all: Vec<u32> = entries(page).collect();
-            for (position, entry) in all.iter().enumerate().filter(|(_, entry)| **entry > PAGE_MASK)
-            {
+            let first = state.pages.get();
+            state.pages.set(first + page.extra());
+            for (position, entry) in (first..).zip(entries(page)).filter(|at| at.1 > PAGE_MASK) {
+                state.mark(position, true);
                 state.open.get_mut()[(entry >> PAGE_BITS) as usize].push(entry & PAGE_MASK);
-                write_entry(&mut map, position, entry & PAGE_MASK);
             }
         }
         Ok(space)
     }
 
-    /// Writes into the map which pages have room. No thread uses the file any more.
-    pub(super) fn close<P: PageAccess>(&self, access: &P) -> Result<()> {
+    /// Writes into the map which pages have room, if there is room for that in the log. No thread uses the
+    /// file any more.
+    pub(super) fn close<P: PageAccess>(
+        &self,
+        access: &P,
+        structure: &impl Structure,
+    ) -> Result<()> {
         for lane in 0..LANES {
             self.leave(access, lane)?;
         }
         let state = self.state.hold();
+        let mut classes = vec![0; state.pages.get() as usize];
         for (class, pages) in state.open.borrow().iter().enumerate() {
             for &id in pages {
-                let position = access.fix_shared(PageId(id))?.page().extra();
-                let per_map = entries_per_map::<P::Size>();
-                let map = state.maps.borrow()[(position / per_map) as usize];
-                let entry = (class as u32) << PAGE_BITS | id;
-                let mut map = access.fix_exclusive(map)?;
-                write_entry(&mut map, (position % per_map) as usize, entry);
+                classes[access.fix_shared(PageId(id))?.page().extra() as usize] = class as u32;
+            }
+        }
+        let maps = state.maps.borrow();
+        for (&map, classes) in
+            maps.iter().zip(classes.chunks(entries_per_map::<P::Size>() as usize))
+        {
+            let mut map = access.fix_exclusive(map)?;
+            let hints: Vec<u32> = entries(map.page())
+                .zip(classes)
+                .map(|(entry, class)| class << PAGE_BITS | entry & PAGE_MASK)
+                .collect();
+            if entries(map.page()).eq(hints.iter().copied()) {
+                continue;
+            }
+            let mut image = PageBuffer::copy_of(map.page());
+            for (position, hint) in hints.into_iter().enumerate() {
+                write_entry(&mut image.page_mut(), position, hint);
+            }
+            match structure.changes(&Step::of(&[image.page()])) {
+                Ok(stamp) => {
+                    map.page_mut().copy_from(image.page());
+                    set_stamp(&mut map, stamp);
+                }
+                Err(Error::Disk { kind: ErrorKind::StorageFull, .. }) => {}
+                Err(error) => return Err(PageFailure::Log(error).into()),
             }
         }
         Ok(())
@@ -177,10 +222,11 @@ impl<L: Latching> HeapSpace<L> {
         access: &P,
         lane: usize,
         bytes: usize,
+        structure: &impl Structure,
     ) -> Result<()> {
         let id = match self.take_open::<P::Size>(bytes) {
             Some(id) => id,
-            None => self.append(access)?.0,
+            None => self.append(access, structure)?.0,
         };
         // Release: partner of the Acquire in `current`; Acquire: of another thread's Release here.
         let before = self.lanes[lane % LANES].0.swap(id, Ordering::AcqRel);
@@ -200,48 +246,57 @@ impl<L: Latching> HeapSpace<L> {
         open.get_mut(class..)?.iter_mut().find_map(Vec::pop)
     }
 
-    /// A new page, entered in the map.
-    fn append<P: PageAccess>(&self, access: &P) -> Result<PageId> {
-        let mut page = access.new_page(self.store, PageKind::Heap)?;
-        let id = page.page().id();
-        page.page_mut().set_flags(OPEN);
+    /// A new page, entered in the map, which gets another page where its last one is full: one step.
+    fn append<P: PageAccess>(&self, access: &P, structure: &impl Structure) -> Result<PageId> {
         let state = self.state.hold();
-        let position = state.pages.get();
-        match self.enter(access, &state, id, position) {
-            Ok(()) => page.page_mut().set_extra(position),
+        let (position, per_map) = (state.pages.get(), entries_per_map::<P::Size>());
+        let mut maps = state.maps.borrow_mut();
+        let is_full = position / per_map == maps.len() as u32;
+        let last = maps[maps.len() - 1];
+        let mut last = access.fix_exclusive(last)?;
+        let mut step = SpaceStep::new(access);
+        let page = step.take(self.store, PageKind::Heap)?;
+        let map = is_full.then(|| step.take(self.store, PageKind::HeapMap)).transpose();
+        let mut map = match map {
+            Ok(map) => map,
             Err(error) => {
-                drop(state);
-                access.free_page(page);
+                step.put_back(page);
                 return Err(error);
             }
-        }
-        state.pages.set(position + 1);
-        Ok(id)
-    }
-
-    fn enter<P: PageAccess>(
-        &self,
-        access: &P,
-        state: &State,
-        id: PageId,
-        position: u32,
-    ) -> Result<()> {
-        if id.0 > PAGE_MASK {
-            return Err(PageFailure::TooManyPages.into());
-        }
-        let per_map = entries_per_map::<P::Size>();
-        let mut maps = state.maps.borrow_mut();
-        if position / per_map == maps.len() as u32 {
-            let map = access.new_page(self.store, PageKind::HeapMap)?.page().id();
-            if let Some(&last) = maps.last() {
-                access.fix_exclusive(last)?.page_mut().set_next(Some(map));
+        };
+        let (id, slot) = (page.page().id(), (position % per_map) as u16);
+        let map_id = map.as_ref().map(|map| map.page().id());
+        let logged = match id.0 > PAGE_MASK {
+            true => Err(PageFailure::TooManyPages),
+            false => {
+                let (store, map) = (self.store, map_id.unwrap_or(last.page().id()));
+                let entry = MapEntry { store, map, slot, page: id };
+                log_append(structure, &step, entry, position, last.page())
             }
-            maps.push(map);
+        };
+        let stamp = match logged {
+            Ok(stamp) => stamp,
+            Err(failure) => {
+                step.put_back(page);
+                map.into_iter().for_each(|map| step.put_back(map));
+                return Err(failure.into());
+            }
+        };
+        let mut page = page;
+        page.page_mut().set_extra(position);
+        set_stamp(&mut page, stamp);
+        if let Some(map_id) = map_id {
+            last.page_mut().set_next(map_id.into());
+            set_stamp(&mut last, stamp);
+            maps.push(map_id);
         }
-        let mut map = access.fix_exclusive(maps[(position / per_map) as usize])?;
-        write_entry(&mut map, (position % per_map) as usize, id.0);
-        map.page_mut().set_extra(position % per_map + 1);
-        Ok(())
+        let map = map.as_mut().unwrap_or(&mut last);
+        enter(map, slot, id);
+        set_stamp(map, stamp);
+        step.finish(stamp);
+        state.pages.set(position + 1);
+        state.mark(position, true);
+        Ok(id)
     }
 
     /// Says that `page` has no room for what `lane` wanted to put there.
@@ -281,21 +336,26 @@ impl<L: Latching> HeapSpace<L> {
         }
     }
 
-    fn shut<E: ExclusivePage>(&self, mut page: E) {
-        let flags = page.page().flags() & !OPEN;
-        page.page_mut().set_flags(flags);
+    fn shut<E: ExclusivePage>(&self, page: E) {
+        self.state.hold().mark(page.page().extra(), false);
     }
 
-    /// Says that a row left `page`.
+    /// Says that a row left `page`, or that it was met after a crash.
     #[inline]
-    pub(super) fn note_more_room<E: ExclusivePage>(&self, page: &mut E) {
-        let class = room_class(page.page());
-        let flags = page.page().flags();
-        if flags & OPEN == 0 && class > 0 {
-            page.page_mut().set_flags(flags | OPEN);
-            let id = page.page().id().0;
-            self.state.hold().open.borrow_mut()[class].push(id);
+    pub(super) fn note_more_room<S: PageSize>(&self, page: Page<'_, S>) {
+        let class = room_class(page);
+        if class > 0 {
+            let state = self.state.hold();
+            if !state.mark(page.extra(), true) {
+                state.open.borrow_mut()[class].push(page.id().0);
+            }
         }
+    }
+
+    /// Whether a page counts as open.
+    pub(super) fn is_open<S: PageSize>(&self, page: Page<'_, S>) -> bool {
+        let state = self.state.hold();
+        state.is_open.borrow().get(page.extra() as usize).is_some_and(|open| *open)
     }
 
     /// The open pages and the lanes', for the checker.
@@ -307,12 +367,36 @@ impl<L: Latching> HeapSpace<L> {
     }
 }
 
-/// Whether a page counts as open.
-pub(super) fn is_open<S: PageSize>(page: Page<'_, S>) -> bool {
-    page.flags() & OPEN != 0
+/// Logs that a heap page is made and entered in a map, where `last` is the last page so far.
+fn log_append<P: PageAccess>(
+    structure: &impl Structure,
+    step: &SpaceStep<'_, P>,
+    entry: MapEntry,
+    position: u32,
+    last: Page<'_, P::Size>,
+) -> Result<Stamp, PageFailure> {
+    let made = |page, kind, extra| MadePage { page, store: entry.store, kind, extra };
+    let mut pages = vec![made(entry.page, PageKind::Heap, position)];
+    let mut images = Vec::new();
+    if entry.map != last.id() {
+        pages.push(made(entry.map, PageKind::HeapMap, 0));
+        let mut image = PageBuffer::copy_of(last);
+        image.page_mut().set_next(Some(entry.map));
+        images.push(image);
+    }
+    let images: Vec<_> = images.iter().map(PageBuffer::page).collect();
+    let what = Step { made: &pages, entry: Some(entry), space: step.image(), ..Step::of(&images) };
+    structure.changes(&what).map_err(PageFailure::Log)
 }
 
-fn write_entry<E: ExclusivePage>(map: &mut E, position: usize, entry: u32) {
+/// Enters a heap page in a page of its file's map.
+pub(in crate::paged) fn enter<E: ExclusivePage>(map: &mut E, slot: u16, id: PageId) {
+    write_entry(&mut map.page_mut(), slot.into(), id.0);
+    let count = map.page().extra().max(u32::from(slot) + 1);
+    map.page_mut().set_extra(count);
+}
+
+fn write_entry<S: PageSize>(map: &mut PageMut<'_, S>, position: usize, entry: u32) {
     let at = position * ENTRY_BYTES;
-    map.page_mut().body_mut()[at..at + ENTRY_BYTES].copy_from_slice(&entry.to_le_bytes());
+    map.body_mut()[at..at + ENTRY_BYTES].copy_from_slice(&entry.to_le_bytes());
 }

@@ -27,7 +27,7 @@ fn create<P: PageAccess, R: RowFile<P>>(file: &R, access: &P, lane: usize, row: 
         bytes.copy_from_slice(row);
         Ok(None)
     };
-    file.create(access, lane, row.len(), fill).unwrap()
+    file.create(access, lane, row.len(), fill, &()).unwrap()
 }
 
 fn update<P: PageAccess, R: RowFile<P>>(file: &R, access: &P, row: RowId, byte: u8) -> bool {
@@ -102,10 +102,11 @@ fn changes_are_stamped_with_what_the_log_answers() {
     let pool = small_pool(8);
     let file = HeapFile::create_file(&pool, STORE, RowLayout::fixed(10)).unwrap();
     let lsn = |row: RowId| pool.fix_shared(Place::of_row(row).page).unwrap().page().lsn();
-    let row = file.create(&pool, 0, 10, |_, row| -> Result<Stamp> {
+    let fill = |_: Place, row: &mut [u8]| -> Result<Stamp> {
         row.fill(1);
         Ok(Some(5))
-    });
+    };
+    let row = file.create(&pool, 0, 10, fill, &());
     let row = row.unwrap();
     assert_eq!(lsn(row), 5);
     file.update(&pool, row, |_, _| -> Result<Stamp> { Ok(Some(6)) }).unwrap();
@@ -130,11 +131,11 @@ fn what_the_log_refuses_does_not_happen() {
     fn refuse(_: Place, _: &[u8]) -> Result<Stamp> {
         Err(PageFailure::TooManyPages.into())
     }
-    assert!(file.create(&pool, 0, 10, |place, bytes| refuse(place, bytes)).is_err());
+    assert!(file.create(&pool, 0, 10, |place, bytes| refuse(place, bytes), &()).is_err());
     assert!(file.update(&pool, row, |place, bytes| refuse(place, bytes)).is_err());
     assert!(file.delete(&pool, Place::of_row(row), refuse).is_err());
     assert!(file.purge(&pool, Place::of_row(row), refuse).is_err());
-    assert!(file.create_value(&pool, 0, row, &[2; 90], refuse).is_err());
+    assert!(file.create_value(&pool, 0, row, &[2; 90], refuse, &()).is_err());
     assert_eq!(scan(&file, &pool), [(row, false)]);
     assert_eq!(read(&file, &pool, row), Some(vec![1; 10]));
     assert_eq!(file.check(&pool), []);
@@ -171,7 +172,7 @@ fn a_row_too_long_for_a_page_is_refused() {
     let file = HeapFile::create_file(&pool, STORE, RowLayout::fixed(bytes_max)).unwrap();
     for _ in 0..3 {
         create(&file, &pool, 0, &vec![1; bytes_max]);
-        let refused = file.create(&pool, 0, bytes_max + 1, |place, row| unlogged(place, row));
+        let refused = file.create(&pool, 0, bytes_max + 1, |place, row| unlogged(place, row), &());
         assert_eq!(*refused.err().unwrap().failure(), too_long);
     }
     assert_eq!(file.check(&pool), []);
@@ -186,10 +187,11 @@ fn a_full_disk_refuses_rows_and_loses_none() {
     let mut rows = Vec::new();
     let error = loop {
         let n = rows.len() as u8;
-        match file.create(&pool, 0, 1_000, |_, row| -> Result<Stamp> {
+        let fill = |_: Place, row: &mut [u8]| -> Result<Stamp> {
             row.fill(n);
             Ok(None)
-        }) {
+        };
+        match file.create(&pool, 0, 1_000, fill, &()) {
             Ok(row) => rows.push(row),
             Err(error) => break error,
         }
@@ -208,7 +210,7 @@ fn a_full_disk_refuses_rows_and_loses_none() {
 fn a_pool_too_small_for_one_operation_says_so() {
     let pool = small_pool(1);
     let file = HeapFile::create_file(&pool, STORE, RowLayout::fixed(10)).unwrap();
-    let refused = file.create(&pool, 0, 10, |place, row| unlogged(place, row)).err().unwrap();
+    let refused = file.create(&pool, 0, 10, |place, row| unlogged(place, row), &()).err().unwrap();
     assert_eq!(*refused.failure(), PageFailure::PoolFull { frames: 1 });
     assert_eq!((scan(&file, &pool), pool.check()), (vec![], vec![]));
 }
@@ -222,7 +224,7 @@ fn the_map_grows_over_several_pages() {
     assert_eq!(file.page_count(), 2_100);
     assert_eq!(scan(&file, &pool).len(), rows.len());
     assert_eq!(file.check(&pool), []);
-    file.close(&pool).unwrap();
+    file.close(&pool, &()).unwrap();
     let file = HeapFile::open(&pool, file.root(), RowLayout::fixed(8)).unwrap();
     assert_eq!((file.store(), file.page_count()), (STORE, 2_100));
     assert_eq!(file.check(&pool), []);

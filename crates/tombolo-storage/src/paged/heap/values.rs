@@ -28,6 +28,7 @@ use crate::paged::page::{Page, PageId, PageSize, SlotKind};
 use crate::paged::pool::{
     DirectFrames, DirectPin, PageAccess, PageError, ReadPage, Result, SharedPage,
 };
+use crate::paged::structure::Structure;
 use crate::row::RowId;
 
 /// The handle at offset `at` of a row.
@@ -89,6 +90,7 @@ impl<P: PageAccess> HeapFile<P> {
         near: PageId,
         value: &[u8],
         log: impl FnOnce(Place, &[u8]) -> Result<Stamp, E>,
+        structure: &impl Structure,
     ) -> Result<u64, E> {
         if value.is_empty() {
             return Ok(0);
@@ -99,7 +101,7 @@ impl<P: PageAccess> HeapFile<P> {
             Some(slot) => (page, Place { page: near, slot, kind }),
             None => {
                 drop(page);
-                self.place(access, lane, value.len(), kind)?
+                self.place(access, lane, value.len(), kind, structure)?
             }
         };
         Self::fill(&mut page, place, |place, record| {

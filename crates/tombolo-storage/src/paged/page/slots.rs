@@ -319,6 +319,21 @@ impl<S: PageSize> PageMut<'_, S> {
         Some(free)
     }
 
+    /// Makes a record of `length` bytes, which are unspecified, in this slot: how an insertion is redone. `false`
+    /// where the slot is in use or there is no room. No other thread may have the page fixed.
+    pub fn insert_into(&mut self, slot: u16, length: usize, kind: SlotKind) -> bool {
+        let page = self.read();
+        if page.slot(slot).is_some() {
+            return false;
+        }
+        let first = if page.free_slot() == NO_SLOT { page.slot_count() } else { page.free_slot() };
+        if first == slot && self.insert(length, kind).is_some() {
+            return true;
+        }
+        // The page was arranged in another way when the record was made: with the same records, so it fits.
+        self.arrange(Some(slot)) && self.insert(length, kind) == Some(slot)
+    }
+
     /// Removes the record in `slot`; a later one may take slot and space.
     ///
     /// # Panics
@@ -372,28 +387,47 @@ impl<S: PageSize> PageMut<'_, S> {
     /// Moves all records together, so that all free space is contiguous, and forgets free slots at
     /// the end. Slot numbers stay. No other thread may have the page fixed: records move.
     pub fn compact(&mut self) {
+        self.arrange(None);
+    }
+
+    /// [`PageMut::compact`]; `free`, which holds no record, is the first free slot then, even if it did not
+    /// exist. `false` if there is no room for that.
+    fn arrange(&mut self, free: Option<u16>) -> bool {
         let mut before = [0; PAGE_BYTES_MAX];
         let before = &mut before[..S::BYTES];
         before.copy_from_slice(self.read().bytes());
-        let mut count = self.read().slot_count();
-        while count > 0 && self.read().raw_slot(count - 1).kind() == SlotKind::Free {
+        let old = self.read().slot_count();
+        let is_free = |page: Page<'_, S>, slot| slot >= old || page.slot(slot).is_none();
+        let mut count = old;
+        while count > 0 && is_free(self.read(), count - 1) {
             count -= 1;
+        }
+        let used = (0..count).filter_map(|slot| self.read().slot(slot));
+        let bytes: usize = used.map(|found| space(found.len())).sum();
+        count = count.max(free.map_or(0, |slot| slot.saturating_add(1)));
+        if HEADER_BYTES + bytes + usize::from(count) * SLOT_BYTES > S::BYTES {
+            return false;
         }
         let (mut start, mut free_slot) = (HEADER_BYTES, NO_SLOT);
         // Downwards, so that the list of free slots begins with the lowest.
         for slot in (0..count).rev() {
-            let found = self.read().raw_slot(slot);
-            if found.kind() == SlotKind::Free {
-                let link = usize::from(free_slot) & LENGTH_MASK as usize;
-                self.set_slot(slot, Slot::new(0, link, SlotKind::Free));
-                free_slot = slot;
+            if is_free(self.read(), slot) {
+                if free != Some(slot) {
+                    self.set_free_slot(slot, free_slot);
+                    free_slot = slot;
+                }
                 continue;
             }
+            let found = self.read().raw_slot(slot);
             let record = &before[found.offset()..found.offset() + found.len()];
             self.slice_mut(start, found.len()).copy_from_slice(record);
             let place = (start / RECORD_ALIGNMENT_BYTES) as u32;
             self.set_slot(slot, Slot(found.0 & !OFFSET_MASK | place));
             start += space(found.len());
+        }
+        if let Some(slot) = free {
+            self.set_free_slot(slot, free_slot);
+            free_slot = slot;
         }
         self.set_u16(SLOT_COUNT, count);
         self.set_u16(FREE_START, start as u16);
@@ -401,6 +435,13 @@ impl<S: PageSize> PageMut<'_, S> {
         let free = self.read().contiguous_bytes();
         self.set_u16(FREE_BYTES, free as u16);
         debug_assert_eq!(self.read().check(), Ok(()));
+        true
+    }
+
+    /// Makes a free slot without a hole that leads to another one.
+    fn set_free_slot(&mut self, slot: u16, next: u16) {
+        let link = usize::from(next) & LENGTH_MASK as usize;
+        self.set_slot(slot, Slot::new(0, link, SlotKind::Free));
     }
 
     /// Makes a record of `length` bytes, which are unspecified, at `position`; the slots from there

@@ -16,18 +16,18 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use super::clock::OwnedFrame;
+use super::error::PageFailure;
 use super::file::PageFile;
 use super::frame::{CLEAN, ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame};
-use super::space::{self, Space, SpaceState};
+use super::space::{Space, SpaceState};
 use super::table::PageTable;
 use super::write_back::DirtyPage;
-use super::{PINS_MAX, PageAccess, Result, WriteAhead, prefetch_lines};
+use super::{ExclusivePage, PINS_MAX, PageAccess, ReadPage, Result, WriteAhead, prefetch_lines};
 use crate::disk::Disk;
 use crate::latch::{Counter, Latch, Latching, RawLatch};
 use crate::memory::region::Region;
 use crate::memory::slab::prefetch;
 use crate::paged::page::{PageId, PageKind, PageMut, PageSize, StoreId};
-use crate::store::Damage;
 
 /// How a pool was used so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,9 +98,28 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// # Panics
     /// As [`BufferPool::create`].
     pub fn open(disk: &dyn Disk, frames: usize, log: W) -> Result<Self> {
+        let pool = Self::open_unmarked(disk, frames, log, false)?;
+        pool.mark_open()?;
+        Ok(pool)
+    }
+
+    /// The same of a file that may not have been closed, if `restarts`; nothing is written before
+    /// [`BufferPool::mark_open`].
+    ///
+    /// # Errors
+    /// As [`BufferPool::open`].
+    pub fn open_unmarked(disk: &dyn Disk, frames: usize, log: W, restarts: bool) -> Result<Self> {
         let memory = FrameMemory::new::<S>(frames)?;
-        let (file, state) = PageFile::open(disk, log.is_kept())?;
+        let (file, state) = PageFile::open(disk, log.is_kept(), restarts)?;
         Ok(Self::with(memory, frames, file, state, log))
+    }
+
+    /// Says in the file that it is not closed.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn mark_open(&self) -> Result<()> {
+        self.space.mark_open(&self.file)
     }
 
     fn with(
@@ -132,7 +151,9 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     pub fn checkpoint(&self, older: u64) -> Result<Vec<DirtyPage>> {
         self.write_older(older)?;
         let dirty = self.dirty_pages();
-        self.file.write_header(self.space.state(), false)?;
+        let state = self.space.state();
+        self.log.flush_to(state.lsn).map_err(PageFailure::Log)?;
+        self.file.write_header(state, false)?;
         self.file.sync()?;
         Ok(dirty)
     }
@@ -151,7 +172,9 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// # Errors
     /// When log or disk fail: the file counts as not closed then.
     pub fn close(&self) -> Result<()> {
-        self.flush()?;
+        // The log may be closed already: then every page was flushed.
+        self.write_older(CLEAN)?;
+        self.file.sync()?;
         self.file.write_header(self.space.state(), true)?;
         self.file.sync()
     }
@@ -267,26 +290,6 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         place.unlink(&self.frames, owned.index);
         owned.pin.frame().page.set(NO_PAGE);
     }
-
-    /// Puts a page at the end of the file into a frame, formatted.
-    fn install(
-        &self,
-        id: PageId,
-        store: StoreId,
-        kind: PageKind,
-    ) -> Result<ExclusiveFrame<'_, S, L>> {
-        let owned = self.claim()?;
-        let latch = owned.pin.frame().latch.exclusive();
-        let entered = self.enter(id, &owned).is_ok();
-        assert!(entered, "page {} is in memory before it exists", id.0);
-        let frame = owned.pin.frame();
-        self.note_change(frame);
-        frame.set_dirty(true);
-        let base = self.base(owned.index);
-        // SAFETY: the latch is held alone, and the page is formatted immediately.
-        unsafe { PageMut::<S>::new(base) }.format(id, store, kind);
-        Ok(ExclusiveFrame { _latch: latch, pin: owned.pin, base, size: PhantomData })
-    }
 }
 
 impl FrameMemory {
@@ -382,23 +385,49 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
         }
     }
 
-    fn new_page(&self, store: StoreId, kind: PageKind) -> Result<ExclusiveFrame<'_, S, L>> {
-        let mut allocation = self.space.hold();
-        if let Some(id) = allocation.free_page() {
-            let mut page = self.fix_exclusive(id)?;
-            let following = space::reuse(&mut page, store, kind)?;
-            allocation.take_free_page(following);
-            return Ok(page);
-        }
-        let id = allocation.page_at_end()?;
-        allocation.reserve(&self.file)?;
-        let page = self.install(id, store, kind)?;
-        allocation.take_page_at_end();
-        Ok(page)
+    fn space(&self) -> &Space<L> {
+        &self.space
     }
 
-    fn free_page(&self, page: ExclusiveFrame<'_, S, L>) {
-        self.space.free(page);
+    fn reserve(&self, pages: u32, reserved: u32) -> Result<u32> {
+        self.file.reserve(pages, reserved)
+    }
+
+    fn install(
+        &self,
+        id: PageId,
+        store: StoreId,
+        kind: PageKind,
+    ) -> Result<ExclusiveFrame<'_, S, L>> {
+        let owned = self.claim()?;
+        let latch = owned.pin.frame().latch.exclusive();
+        if self.enter(id, &owned).is_err() {
+            // Only where a page is redone: it is in memory already.
+            drop(latch);
+            drop(owned);
+            let mut page = self.fix_exclusive(id)?;
+            page.page_mut().format(id, store, kind);
+            return Ok(page);
+        }
+        let frame = owned.pin.frame();
+        self.note_change(frame);
+        frame.set_dirty(true);
+        let base = self.base(owned.index);
+        // SAFETY: the latch is held alone, and the page is formatted immediately.
+        unsafe { PageMut::<S>::new(base) }.format(id, store, kind);
+        Ok(ExclusiveFrame { _latch: latch, pin: owned.pin, base, size: PhantomData })
+    }
+
+    fn discard(&self, page: ExclusiveFrame<'_, S, L>) {
+        let id = page.page().id();
+        let place = self.table.place(id);
+        let _held = place.exclusive();
+        let frame = page.pin.frame();
+        if let Some((index, _)) = place.find(&self.frames, id) {
+            place.unlink(&self.frames, index);
+        }
+        frame.set_clean();
+        frame.page.set(NO_PAGE);
     }
 
     fn stop_writing(&self, reason: &'static str) {
@@ -407,26 +436,5 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
 
     fn sessions_max(&self) -> usize {
         self.frames.len() / PINS_MAX
-    }
-
-    fn page_count(&self) -> u32 {
-        self.space.pages()
-    }
-
-    fn root(&self) -> Option<PageId> {
-        let root = self.space.state().root;
-        (root != NO_PAGE).then_some(PageId(root))
-    }
-
-    fn set_root(&self, root: PageId) {
-        self.space.set_root(root);
-    }
-
-    fn free_pages(&self) -> Vec<PageId> {
-        self.space.free_pages(self)
-    }
-
-    fn check(&self) -> Vec<Damage> {
-        self.space.check(self)
     }
 }

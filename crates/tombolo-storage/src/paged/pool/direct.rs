@@ -20,14 +20,13 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 
 use super::file::PageFile;
-use super::space::{self, Space, SpaceState};
-use super::{ExclusivePage, PageAccess, ReadPage, Result, SharedPage, prefetch_lines};
+use super::space::{Space, SpaceState};
+use super::{ExclusivePage, PageAccess, PageError, ReadPage, Result, SharedPage, prefetch_lines};
 use crate::disk::Disk;
 use crate::latch::{Latch, Latching, RawLatch};
 use crate::memory::region::Region;
 use crate::memory::slab::prefetch;
-use crate::paged::page::{Page, PageId, PageKind, PageMut, PageSize, StoreId};
-use crate::store::Damage;
+use crate::paged::page::{Page, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId};
 
 /// Latches of neighbouring pages share no cache line.
 const LATCH_STRIDE_BYTES: usize = 64;
@@ -86,13 +85,43 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
     /// When the file was not closed, is damaged, in use or of another version, the disk fails, or
     /// there is not memory enough.
     pub fn open(disk: &dyn Disk, limit_bytes: usize) -> Result<Self> {
-        let (file, state) = PageFile::open(disk, true)?;
+        let frames = Self::open_unmarked(disk, limit_bytes, false)?;
+        frames.mark_open()?;
+        Ok(frames)
+    }
+
+    /// The same of a file that may not have been closed, if `restarts`: pages that cannot be read are to be
+    /// redone. Nothing is written before [`DirectFrames::mark_open`].
+    ///
+    /// # Errors
+    /// As [`DirectFrames::open`].
+    pub fn open_unmarked(disk: &dyn Disk, limit_bytes: usize, restarts: bool) -> Result<Self> {
+        let (file, state) = PageFile::open(disk, true, restarts)?;
         let frames = Self::with(file, state, limit_bytes)?;
         for id in (1..state.pages).map(PageId) {
             let mut page = frames.fix_exclusive(id)?;
-            frames.file.read_page(id, &mut page.page_mut())?;
+            let mut page = page.page_mut();
+            match frames.file.read_page(id, &mut page) {
+                Err(_) if !state.is_closed => page.bytes_mut().fill(0),
+                read => read?,
+            }
         }
         Ok(frames)
+    }
+
+    /// Says in the file that it is not closed.
+    ///
+    /// # Errors
+    /// When the disk fails, or a page is missing that could not be read.
+    pub fn mark_open(&self) -> Result<()> {
+        for id in (1..self.space.pages()).map(PageId) {
+            if self.fix_shared(id)?.page().id() != id {
+                let mut page = PageBuffer::<S>::new();
+                self.file.read_page(id, &mut page.page_mut())?;
+                return Err(PageError::damaged_page::<S>(id, "the log should hold it"));
+            }
+        }
+        self.space.mark_open(&self.file)
     }
 
     fn with(file: PageFile<S>, state: SpaceState, limit_bytes: usize) -> Result<Self> {
@@ -160,12 +189,11 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
         unsafe { Ok((self.latch_address(id).as_ref(), self.pages.0.add(id.0 as usize * S::BYTES))) }
     }
 
-    /// Writes every page and closes the file, so that it can be opened again. Nothing may be changed
-    /// after that.
+    /// Writes every page and makes the file durable; it still counts as not closed.
     ///
     /// # Errors
-    /// When the disk fails: the file counts as not closed then.
-    pub fn close(&self) -> Result<()> {
+    /// When the disk fails.
+    pub fn flush(&self) -> Result<()> {
         let mut writer = self.file.writer();
         for id in (1..self.space.pages()).map(PageId) {
             if writer.batch.is_full() {
@@ -176,7 +204,24 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
         self.file.write(&mut writer)?;
         drop(writer);
         self.file.write_header(self.space.state(), false)?;
-        self.file.sync()?;
+        self.file.sync()
+    }
+
+    /// Writes every page and closes the file, so that it can be opened again. Nothing may be changed
+    /// after that.
+    ///
+    /// # Errors
+    /// When the disk fails: the file counts as not closed then.
+    pub fn close(&self) -> Result<()> {
+        self.flush()?;
+        self.mark_closed()
+    }
+
+    /// Says in the file that it is closed, once everything was written.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub fn mark_closed(&self) -> Result<()> {
         self.file.write_header(self.space.state(), true)?;
         self.file.sync()
     }
@@ -339,48 +384,31 @@ impl<S: PageSize, L: Latching> PageAccess for DirectFrames<S, L> {
         }
     }
 
-    fn new_page(&self, store: StoreId, kind: PageKind) -> Result<DirectExclusive<'_, S, L>> {
-        let mut allocation = self.space.hold();
-        if let Some(id) = allocation.free_page() {
-            let mut page = self.fix_exclusive(id)?;
-            let following = space::reuse(&mut page, store, kind)?;
-            allocation.take_free_page(following);
-            return Ok(page);
-        }
-        let id = allocation.page_at_end()?;
-        allocation.reserve(&self.file)?;
+    #[inline(always)]
+    fn space(&self) -> &Space<L> {
+        &self.space
+    }
+
+    fn reserve(&self, pages: u32, reserved: u32) -> Result<u32> {
+        self.file.reserve(pages, reserved)
+    }
+
+    fn install(
+        &self,
+        id: PageId,
+        store: StoreId,
+        kind: PageKind,
+    ) -> Result<DirectExclusive<'_, S, L>> {
         self.commit(id.0 + 1)?;
-        // It is counted before it is formatted, because no thread may be led to a page that is not
-        // counted. Its number is known only through this call.
-        allocation.take_page_at_end();
-        let mut page = self.fix_exclusive(id)?;
+        // SAFETY: there is memory for the page and a latch; neither moves or goes while `self` lives. It may
+        // not be counted yet, so no other thread is led to it.
+        let (of, base) = unsafe {
+            (self.latch_address(id).as_ref(), self.pages.0.add(id.0 as usize * S::BYTES))
+        };
+        let mut page = DirectExclusive { _latch: of.exclusive(), base, size: PhantomData };
         page.page_mut().format(id, store, kind);
         Ok(page)
     }
 
-    fn free_page(&self, page: DirectExclusive<'_, S, L>) {
-        self.space.free(page);
-    }
-
-    #[inline]
-    fn page_count(&self) -> u32 {
-        self.space.pages()
-    }
-
-    fn root(&self) -> Option<PageId> {
-        let root = self.space.state().root;
-        (root != 0).then_some(PageId(root))
-    }
-
-    fn set_root(&self, root: PageId) {
-        self.space.set_root(root);
-    }
-
-    fn free_pages(&self) -> Vec<PageId> {
-        self.space.free_pages(self)
-    }
-
-    fn check(&self) -> Vec<Damage> {
-        self.space.check(self)
-    }
+    fn discard(&self, _: DirectExclusive<'_, S, L>) {}
 }

@@ -65,21 +65,34 @@ impl<S: PageSize> PageFile<S> {
         Ok((file, state))
     }
 
-    /// Opens a file that was closed, and marks it as not closed. Of one that was not, pages that a crash tore
-    /// are repaired.
-    pub(super) fn open(disk: &dyn Disk, copies: bool) -> Result<(Self, SpaceState)> {
+    /// Opens a file that was closed, or, if `restarts`, that is to be restarted; in one that was not closed,
+    /// pages that a crash tore are repaired. It is to be marked as not closed ([`PageFile::mark_open`]) before
+    /// anything is written.
+    pub(super) fn open(
+        disk: &dyn Disk,
+        copies: bool,
+        restarts: bool,
+    ) -> Result<(Self, SpaceState)> {
         let file = Self::locked(disk.open_direct(PAGES_FILE, Open::Write)?)?;
         let copies = copies.then(|| Copies::open::<S>(disk)).transpose()?;
         let file = Self::with(file, copies);
-        let state = file.read_header().or_else(|error| {
+        let state = file.read_header(false).or_else(|error| {
             let writer = file.writer.lock();
             let Some(copies) = &writer.copies else { return Err(error) };
             copies.repair::<S>(&*file.file)?;
-            file.read_header()
+            file.read_header(restarts)
         })?;
-        file.write_header(state, false)?;
-        file.sync()?;
         Ok((file, state))
+    }
+
+    /// Says that the file is not closed, durably, if it says so.
+    pub(super) fn mark_open(&self, state: &mut SpaceState) -> Result<()> {
+        if state.is_closed {
+            state.is_closed = false;
+            self.write_header(*state, false)?;
+            self.sync()?;
+        }
+        Ok(())
     }
 
     fn with(file: Box<dyn DiskFile>, copies: Option<Copies>) -> Self {
@@ -110,7 +123,7 @@ impl<S: PageSize> PageFile<S> {
         self.damaged(Self::offset(id), what)
     }
 
-    fn read_header(&self) -> Result<SpaceState> {
+    fn read_header(&self, restarts: bool) -> Result<SpaceState> {
         let len = self.file.len()?;
         self.check_prefix(len)?;
         if len < S::BYTES as u64 {
@@ -123,10 +136,13 @@ impl<S: PageSize> PageFile<S> {
         if page.read().kind() != PageKind::Header {
             return Err(self.damaged(0, "page 0 is not a header"));
         }
-        if field(CLOSED) != 1 {
+        let is_closed = field(CLOSED) == 1;
+        if !is_closed && !restarts {
             return Err(PageFailure::NotClosed { file: self.file.name().to_owned() }.into());
         }
         let state = SpaceState {
+            is_closed,
+            lsn: page.read().lsn(),
             pages: field(PAGES),
             reserved_pages: (len / S::BYTES as u64).try_into().unwrap_or(u32::MAX),
             free_head: field(FREE_HEAD),
@@ -136,7 +152,8 @@ impl<S: PageSize> PageFile<S> {
         if state.pages == 0 || state.free_head >= state.pages || state.root >= state.pages {
             return Err(self.damaged(HEADER_BYTES as u64, "page numbers are out of range"));
         }
-        if state.reserved_pages < state.pages {
+        // What was not closed may be as long as it was at any time.
+        if is_closed && state.reserved_pages < state.pages {
             let what = format!("the file ends here, but it should hold {} pages", state.pages);
             return Err(self.damaged(len, what));
         }
@@ -175,6 +192,7 @@ impl<S: PageSize> PageFile<S> {
         let mut scratch = PageBuffer::<S>::new();
         let mut page = scratch.page_mut();
         page.format(PageId(0), StoreId(0), PageKind::Header);
+        page.set_lsn(state.lsn);
         let body = page.body_mut();
         body[..MAGIC.len()].copy_from_slice(&MAGIC);
         for (at, value) in [

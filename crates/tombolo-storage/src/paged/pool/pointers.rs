@@ -10,11 +10,10 @@
 //! Not here: a file for the rows. What is loaded in this form is loaded again.
 
 use super::direct::{DirectExclusive, DirectFrames, DirectShared};
-use super::{PageAccess, Result};
+use super::{PageAccess, Result, Space};
 use crate::disk::MemDisk;
 use crate::latch::Unlatched;
 use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
-use crate::store::Damage;
 
 /// Nodes by number, rows by pointer.
 pub struct Pointers<S: PageSize> {
@@ -76,31 +75,20 @@ impl<S: PageSize> PageAccess for Pointers<S> {
         self.nodes.try_upgrade(shared)
     }
 
-    fn new_page(&self, store: StoreId, kind: PageKind) -> Result<Self::Exclusive<'_>> {
-        self.nodes.new_page(store, kind)
+    #[inline(always)]
+    fn space(&self) -> &Space<Unlatched> {
+        self.nodes.space()
     }
 
-    fn free_page(&self, page: Self::Exclusive<'_>) {
-        self.nodes.free_page(page);
+    fn reserve(&self, pages: u32, reserved: u32) -> Result<u32> {
+        self.nodes.reserve(pages, reserved)
     }
 
-    fn page_count(&self) -> u32 {
-        self.nodes.page_count()
+    fn install(&self, id: PageId, store: StoreId, kind: PageKind) -> Result<Self::Exclusive<'_>> {
+        self.nodes.install(id, store, kind)
     }
 
-    fn root(&self) -> Option<PageId> {
-        self.nodes.root()
-    }
-
-    fn set_root(&self, root: PageId) {
-        self.nodes.set_root(root);
-    }
-
-    fn free_pages(&self) -> Vec<PageId> {
-        self.nodes.free_pages()
-    }
-
-    fn check(&self) -> Vec<Damage> {
-        self.nodes.check()
+    fn discard(&self, page: Self::Exclusive<'_>) {
+        self.nodes.discard(page);
     }
 }

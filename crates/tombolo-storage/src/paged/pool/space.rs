@@ -4,8 +4,11 @@
 //! when the file is saved. One latch protects it, taken after any page's latch: allocation is rare,
 //! once in dozens of rows.
 //!
-//! Not logged here: a tree logs the pages it takes and gives back with the step that does so. That
-//! a heap file grew is not logged yet.
+//! Pages are taken and given back by steps ([`SpaceStep`]), each by one thread at a time, which holds the latch
+//! from the first page on until the step is logged with all it does: what the log says of page 0 is true
+//! at each of its records.
+//!
+//! Not here: log records, which steps there are.
 
 use std::cell::Cell;
 
@@ -14,11 +17,16 @@ use super::file::PageFile;
 use super::{ExclusivePage, PageAccess, ReadPage, Result};
 use crate::latch::{GuardedU32, Latch, LatchGuard, Latching};
 use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
+use crate::paged::step::{FreedPage, SpaceImage, Stamp};
 use crate::store::Damage;
 
 /// What page 0 says of the file's pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpaceState {
+    /// Whether the file says that it was closed.
+    pub(super) is_closed: bool,
+    /// The LSN of the last change.
+    pub(super) lsn: u64,
     /// Pages in use or free, page 0 among them.
     pub(super) pages: u32,
     /// Pages the file has space for.
@@ -34,12 +42,14 @@ pub(super) struct SpaceState {
 impl SpaceState {
     /// Of a file that holds page 0 only.
     pub(super) fn empty() -> Self {
-        Self { pages: 1, reserved_pages: 1, free_head: 0, free_pages: 0, root: 0 }
+        let ([pages, reserved_pages], [free_head, free_pages, root]) = ([1; 2], [0; 3]);
+        let (is_closed, lsn) = (false, 0);
+        Self { is_closed, lsn, pages, reserved_pages, free_head, free_pages, root }
     }
 }
 
 /// The pages of a file, one allocation at a time.
-pub(super) struct Space<L: Latching> {
+pub struct Space<L: Latching> {
     state: Latch<Cell<SpaceState>, L>,
     /// A copy of the number of pages, for everyone.
     pages: GuardedU32,
@@ -62,29 +72,38 @@ impl<L: Latching> Space<L> {
         self.state.hold().get()
     }
 
-    pub(super) fn set_root(&self, root: PageId) {
-        let state = self.state.hold();
-        state.set(SpaceState { root: root.0, ..state.get() });
+    /// The LSN of page 0.
+    pub fn lsn(&self) -> u64 {
+        self.state().lsn
     }
 
-    /// Reserves the next page, until the returned value is taken or dropped.
-    pub(super) fn hold(&self) -> Allocation<'_, L> {
-        let state = self.state.hold();
-        let next = state.get();
-        Allocation { state, pages: &self.pages, next }
+    /// Whether the file says that it was closed.
+    pub fn is_closed(&self) -> bool {
+        self.state().is_closed
     }
 
-    /// Puts a page, which is held alone, on the list of free ones.
-    pub(super) fn free<S: PageSize>(&self, mut page: impl ExclusivePage<Size = S>) {
-        let (id, lsn) = (page.page().id(), page.page().lsn());
-        assert!(page.page().kind() != PageKind::Free, "page {} is freed twice", id.0);
+    /// Sets what page 0 says, by the log; the file is as long as it should be.
+    ///
+    /// # Errors
+    /// As [`PageAccess::reserve`].
+    pub fn redo<P: PageAccess>(&self, access: &P, image: SpaceImage, lsn: u64) -> Result<()> {
+        let SpaceImage { pages, free_head, free_pages, root } = image;
         let held = self.state.hold();
-        let state = held.get();
-        let mut freed = page.page_mut();
-        freed.format(id, StoreId(0), PageKind::Free);
-        freed.set_lsn(lsn);
-        freed.set_next((state.free_head != 0).then_some(PageId(state.free_head)));
-        held.set(SpaceState { free_head: id.0, free_pages: state.free_pages + 1, ..state });
+        let before = held.get();
+        let reserved_pages = access.reserve(pages, before.reserved_pages)?;
+        let is_closed = before.is_closed;
+        held.set(SpaceState { is_closed, lsn, pages, reserved_pages, free_head, free_pages, root });
+        self.pages.set(pages);
+        Ok(())
+    }
+
+    /// Marks the file as not closed before anything is written.
+    pub(super) fn mark_open<S: PageSize>(&self, file: &PageFile<S>) -> Result<()> {
+        let held = self.state.hold();
+        let mut state = held.get();
+        file.mark_open(&mut state)?;
+        held.set(state);
+        Ok(())
     }
 
     /// The free pages as they are listed, up to the first that is none, and one more than there are
@@ -131,54 +150,138 @@ impl<L: Latching> Space<L> {
     }
 }
 
-/// The next page to be handed out; no other thread allocates meanwhile.
-pub(super) struct Allocation<'a, L: Latching> {
-    state: LatchGuard<'a, Cell<SpaceState>, L>,
-    pages: &'a GuardedU32,
+/// The pages that one step takes and gives back. No other thread takes or gives back any from the first one on
+/// until the step is finished or dropped; dropped without, it did not happen.
+pub struct SpaceStep<'a, P: PageAccess> {
+    access: &'a P,
+    held: Option<LatchGuard<'a, Cell<SpaceState>, P::Latching>>,
     next: SpaceState,
+    /// Free pages that were taken, and the one behind each.
+    taken: Vec<FreedPage>,
+    freed: Vec<FreedPage>,
 }
 
-impl<L: Latching> Allocation<'_, L> {
-    /// The free page to take, if there is one.
-    pub(super) fn free_page(&self) -> Option<PageId> {
-        (self.next.free_head != 0).then_some(PageId(self.next.free_head))
+impl<'a, P: PageAccess> SpaceStep<'a, P> {
+    /// A step of no pages so far.
+    pub fn new(access: &'a P) -> Self {
+        let (taken, freed) = (Vec::new(), Vec::new());
+        Self { access, held: None, next: SpaceState::empty(), taken, freed }
     }
 
-    /// The page at the end of the file.
-    pub(super) fn page_at_end(&self) -> Result<PageId> {
-        if self.next.pages == u32::MAX {
+    /// What reaches the pages.
+    pub fn access(&self) -> &'a P {
+        self.access
+    }
+
+    /// What page 0 says as of this step, to be changed.
+    fn hold(&mut self) -> &mut SpaceState {
+        if self.held.is_none() {
+            let held = self.access.space().state.hold();
+            self.next = held.get();
+            self.held = Some(held);
+        }
+        &mut self.next
+    }
+
+    /// Makes an empty page, a freed one if there is any. Its LSN is at least that of the page it
+    /// was before. If the step is not done, it is to be put back.
+    ///
+    /// # Errors
+    /// As [`PageAccess::new_page`]; the step is as it was.
+    pub fn take(&mut self, store: StoreId, kind: PageKind) -> Result<P::Exclusive<'a>> {
+        let access = self.access;
+        let SpaceState { pages, reserved_pages, free_head, .. } = *self.hold();
+        if free_head != 0 {
+            let id = PageId(free_head);
+            let mut page = access.fix_exclusive(id)?;
+            let next = reuse(&mut page, store, kind)?;
+            self.taken.push(FreedPage { page: id, next });
+            self.next.free_head = next.map_or(0, |id| id.0);
+            self.next.free_pages -= 1;
+            return Ok(page);
+        }
+        if pages == u32::MAX {
             return Err(PageFailure::TooManyPages.into());
         }
-        Ok(PageId(self.next.pages))
-    }
-
-    /// Makes sure that the file has space for one more page.
-    pub(super) fn reserve<S: PageSize>(&mut self, file: &PageFile<S>) -> Result<()> {
-        let reserved = file.reserve(self.next.pages + 1, self.next.reserved_pages)?;
-        self.next.reserved_pages = reserved;
+        let reserved_pages = access.reserve(pages + 1, reserved_pages)?;
+        self.next.reserved_pages = reserved_pages;
         // Kept even if the page is not taken in the end: the file has grown.
-        let state = self.state.get();
-        self.state.set(SpaceState { reserved_pages: reserved, ..state });
-        Ok(())
-    }
-
-    /// The free page was taken; `following` is the one behind it.
-    pub(super) fn take_free_page(mut self, following: Option<PageId>) {
-        self.next.free_head = following.map_or(0, |id| id.0);
-        self.next.free_pages -= 1;
-        self.state.set(self.next);
-    }
-
-    /// The page at the end was taken.
-    pub(super) fn take_page_at_end(mut self) {
+        if let Some(held) = &self.held {
+            held.set(SpaceState { reserved_pages, ..held.get() });
+        }
+        let page = access.install(PageId(pages), store, kind)?;
         self.next.pages += 1;
-        self.state.set(self.next);
-        self.pages.set(self.next.pages);
+        Ok(page)
+    }
+
+    /// Takes back that a page was taken, because the step is not done.
+    pub fn put_back(&mut self, mut page: P::Exclusive<'a>) {
+        let id = page.page().id();
+        match self.taken.iter().find(|taken| taken.page == id) {
+            Some(taken) => set_free(&mut page, taken.next, None),
+            None => self.access.discard(page),
+        }
+    }
+
+    /// Gives a page back, which nothing leads to once the step is done; then it is to be passed to
+    /// [`set_free`].
+    ///
+    /// # Panics
+    /// When it is free.
+    pub fn give(&mut self, page: &P::Exclusive<'_>) {
+        let (page, kind) = (page.page().id(), page.page().kind());
+        assert!(kind != PageKind::Free, "page {} is freed twice", page.0);
+        let state = self.hold();
+        let next = (state.free_head != 0).then_some(PageId(state.free_head));
+        state.free_head = page.0;
+        state.free_pages += 1;
+        self.freed.push(FreedPage { page, next });
+    }
+
+    /// Where the catalogue begins, once that is set.
+    pub fn root(&mut self) -> Option<PageId> {
+        let root = self.hold().root;
+        (root != 0).then_some(PageId(root))
+    }
+
+    /// Says where the catalogue begins.
+    pub fn set_root(&mut self, root: PageId) {
+        self.hold().root = root.0;
+    }
+
+    /// The pages given back, in order.
+    pub fn freed(&self) -> &[FreedPage] {
+        &self.freed
+    }
+
+    /// What page 0 will say, if the step changes that.
+    pub fn image(&self) -> Option<SpaceImage> {
+        self.held.as_ref()?;
+        let SpaceState { pages, free_head, free_pages, root, .. } = self.next;
+        Some(SpaceImage { pages, free_head, free_pages, root })
+    }
+
+    /// Says that the step is logged, with its number.
+    pub fn finish(&mut self, stamp: Stamp) {
+        let Some(held) = self.held.take() else { return };
+        self.next.lsn = stamp.unwrap_or(self.next.lsn);
+        held.set(self.next);
+        // It counts before the latch goes, and before its number is known to any other thread.
+        self.access.space().pages.set(self.next.pages);
     }
 }
 
-/// What every pool does with a free page it hands out again; returns the free page behind it.
-pub(super) fn reuse<S: PageSize>(
+/// Makes a free page of one that was given back, or put back.
+pub fn set_free<E: ExclusivePage>(page: &mut E, next: Option<PageId>, stamp: Stamp) {
+    let (id, lsn) = (page.page().id(), page.page().lsn());
+    let mut page = page.page_mut();
+    page.format(id, StoreId(0), PageKind::Free);
+    page.set_lsn(stamp.unwrap_or(lsn));
+    page.set_next(next);
+}
+
+/// Makes an empty page of a free one; returns the free page behind it.
+fn reuse<S: PageSize>(
     page: &mut impl ExclusivePage<Size = S>,
     store: StoreId,
     kind: PageKind,

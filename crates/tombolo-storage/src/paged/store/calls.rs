@@ -7,29 +7,22 @@
 
 use std::ops::ControlFlow;
 
-use super::database::{Database, TableStore};
+use super::database::{Database, StructureLog, TableStore, change};
 use super::rows::RowAccess;
 use super::transaction::{Ghost, Session};
 use super::{PagedStore, Sharing};
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{IndexType, Range, packed_bits};
 use crate::lock::Mode;
-use crate::log::{Change, ChangeKind, Logging};
+use crate::log::{ChangeKind, Logging};
 use crate::memory::variable::HANDLE_BYTES;
 use crate::paged::btree::KeyFormat;
 use crate::paged::heap::{Place, RowFile, read_handle};
-use crate::paged::page::StoreId;
 use crate::probe::{self, Counter};
 use crate::profile::PagedProfile;
 use crate::row::{Fields, Row, RowId, RowMut};
 use crate::schema::{Schema, TableDef};
 use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, key_out_of_range};
-
-/// A change of a whole row or entry, in the form the log takes.
-#[inline(always)]
-pub(super) fn change(kind: ChangeKind, store: StoreId, place: Place, row: RowId) -> Change {
-    Change { kind, store, place, row, within: 0 }
-}
 
 /// How profile `P` holds a row.
 type PinOf<'a, P> = <<P as PagedProfile>::Pages as RowAccess<
@@ -60,8 +53,8 @@ impl<P: PagedProfile> Session<P> {
         fill: &mut dyn FnMut(&mut [u8]),
     ) -> Result<RowId> {
         loop {
-            let mut blocked = None;
-            let created = table.rows.create(&database.pages, self.lane, size, |place, record| {
+            let (mut blocked, lane) = (None, self.lane);
+            let fill_row = |place: Place, record: &mut [u8]| {
                 let row = place.row();
                 if let Err(error) = self.try_lock(database, table.store, row, Mode::Exclusive) {
                     blocked = Some(row);
@@ -79,7 +72,9 @@ impl<P: PagedProfile> Session<P> {
                 }
                 let change = change(ChangeKind::RowCreated, table.store, place, row);
                 database.log.change(&mut self.log, change, &[], record)
-            });
+            };
+            let (pages, structure) = (&database.pages, StructureLog(database));
+            let created = table.rows.create(pages, lane, size, fill_row, &structure);
             match (created, blocked) {
                 // Another transaction waits for, or still holds, the row that had this place
                 // before.
@@ -139,10 +134,11 @@ impl<P: PagedProfile> Session<P> {
         value: &[u8],
     ) -> Result<u64> {
         let (pages, log) = (&database.pages, &mut self.log);
-        table.rows.create_value(pages, self.lane, row, value, |place, value| {
+        let noted = |place: Place, value: &[u8]| {
             let change = change(ChangeKind::RowCreated, table.store, place, place.row());
             database.log.change(log, change, &[], value)
-        })
+        };
+        table.rows.create_value(pages, self.lane, row, value, noted, &StructureLog(database))
     }
 
     /// Deletes the value of a handle that no row has any more.

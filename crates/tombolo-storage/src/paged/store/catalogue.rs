@@ -1,8 +1,8 @@
-//! What a closed database remembers of itself: its layout, its tables, and where each begins.
+//! What a database remembers of itself: its layout, its tables, and where each begins.
 //!
 //! A chain of pages that begins at the root of the data file; together they hold what follows. It
-//! is written when the database is closed and read when it is opened. The pages are used again by
-//! the next close: as many as the bytes need, the others are given back.
+//! is changed by the step that makes a table and its indexes, which logs the pages that become others, and read
+//! when the database is opened. It only grows.
 //!
 //! | part | bytes |
 //! |---|---|
@@ -14,23 +14,25 @@
 //! A table: 4 length, then its definition (`value_log/definition.rs`); 4 where the rows' map begins; 4 how many
 //! indexes, 4 each one's root page. All numbers are little-endian.
 //!
-//! Not here: finding a table for a call (`directory.rs`). Not logged: restart will need the
-//! catalogue to be written when a table is made.
+//! Not here: finding a table for a call (`directory.rs`).
 
 use super::Directory;
-use super::database::{Database, RowsOf};
+use super::database::{Database, RowsOf, TreeOf};
 use super::error::OpenError;
+use crate::log::Logging;
 use crate::paged::btree::{BTree, KeyFormat, KeyShape};
 use crate::paged::heap::{RowFile, RowLayout};
-use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
-use crate::paged::pool::{ExclusivePage, PageAccess, PageError, ReadPage};
+use crate::paged::page::{Page, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId};
+use crate::paged::pool::{ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, SpaceStep};
+use crate::paged::step::Step;
+use crate::paged::structure::set_stamp;
 use crate::profile::PagedProfile;
 use crate::schema::TableDef;
 use crate::source::Source;
 use crate::value_log::definition;
 
 /// The pages of the catalogue belong to no table or index.
-const STORE: StoreId = StoreId(u16::MAX);
+pub(super) const STORE: StoreId = StoreId(u16::MAX);
 
 const MAGIC: [u8; 8] = *b"tombcat\n";
 
@@ -45,8 +47,9 @@ struct Catalogue {
     tables: Vec<StoredTable>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
-struct StoredTable {
+/// A table, and where its parts begin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StoredTable {
     definition: TableDef,
     /// Where the rows' map begins.
     rows: u32,
@@ -122,90 +125,185 @@ fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 
 type Pages<P> = <P as PagedProfile>::Pages;
 type SizeOf<P> = <Pages<P> as PageAccess>::Size;
+type Exclusive<'a, P> = <Pages<P> as PageAccess>::Exclusive<'a>;
 
 fn damaged<P: PagedProfile>(id: PageId, what: &str) -> OpenError {
     PageError::damaged_page::<SizeOf<P>>(id, what).into()
 }
 
-/// Writes the catalogue; all rows and trees are complete.
-pub(super) fn write<P: PagedProfile>(database: &Database<P>) -> Result<(), OpenError> {
-    let mut tables = Vec::new();
-    let mut indexes = database.indexes.iter();
-    for (table, definition) in database.tables.iter().zip(&database.schema.tables) {
-        let rows = table.rows.save(&database.pages)?.ok_or(OpenError::CannotSave)?.0;
-        let roots = indexes.by_ref().take(definition.indexes.len());
-        let indexes = roots.map(|index| index.tree.root().0).collect();
-        tables.push(StoredTable { definition: definition.clone(), rows, indexes });
+impl StoredTable {
+    /// Of a table whose parts were made.
+    pub(super) fn of<P: PagedProfile>(
+        definition: &TableDef,
+        rows: &RowsOf<P>,
+        trees: &[TreeOf<P>],
+    ) -> Self {
+        let rows = rows.saved_root().map_or(0, |id| id.0);
+        let indexes = trees.iter().map(|tree| tree.root().0).collect();
+        Self { definition: definition.clone(), rows, indexes }
     }
-    let catalogue = Catalogue { keys: P::Keys::NAME.to_owned(), tables };
-    write_bytes(database, &catalogue.encode())
 }
 
-/// Spreads `bytes` over the chain of catalogue pages.
-fn write_bytes<P: PagedProfile>(database: &Database<P>, bytes: &[u8]) -> Result<(), OpenError> {
+/// Logs the step that makes `pages` and enters the table in the catalogue, and does it.
+pub(super) fn define<'a, P: PagedProfile>(
+    database: &'a Database<P>,
+    step: &mut SpaceStep<'a, Pages<P>>,
+    table: StoredTable,
+    pages: &mut Vec<Exclusive<'a, P>>,
+) -> Result<(), PageError> {
+    // What is not saved needs no catalogue.
+    let tables = RowsOf::<P>::ON_PAGES.then(|| stored(database).chain([table]).collect());
+    update(database, step, tables, pages)
+}
+
+/// Makes sure that there is a catalogue: of a database without tables there is none yet.
+pub(super) fn complete<P: PagedProfile>(database: &Database<P>) -> Result<(), PageError> {
+    if database.pages.root().is_some() {
+        return Ok(());
+    }
+    let mut step = SpaceStep::new(&database.pages);
+    let mut pages = Vec::new();
+    update(database, &mut step, Some(stored(database).collect()), &mut pages)
+        .inspect_err(|_| pages.into_iter().for_each(|page| step.put_back(page)))
+}
+
+/// The tables that are there.
+fn stored<P: PagedProfile>(database: &Database<P>) -> impl Iterator<Item = StoredTable> + '_ {
+    let mut indexes = database.indexes.iter();
+    database.tables.iter().zip(&database.schema.tables).map(move |(table, definition)| {
+        let roots = indexes.by_ref().take(definition.indexes.len());
+        let indexes = roots.map(|index| index.tree.root().0).collect();
+        let rows = table.rows.saved_root().map_or(0, |id| id.0);
+        StoredTable { definition: definition.clone(), rows, indexes }
+    })
+}
+
+/// Logs a step that makes `pages` and makes the catalogue name `tables`, if any are given; then does it. Pages
+/// that it takes besides come behind `pages`.
+fn update<'a, P: PagedProfile>(
+    database: &'a Database<P>,
+    step: &mut SpaceStep<'a, Pages<P>>,
+    tables: Option<Vec<StoredTable>>,
+    pages: &mut Vec<Exclusive<'a, P>>,
+) -> Result<(), PageError> {
+    let mut changed = Vec::new();
+    if let Some(tables) = tables {
+        let keys = P::Keys::NAME.to_owned();
+        chain(database, step, &Catalogue { keys, tables }.encode(), pages, &mut changed)?;
+    }
+    let images = pages.iter().map(ReadPage::page);
+    let images: Vec<_> = images.chain(changed.iter().map(|(_, image)| image.page())).collect();
+    let what = Step { space: step.image(), ..Step::of(&images) };
+    let stamp = database.log.step(&what).map_err(PageFailure::Log)?;
+    pages.iter_mut().for_each(|page| set_stamp(page, stamp));
+    for (page, image) in &mut changed {
+        page.page_mut().copy_from(image.page());
+        set_stamp(page, stamp);
+    }
+    step.finish(stamp);
+    Ok(())
+}
+
+/// Pages of the catalogue, and what they will be.
+type Changed<'a, P> = Vec<(Exclusive<'a, P>, PageBuffer<SizeOf<P>>)>;
+
+/// Spreads `bytes` over the chain of catalogue pages: new ones come behind `made`, the others that become
+/// different behind `changed`.
+fn chain<'a, P: PagedProfile>(
+    database: &'a Database<P>,
+    step: &mut SpaceStep<'a, Pages<P>>,
+    bytes: &[u8],
+    made: &mut Vec<Exclusive<'a, P>>,
+    changed: &mut Changed<'a, P>,
+) -> Result<(), PageError> {
     let pages = &database.pages;
-    let body_bytes = pages_body_bytes::<P>();
-    let mut chunks = bytes.chunks(body_bytes).peekable();
-    let mut page = match pages.root() {
-        Some(root) => pages.fix_exclusive(root)?,
-        None => {
-            let page = pages.new_page(STORE, PageKind::Catalogue)?;
-            pages.set_root(page.page().id());
-            page
+    let chunks: Vec<_> = bytes.chunks(pages_body_bytes::<P>()).collect();
+    let (mut next, mut old) = (step.root(), Vec::new());
+    // Pages that are in use are latched before any is taken.
+    while let Some(id) = next {
+        let page = pages.fix_exclusive(id)?;
+        let chunk = chunks.get(old.len()).copied().unwrap_or_default();
+        next = page.page().next();
+        old.push(id);
+        if next.is_none() && old.len() < chunks.len() || is_other(page.page(), chunk) {
+            let mut image = PageBuffer::copy_of(page.page());
+            put_chunk(&mut image.page_mut(), chunk);
+            changed.push((page, image));
         }
-    };
-    while let Some(chunk) = chunks.next() {
+    }
+    // From the last page on, so that each is linked to the one behind it.
+    for chunk in chunks.iter().skip(old.len()).rev() {
+        let mut page = step.take(STORE, PageKind::Catalogue)?;
         let mut change = page.page_mut();
-        change.body_mut()[..chunk.len()].copy_from_slice(chunk);
-        change.set_extra(chunk.len() as u32);
-        let next = page.page().next();
-        let more = chunks.peek().is_some();
-        page = match (next, more) {
-            (Some(next), true) => pages.fix_exclusive(next)?,
-            (None, true) => {
-                let following = pages.new_page(STORE, PageKind::Catalogue)?;
-                page.page_mut().set_next(Some(following.page().id()));
-                following
-            }
-            (rest, false) => {
-                page.page_mut().set_next(None);
-                drop(page);
-                return free_chain(database, rest);
-            }
-        };
+        put_chunk(&mut change, chunk);
+        change.set_next(next);
+        next = Some(page.page().id());
+        made.push(page);
+    }
+    match (next, old.last()) {
+        (Some(first), Some(_)) => {
+            let last = changed.last_mut().expect("the last page of a chain that grows changes");
+            last.1.page_mut().set_next(Some(first));
+        }
+        (Some(first), None) => step.set_root(first),
+        (None, _) => {}
     }
     Ok(())
+}
+
+fn is_other<S: PageSize>(page: Page<'_, S>, chunk: &[u8]) -> bool {
+    let bytes = (page.extra() as usize).min(page.body().len());
+    page.body()[..bytes] != *chunk
+}
+
+fn put_chunk<S: PageSize>(page: &mut PageMut<'_, S>, chunk: &[u8]) {
+    page.body_mut()[..chunk.len()].copy_from_slice(chunk);
+    page.set_extra(chunk.len() as u32);
 }
 
 fn pages_body_bytes<P: PagedProfile>() -> usize {
     <SizeOf<P> as PageSize>::BYTES - crate::paged::page::HEADER_BYTES
 }
 
-/// Gives back the pages from `next` on.
-fn free_chain<P: PagedProfile>(
+/// The catalogue that the pages hold; `None` where nothing was ever entered in it.
+fn decode<P: PagedProfile>(
     database: &Database<P>,
-    mut next: Option<PageId>,
-) -> Result<(), OpenError> {
-    while let Some(id) = next {
-        let page = database.pages.fix_exclusive(id)?;
-        next = page.page().next();
-        database.pages.free_page(page);
-    }
-    Ok(())
+) -> Result<Option<(PageId, Catalogue)>, OpenError> {
+    let Some(root) = database.pages.root() else { return Ok(None) };
+    let bytes = read_bytes(database, root)?;
+    let catalogue = Catalogue::decode(&bytes).map_err(|what| damaged::<P>(root, &what))?;
+    catalogue.expect_keys(P::Keys::NAME)?;
+    Ok(Some((root, catalogue)))
 }
 
 /// Reads the catalogue and opens what it names.
 pub(super) fn read<P: PagedProfile>(database: &mut Database<P>) -> Result<(), OpenError> {
-    let Some(root) = database.pages.root() else {
-        return Err(damaged::<P>(PageId(0), "the data file has no catalogue"));
-    };
-    let bytes = read_bytes(database, root)?;
-    let catalogue = Catalogue::decode(&bytes).map_err(|what| damaged::<P>(root, &what))?;
-    catalogue.expect_keys(P::Keys::NAME)?;
-    for table in catalogue.tables {
-        open_table(database, root, table)?;
+    match decode(database)? {
+        Some((root, catalogue)) => {
+            catalogue.tables.into_iter().try_for_each(|table| open_table(database, root, table))
+        }
+        None if database.pages.space().is_closed() => {
+            Err(damaged::<P>(PageId(0), "the data file has no catalogue"))
+        }
+        // It ended before it had any table.
+        None => Ok(()),
     }
-    Ok(())
+}
+
+/// What keys each index has, by its number: known before any table is opened.
+pub(super) fn indexes<P: PagedProfile>(
+    database: &Database<P>,
+) -> Result<Vec<(StoreId, KeyShape)>, OpenError> {
+    let (mut shapes, mut store) = (Vec::new(), 0);
+    let tables = decode(database)?.map(|(_, catalogue)| catalogue.tables).unwrap_or_default();
+    for StoredTable { definition, .. } in &tables {
+        for index in &definition.indexes {
+            store += 1;
+            shapes.push((StoreId(store), KeyShape::of(definition, index)));
+        }
+        store += 1;
+    }
+    Ok(shapes)
 }
 
 fn read_bytes<P: PagedProfile>(database: &Database<P>, root: PageId) -> Result<Vec<u8>, OpenError> {

@@ -114,6 +114,9 @@ impl<P: PagedProfile> Database<P> {
         let Some(dirty) = self.pages.checkpoint(*last)? else { return Ok(None) };
         let first_missing = dirty.iter().map(|dirty| dirty.recovery_lsn).min();
         let needed = began.min(first_missing.unwrap_or(began)).min(checkpoints.oldest());
+        // A transaction that ended meanwhile has records before that, and its last one behind: without it a
+        // restart would take it for one that did not end.
+        self.log.flush()?;
         let released_segments = self.log.release_before(needed)?;
         *last = began;
         checkpoints.began.store(began, Ordering::Relaxed);

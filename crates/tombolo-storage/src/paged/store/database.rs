@@ -7,22 +7,24 @@
 use std::io::ErrorKind;
 use std::sync::OnceLock;
 
-use super::PagedSettings;
-use super::catalogue;
+use super::catalogue::{self, StoredTable};
 use super::checkpoint::Checkpoints;
 use super::directory::Directory;
 use super::error::OpenError;
 use super::isolation::Isolation;
 use super::rows::RowAccess;
+use super::settings::PagedSettings;
 use crate::error::{Error, Result, SchemaError};
 use crate::key::{IndexShape, IndexType};
 use crate::lock::Locking;
-use crate::log::Logging;
+use crate::log::{Change, ChangeKind, Logging};
 use crate::paged::btree::{BTree, KeyShape, Structure};
-use crate::paged::heap::{RowFile, RowLayout, Stamp};
-use crate::paged::page::{Page, PageId, PageSize, StoreId};
-use crate::paged::pool::{PageAccess, PageError, PageFailure};
+use crate::paged::heap::{Place, RowFile, RowLayout, Stamp};
+use crate::paged::page::{PageSize, StoreId};
+use crate::paged::pool::{PageAccess, PageError, PageFailure, Result as PageResult, SpaceStep};
+use crate::paged::step::Step;
 use crate::profile::PagedProfile;
+use crate::row::RowId;
 use crate::schema::{IndexKind, Schema, TableDef};
 use crate::store::{Index, Table, TableType};
 use crate::sync::{AtomicU32, Ordering};
@@ -31,7 +33,7 @@ use crate::sync::{AtomicU32, Ordering};
 pub(super) type RowsOf<P> =
     <<P as PagedProfile>::Pages as RowAccess<<<P as PagedProfile>::Log as Logging>::Ahead>>::Rows;
 /// How entries are kept in it.
-type TreeOf<P> = BTree<<P as PagedProfile>::Pages, <P as PagedProfile>::Keys>;
+pub(super) type TreeOf<P> = BTree<<P as PagedProfile>::Pages, <P as PagedProfile>::Keys>;
 
 /// The rows of one table.
 pub(super) struct TableStore<P: PagedProfile> {
@@ -121,20 +123,46 @@ impl<P: PagedProfile> Database<P> {
         if self.owners.len() + stores > usize::from(u16::MAX) {
             return Err(SchemaError::new(&table.name, "the database has as many stores as it can"));
         }
-        let store = StoreId(self.owners.len() as u16);
-        let rows = RowsOf::<P>::create_file(&self.pages, store, RowLayout::of(&table));
-        let rows = rows.map_err(failed)?;
-        let mut trees = Vec::new();
-        for (i, index) in table.indexes.iter().enumerate() {
-            let store = StoreId(store.0 + 1 + i as u16);
-            let tree =
-                BTree::create(&self.pages, store, KeyShape::of(&table, index), &StructureLog(self));
-            trees.push(tree.map_err(failed)?);
-        }
+        let (rows, trees) = self.make_structures(&table).map_err(failed)?;
+        let durable = self.log.flush();
+        durable.map_err(|error| SchemaError::new(&table.name, &error.to_string()))?;
         self.enter_table(position, &table, rows, trees);
         self.schema = schema;
         self.directory.enter(&self.schema);
         Ok(())
+    }
+
+    /// Makes the files of a table and its indexes and enters them in the catalogue: one step.
+    fn make_structures(&self, table: &TableDef) -> PageResult<(RowsOf<P>, Vec<TreeOf<P>>)> {
+        let store = StoreId(self.owners.len() as u16);
+        let mut step = SpaceStep::new(&self.pages);
+        let mut pages = Vec::new();
+        let made = self.make_in(&mut step, &mut pages, store, table);
+        let made = made.and_then(|(rows, trees)| {
+            let entry = StoredTable::of::<P>(table, &rows, &trees);
+            catalogue::define(self, &mut step, entry, &mut pages).map(|()| (rows, trees))
+        });
+        made.inspect_err(|_| pages.into_iter().for_each(|page| step.put_back(page)))
+    }
+
+    /// Makes empty files; their pages come behind `pages`.
+    fn make_in<'a>(
+        &'a self,
+        step: &mut SpaceStep<'a, P::Pages>,
+        pages: &mut Vec<<P::Pages as PageAccess>::Exclusive<'a>>,
+        store: StoreId,
+        table: &TableDef,
+    ) -> PageResult<(RowsOf<P>, Vec<TreeOf<P>>)> {
+        let (rows, root) = RowsOf::<P>::make_file(step, store, RowLayout::of(table))?;
+        pages.extend(root);
+        let mut trees = Vec::new();
+        for (at, index) in table.indexes.iter().enumerate() {
+            let store = StoreId(store.0 + 1 + at as u16);
+            let (tree, root) = BTree::make(step, store, KeyShape::of(table, index))?;
+            pages.push(root);
+            trees.push(tree);
+        }
+        Ok((rows, trees))
     }
 
     /// Takes a table in whose rows and trees are there.
@@ -217,12 +245,26 @@ impl<P: PagedProfile> Database<P> {
     /// Saves everything. There is no transaction and no other session.
     pub(super) fn close(&mut self) -> Result<(), OpenError> {
         self.refuse_poisoned()?;
-        catalogue::write(self)?;
-        // The log goes when it is not needed any more, and only then the file counts as closed.
-        self.pages.checkpoint(u64::MAX)?;
+        if !RowsOf::<P>::ON_PAGES {
+            return Err(OpenError::CannotSave);
+        }
+        for table in &self.tables {
+            table.rows.save(&self.pages, &StructureLog(self))?;
+        }
+        catalogue::complete(self)?;
+        // No page is written before its log record. The log goes when it is not needed any more, and only
+        // then the file counts as closed.
+        self.log.flush()?;
+        self.pages.flush()?;
         self.log.close()?;
         self.pages.close()
     }
+}
+
+/// A change of a whole row or entry, in the form the log takes.
+#[inline(always)]
+pub(super) fn change(kind: ChangeKind, store: StoreId, place: Place, row: RowId) -> Change {
+    Change { kind, store, place, row, within: 0 }
 }
 
 /// Logs the pages that a split or a merge touches.
@@ -232,8 +274,8 @@ impl<P: PagedProfile> Structure for StructureLog<'_, P> {
     const LOGS: bool = P::Log::RECORDS;
 
     #[inline]
-    fn changes<S: PageSize>(&self, pages: &[Page<'_, S>], freed: &[PageId]) -> Result<Stamp> {
-        self.0.log.page_images(pages, freed)
+    fn changes<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp> {
+        self.0.log.step(step)
     }
 
     #[cold]

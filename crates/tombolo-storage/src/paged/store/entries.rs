@@ -6,8 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use super::calls::change;
-use super::database::{Database, IndexStore, StructureLog};
+use super::database::{Database, IndexStore, StructureLog, change};
 use super::isolation::GapLocks;
 use super::transaction::Session;
 use crate::error::{Error, Result};

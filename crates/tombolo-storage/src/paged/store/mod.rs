@@ -19,7 +19,7 @@
 //! Isolation: strict locking of rows, with intention locks above, and of the gaps between an index's entries; a
 //! deleted row or entry stays as a ghost under its transaction's lock until the end, so no transaction takes its
 //! absence for granted. So transactions are serializable; read committed where asked (`isolation.rs`).
-//! Restart comes with a later issue: a directory that was not closed is refused.
+//! A directory that was not closed is restarted (`restart/`).
 //!
 //! Not here: threads, SQL, retries. Invariants: no lock is waited for under a latch; no page is
 //! held between calls; a session that reads or changes a row's bytes holds the row's lock.
@@ -34,8 +34,10 @@ mod entries;
 mod error;
 mod isolation;
 mod profile;
+mod restart;
 mod rows;
 mod sessions;
+mod settings;
 mod sharing;
 mod transaction;
 mod undo;
@@ -49,8 +51,10 @@ pub use directory::{ByName, Directory, Resolved};
 pub use error::OpenError;
 pub use isolation::Isolation;
 pub use profile::{PagedProfile, Switches};
+pub use restart::Restart;
 pub use rows::{RowAccess, RowCopies, RowCopy, RowInFrame, RowInSlab};
 pub use sessions::{ActiveTransaction, OneSession, Registered, Sessions};
+pub use settings::PagedSettings;
 pub use sharing::Sharing;
 
 use std::cell::Cell;
@@ -61,43 +65,10 @@ use transaction::Session;
 
 use super::heap::RowFile;
 use super::page::PageId;
-use super::pool::{PageAccess, PoolUsage};
-use crate::disk::{Disk, share};
-use crate::lock::LockSettings;
-use crate::log::{LogSettings, LogUsage, Logging};
+use super::pool::{PAGES_FILE, PageAccess, PageError, PoolUsage};
+use crate::disk::{Disk, Open, share};
+use crate::log::{LOG_FILES, LogUsage, Logging};
 use crate::store::Phase;
-
-/// The sizes and limits of a paged database.
-#[derive(Clone, Debug)]
-pub struct PagedSettings {
-    /// Bytes of the buffer pool; more than that many bytes of pages live on disk.
-    pub pool_bytes: usize,
-    /// Most bytes of address space for pages that all stay in memory (S9 off), or for the rows of
-    /// one table.
-    pub structure_bytes_max: usize,
-    /// The lock table.
-    pub locks: LockSettings,
-    /// The log.
-    pub log: LogSettings,
-    /// What transactions of new sessions are promised, where there are locks.
-    pub isolation: Isolation,
-    /// Bytes of log after which a checkpoint is due: a restart reads about twice as many at most.
-    pub checkpoint_log_bytes: u64,
-}
-
-impl Default for PagedSettings {
-    /// 256 MB of pool, a checkpoint for each 128 MB of log.
-    fn default() -> Self {
-        Self {
-            pool_bytes: 256 << 20,
-            structure_bytes_max: crate::memory::region::RESERVATION_BYTES,
-            locks: LockSettings::default(),
-            log: LogSettings::default(),
-            isolation: Isolation::default(),
-            checkpoint_log_bytes: 128 << 20,
-        }
-    }
-}
 
 /// One session of a paged database.
 ///
@@ -137,6 +108,7 @@ impl Default for PagedSettings {
 pub struct PagedStore<P: PagedProfile> {
     database: <P::Latching as Sharing>::Handle<Database<P>>,
     session: Session<P>,
+    restart: Option<Restart>,
     not_sync: PhantomData<Cell<()>>,
 }
 
@@ -172,30 +144,43 @@ impl<P: PagedProfile> PagedStore<P> {
         let () = Self::SAFE;
         let log = P::Log::create(settings.log, Some(share(disk.clone())))?;
         let pages = P::Pages::create(disk, settings, log.ahead())?;
-        Self::first_session(Database::new(pages, log, settings))
+        Self::first_session(Database::new(pages, log, settings), None)
     }
 
-    /// Opens a database that was closed.
+    /// Opens a database, and restarts it if it was not closed: what had committed is there, and nothing else.
     ///
     /// # Errors
-    /// When there is none, it was not closed, is in use, damaged, of another version or layout, the
-    /// disk fails, or there is no memory.
+    /// When there is none, it is in use, damaged, of another version or layout, it was not closed and has no
+    /// log to be restarted by, the disk fails, or there is no memory.
     pub fn open<D: Disk + Clone + 'static>(
         disk: &D,
         settings: &PagedSettings,
     ) -> Result<Self, OpenError> {
         let () = Self::SAFE;
+        let files = disk.list().map_err(PageError::from)?;
+        let has_log = files.iter().any(|name| name.starts_with(LOG_FILES));
+        if has_log && !files.iter().any(|name| name == PAGES_FILE) {
+            // Refused before the log is written.
+            disk.open(PAGES_FILE, Open::Read).map_err(PageError::from)?;
+        }
         let log = P::Log::open(settings.log, Some(share(disk.clone())))?;
-        let pages = P::Pages::open(disk, settings, log.ahead())?;
+        let restarts = settings.restarts && log.unread().is_some();
+        let pages = P::Pages::open(disk, settings, log.ahead(), restarts)?;
         let mut database = Database::new(pages, log, settings);
-        catalogue::read(&mut database)?;
-        Self::first_session(database)
+        let restart = restart::open_tables(&mut database)?;
+        RowAccess::<<P::Log as Logging>::Ahead>::mark_open(&database.pages)?;
+        Self::first_session(database, restart)
     }
 
-    fn first_session(database: Database<P>) -> Result<Self, OpenError> {
+    /// What a restart did when the database was opened; `None` if it had been closed.
+    pub fn restart(&self) -> Option<Restart> {
+        self.restart
+    }
+
+    fn first_session(database: Database<P>, restart: Option<Restart>) -> Result<Self, OpenError> {
         let session = Session::open(&database)?;
         let database = P::Latching::share(database);
-        Ok(Self { database, session, not_sync: PhantomData })
+        Ok(Self { database, session, restart, not_sync: PhantomData })
     }
 
     /// Another session of the same database, for another thread; `None` where there can be one
@@ -204,7 +189,8 @@ impl<P: PagedProfile> PagedStore<P> {
         let shared = P::SWITCHES[4] && P::SWITCHES[5];
         let database = P::Latching::another(&self.database).filter(|_| shared)?;
         let session = Session::open(&database);
-        Some(session.map(|session| Self { database, session, not_sync: PhantomData }))
+        let restart = self.restart;
+        Some(session.map(|session| Self { database, session, restart, not_sync: PhantomData }))
     }
 
     /// Chooses what the transactions of this session are promised that begin from now on.

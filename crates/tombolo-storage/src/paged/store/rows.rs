@@ -10,8 +10,8 @@
 
 use std::cell::{Ref, RefCell};
 
-use super::PagedSettings;
 use super::error::OpenError;
+use super::settings::PagedSettings;
 use crate::disk::Disk;
 use crate::latch::Latching;
 use crate::memory::variable::{Handle, SizeClasses};
@@ -41,11 +41,29 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
     /// When there are some, the disk fails, or there is no memory.
     fn create(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self>;
 
-    /// Opens the pages of a database that was closed.
+    /// Opens the pages of a database that was closed, or, if `restarts`, that the log brings into order. Nothing
+    /// is written to the file before [`RowAccess::mark_open`].
     ///
     /// # Errors
     /// As [`BufferPool::open`]; `CannotSave` where rows do not lie in pages.
-    fn open(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self, OpenError>;
+    fn open(
+        disk: &dyn Disk,
+        settings: &PagedSettings,
+        ahead: W,
+        restarts: bool,
+    ) -> Result<Self, OpenError>;
+
+    /// Says in the file that it is not closed.
+    ///
+    /// # Errors
+    /// When the disk fails, or a page is missing.
+    fn mark_open(&self) -> Result<()>;
+
+    /// Makes every page durable. The log is.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn flush(&self) -> Result<(), OpenError>;
 
     /// Writes pages with changes logged before `older` that the file may lack, and makes the file durable.
     /// Returns the pages it still may lack changes of; `None` where pages are written only at the end.
@@ -57,7 +75,7 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
         Ok(None)
     }
 
-    /// Writes everything and marks the file as closed. Nothing is changed after that.
+    /// Marks the file as closed, all pages of which were flushed. Nothing is changed after that.
     ///
     /// # Errors
     /// When log or disk fail; `CannotSave` where rows do not lie in pages.
@@ -182,8 +200,17 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
         Self::create(disk, frames::<S>(settings), ahead)
     }
 
-    fn open(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self, OpenError> {
-        Ok(Self::open(disk, frames::<S>(settings), ahead)?)
+    fn open(
+        disk: &dyn Disk,
+        settings: &PagedSettings,
+        ahead: W,
+        restarts: bool,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::open_unmarked(disk, frames::<S>(settings), ahead, restarts)?)
+    }
+
+    fn mark_open(&self) -> Result<()> {
+        Self::mark_open(self)
     }
 
     #[inline]
@@ -198,6 +225,10 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
         }
         let mut copy = copies.take();
         Ok(rows.copy_with_values(self, row, &mut copy.bytes)?.then_some(copy))
+    }
+
+    fn flush(&self) -> Result<(), OpenError> {
+        Ok(Self::flush(self)?)
     }
 
     fn checkpoint(&self, older: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
@@ -231,8 +262,17 @@ impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
         Self::create(disk, settings.structure_bytes_max)
     }
 
-    fn open(disk: &dyn Disk, settings: &PagedSettings, _: W) -> Result<Self, OpenError> {
-        Ok(Self::open(disk, settings.structure_bytes_max)?)
+    fn open(
+        disk: &dyn Disk,
+        settings: &PagedSettings,
+        _: W,
+        restarts: bool,
+    ) -> Result<Self, OpenError> {
+        Ok(Self::open_unmarked(disk, settings.structure_bytes_max, restarts)?)
+    }
+
+    fn mark_open(&self) -> Result<()> {
+        Self::mark_open(self)
     }
 
     #[inline(always)]
@@ -245,8 +285,13 @@ impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
         Ok(rows.pin(self, row)?.map(|fixed| RowInFrame { fixed, frames: self }))
     }
 
+    /// No page is written before.
+    fn flush(&self) -> Result<(), OpenError> {
+        Ok(Self::flush(self)?)
+    }
+
     fn close(&self) -> Result<(), OpenError> {
-        Ok(Self::close(self)?)
+        Ok(self.mark_closed()?)
     }
 
     fn memory_bytes(&self) -> u64 {
@@ -263,8 +308,16 @@ impl<S: PageSize, W> RowAccess<W> for Pointers<S> {
         Self::new(settings.structure_bytes_max)
     }
 
-    fn open(_: &dyn Disk, _: &PagedSettings, _: W) -> Result<Self, OpenError> {
+    fn open(_: &dyn Disk, _: &PagedSettings, _: W, _: bool) -> Result<Self, OpenError> {
         Err(OpenError::CannotSave)
+    }
+
+    fn mark_open(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), OpenError> {
+        Ok(())
     }
 
     fn close(&self) -> Result<(), OpenError> {

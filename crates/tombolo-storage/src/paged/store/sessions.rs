@@ -55,6 +55,9 @@ pub trait Sessions<L: Latching>: Default + Send + 'static {
     /// Tears the transaction down.
     fn end(&self, place: &mut Self::Place, committed: bool);
 
+    /// Gives no transaction a number up to this one. None was given yet.
+    fn continue_behind(&self, number: u64);
+
     /// The transactions under way.
     fn active(&self) -> Vec<ActiveTransaction>;
 }
@@ -81,6 +84,10 @@ impl<L: Latching> Sessions<L> for OneSession {
 
     #[inline(always)]
     fn end(&self, (): &mut (), _: bool) {}
+
+    fn continue_behind(&self, number: u64) {
+        self.0.set(number);
+    }
 
     fn active(&self) -> Vec<ActiveTransaction> {
         Vec::new()
@@ -188,6 +195,10 @@ impl<L: Latching> Sessions<L> for Registered<L> {
         totals.committed += u64::from(committed);
         totals.aborted += u64::from(!committed);
         entry.transaction = 0;
+    }
+
+    fn continue_behind(&self, number: u64) {
+        self.numbers.advance(number);
     }
 
     fn active(&self) -> Vec<ActiveTransaction> {

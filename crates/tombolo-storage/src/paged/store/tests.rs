@@ -3,7 +3,9 @@
 
 mod answers;
 mod checkpoint;
+mod crashes;
 mod isolation;
+mod restart;
 mod room;
 mod values;
 
@@ -15,7 +17,7 @@ use super::*;
 use crate::disk::{Fault, MemDisk, Open, Operation};
 use crate::error::Error;
 use crate::key::Range;
-use crate::log::{Durability, LOG_FILES};
+use crate::log::Durability;
 use crate::memory::test_random::Random;
 use crate::paged::pool::{PAGES_FILE, PageAccess};
 use crate::profile::{
@@ -182,10 +184,16 @@ fn what_cannot_be_opened_says_why() {
     let again = PagedStore::<Conventional>::create(&disk, &settings()).err().unwrap();
     assert!(again.is_in_use(), "{again}");
     drop(bank);
-    let error = open(&disk);
-    assert!(error.is_not_closed(), "{error}");
     let again = PagedStore::<Conventional>::create(&disk, &settings()).err().unwrap();
     assert!(again.to_string().contains("a log already exists here"), "{again}");
+
+    // Without a log there is no restart.
+    let unlogged = MemDisk::new();
+    let mut none = settings();
+    none.log.durability = Durability::None;
+    drop(PagedStore::<Conventional>::create(&unlogged, &none).unwrap());
+    let error = PagedStore::<Conventional>::open(&unlogged, &none).err().unwrap();
+    assert!(error.is_not_closed(), "{error}");
 
     let disk = MemDisk::new();
     Bank::<Conventional>::create(&disk, 10).store.close().unwrap();

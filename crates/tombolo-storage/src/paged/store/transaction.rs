@@ -16,9 +16,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use super::calls::change;
 use super::checkpoint::WritingSince;
-use super::database::{Database, StructureLog};
+use super::database::{Database, StructureLog, change};
 use super::entries::Probes;
 use super::error::OpenError;
 use super::isolation::{GapLocks, HeldOf, Isolation};
@@ -271,11 +270,11 @@ impl<P: PagedProfile> Session<P> {
                 return Err(error);
             }
         };
-        if !self.ghosts.is_empty() && self.purge_ghosts(database).is_err() {
+        let purged = if self.ghosts.is_empty() { Ok(()) } else { self.purge_ghosts(database) };
+        if purged.and_then(|()| database.log.end_commit(&mut self.log)).is_err() {
             // The transaction is committed all the same; what it deleted is not cleared away.
             database.poison("what a committed transaction deleted could not be cleared away");
         }
-        database.log.end_commit(&mut self.log);
         self.finish(database, true);
         harden(database, lsn)
     }
@@ -310,7 +309,7 @@ impl<P: PagedProfile> Session<P> {
     }
 
     /// Takes away what the transaction deleted, entries before their rows as they were deleted.
-    fn purge_ghosts(&mut self, database: &Database<P>) -> Result<()> {
+    pub(super) fn purge_ghosts(&mut self, database: &Database<P>) -> Result<()> {
         let log = &database.log;
         let mut key_start = 0;
         for at in 0..self.ghosts.len() {

@@ -5,10 +5,9 @@
 //! redone but never undone. What a transaction deleted is there still, as ghosts: it is revived, so abort
 //! never needs room.
 //!
-//! Not here: undo after a crash, which will do the same from the log on disk.
+//! After a crash `restart/undo.rs` does the same with records that were read back from the log.
 
-use super::calls::change;
-use super::database::{Database, Owner, StructureLog};
+use super::database::{Database, Owner, StructureLog, change};
 use super::isolation::GapLocks;
 use super::transaction::Session;
 use crate::error::{Error, Result};
@@ -20,15 +19,28 @@ impl<P: PagedProfile> Session<P> {
     /// Takes back everything the transaction changed.
     pub(super) fn undo(&mut self, database: &Database<P>) -> Result<()> {
         let mut undo = UndoRecord::new();
-        while database.log.next_undo(&mut self.log, &mut undo) {
-            let undone = match database.owners.get(usize::from(undo.change.store.0)) {
-                Some(Owner::Table(table)) => self.undo_row(database, *table, &undo)?,
-                Some(Owner::Index(index)) => self.undo_entry(database, *index, &undo)?,
-                None => false,
-            };
-            assert!(undone, "what a transaction changed is not there: {:?}", undo.change);
+        while self.undo_newest(database, &mut undo)?.is_some() {}
+        Ok(())
+    }
+
+    /// Takes the newest change back that is not yet; returns the LSN of the one before it, or, when there is
+    /// none, ends the transaction and returns nothing.
+    pub(super) fn undo_newest(
+        &mut self,
+        database: &Database<P>,
+        undo: &mut UndoRecord,
+    ) -> Result<Option<u64>> {
+        if !database.log.next_undo(&mut self.log, undo) {
+            database.log.end_abort(&mut self.log)?;
+            return Ok(None);
         }
-        database.log.end_abort(&mut self.log)
+        let undone = match database.owners.get(usize::from(undo.change.store.0)) {
+            Some(Owner::Table(table)) => self.undo_row(database, *table, undo)?,
+            Some(Owner::Index(index)) => self.undo_entry(database, *index, undo)?,
+            None => false,
+        };
+        assert!(undone, "what a transaction changed is not there: {:?}", undo.change);
+        Ok(Some(undo.previous))
     }
 
     fn undo_row(

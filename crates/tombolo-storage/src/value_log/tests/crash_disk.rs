@@ -82,6 +82,15 @@ impl CrashDisk {
 
     /// What is found when the power is back.
     pub(crate) fn crash(&self, random: &mut Random) -> Self {
+        self.crash_by(SECTOR, random)
+    }
+
+    /// The same where no page is torn: of each 8 KB that were not synced all is there or nothing.
+    pub(crate) fn crash_whole(&self, random: &mut Random) -> Self {
+        self.crash_by(8 << 10, random)
+    }
+
+    fn crash_by(&self, unit: usize, random: &mut Random) -> Self {
         let state = self.0.lock();
         let mut files = BTreeMap::new();
         let gone = state.durable_files.iter().filter(|(name, _)| !state.files.contains_key(*name));
@@ -89,7 +98,7 @@ impl CrashDisk {
             let is_durable =
                 state.durable_files.contains_key(name) && state.files.contains_key(name);
             if is_durable || random.below(2) == 0 {
-                let found = content.lock().crash(random);
+                let found = content.lock().crash(unit, random);
                 files.insert(name.clone(), Arc::new(Mutex::new(found)));
             }
         }
@@ -115,7 +124,7 @@ impl CrashDisk {
 }
 
 impl Content {
-    fn crash(&self, random: &mut Random) -> Self {
+    fn crash(&self, unit: usize, random: &mut Random) -> Self {
         let mut bytes = self.durable.clone();
         if random.below(2) == 0 {
             bytes.resize(self.bytes.len(), 0);
@@ -123,13 +132,13 @@ impl Content {
         // Often all or nothing of what was not synced is there, not always a mixture.
         let odds = [0, 1, 5, 9, 10][random.below(5) as usize];
         for &(at, length) in &self.unsynced {
-            let mut sector = at / SECTOR * SECTOR;
+            let mut sector = at / unit * unit;
             while sector < at + length {
-                let (from, to) = (sector.max(at), (sector + SECTOR).min(at + length));
+                let (from, to) = (sector.max(at), (sector + unit).min(at + length));
                 if random.below(10) < odds && to <= bytes.len() && to <= self.bytes.len() {
                     bytes[from..to].copy_from_slice(&self.bytes[from..to]);
                 }
-                sector += SECTOR;
+                sector += unit;
             }
         }
         Self { durable: bytes.clone(), bytes, unsynced: Vec::new(), locked: false }

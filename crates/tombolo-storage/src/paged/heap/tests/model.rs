@@ -123,7 +123,7 @@ fn rows_of_any_length_survive_closing() {
     let pool = Small::create(&disk, 6, NoWriteAhead).unwrap();
     let file = HeapFile::create_file(&pool, STORE, RowLayout::fixed(8)).unwrap();
     any_length(&pool, &file, &mut model, 11);
-    file.close(&pool).unwrap();
+    file.close(&pool, &()).unwrap();
     let root = file.root();
     pool.close().unwrap();
     drop((file, pool));
@@ -131,7 +131,7 @@ fn rows_of_any_length_survive_closing() {
     let file = HeapFile::open(&pool, root, RowLayout::fixed(8)).unwrap();
     verify(&file, &pool, &model, true);
     any_length(&pool, &file, &mut model, 12);
-    file.close(&pool).unwrap();
+    file.close(&pool, &()).unwrap();
     pool.close().unwrap();
     drop((file, pool));
     let pool = BufferPool::<SmallPages, Unlatched, _>::open(&disk, 6, NoWriteAhead).unwrap();

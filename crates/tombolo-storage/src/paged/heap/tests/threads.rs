@@ -21,7 +21,7 @@ fn read_all<P: PageAccess>(file: &HeapFile<P>, access: &P, row: RowId) -> [Vec<u
 
 /// Gives a row another value.
 fn set<P: PageAccess>(file: &HeapFile<P>, access: &P, lane: usize, row: RowId, value: &[u8]) {
-    let after = file.create_value(access, lane, row, value, unlogged).unwrap();
+    let after = file.create_value(access, lane, row, value, unlogged, &()).unwrap();
     let mut before = 0;
     let swap = |_: Place, bytes: &mut [u8]| -> Result<Stamp> {
         before = read_handle(bytes, 0);

@@ -21,7 +21,7 @@ fn set<P: PageAccess>(
     value: &[u8],
 ) -> Option<Place> {
     let before = file.read(access, row, |fixed| read_handle(fixed, at)).unwrap().unwrap();
-    let after = file.create_value(access, 0, row, value, unlogged).unwrap();
+    let after = file.create_value(access, 0, row, value, unlogged, &()).unwrap();
     let swap = |_: Place, fixed: &mut [u8]| -> Result<Stamp> {
         fixed[at..at + 8].copy_from_slice(&after.to_le_bytes());
         Ok(None)
@@ -223,7 +223,7 @@ fn values_that_grow_and_shrink_survive_closing() {
     let pool = Small::create(&disk, 6, NoWriteAhead).unwrap();
     let file = HeapFile::create_file(&pool, STORE, layout()).unwrap();
     grow_and_shrink(&file, &pool, &mut model, 21);
-    file.close(&pool).unwrap();
+    file.close(&pool, &()).unwrap();
     let root = file.root();
     pool.close().unwrap();
     drop((file, pool));
@@ -239,7 +239,7 @@ fn values_that_grow_and_shrink_survive_closing() {
         );
     }
     grow_and_shrink(&file, &pool, &mut model, 22);
-    file.close(&pool).unwrap();
+    file.close(&pool, &()).unwrap();
     pool.close().unwrap();
     drop((file, pool));
     let pool = BufferPool::<SmallPages, Unlatched, _>::open(&disk, 6, NoWriteAhead).unwrap();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::disk::{DiskFile, Open};
 use crate::memory::test_random::Random;
+use crate::paged::pool::SpaceStep;
 
 const PAGES: u64 = 10;
 
@@ -42,7 +43,10 @@ fn damaged_at(disk: &MemDisk) -> (u64, String) {
 fn golden_header() {
     let (disk, _) = closed();
     let pool = Small::open(&disk, 4, NoWriteAhead).unwrap();
-    pool.set_root(PageId(3));
+    let mut step = SpaceStep::new(&pool);
+    step.set_root(PageId(3));
+    step.finish(None);
+    drop(step);
     for id in [7, 2] {
         pool.free_page(pool.fix_exclusive(PageId(id)).unwrap());
     }

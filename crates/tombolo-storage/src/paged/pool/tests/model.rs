@@ -3,6 +3,7 @@
 use super::*;
 use crate::disk::OsDisk;
 use crate::memory::test_random::Random;
+use crate::paged::pool::SpaceStep;
 use std::collections::BTreeMap;
 
 /// What each page should hold in its first record.
@@ -51,7 +52,10 @@ fn pool_of<S: PageSize, L: Latching>(frames: usize, seed: u64) {
     let (disk, mut model) = (MemDisk::new(), Model::new());
     let pool = BufferPool::<S, L, _>::create(&disk, frames, NoWriteAhead).unwrap();
     run(&pool, &mut model, seed);
-    pool.set_root(PageId(*model.keys().next().unwrap()));
+    let mut step = SpaceStep::new(&pool);
+    step.set_root(PageId(*model.keys().next().unwrap()));
+    step.finish(None);
+    drop(step);
     let root = pool.root();
     pool.close().unwrap();
     drop(pool);

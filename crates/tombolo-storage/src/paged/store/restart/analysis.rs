@@ -1,0 +1,174 @@
+//! The first pass: which pages may lack changes, and which transactions did not end.
+//!
+//! Nothing is written. A step of which the end is not in the log did not happen: what it would have
+//! changed was not written to any page, since pages get the number of a step's last record.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::damaged_record;
+use crate::log::Logging;
+use crate::log::record::{Content, Record};
+use crate::paged::page::PageId;
+use crate::paged::step::SpaceImage;
+use crate::paged::store::catalogue;
+use crate::paged::store::error::OpenError;
+
+/// A page that may lack changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::paged::store) struct DirtyPage {
+    /// The LSN of the first change that it may lack.
+    pub(super) recovery_lsn: u64,
+    /// Whether that change makes all of it, so that what the file holds does not matter.
+    pub(super) is_whole: bool,
+}
+
+/// A transaction that did not end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::paged::store) struct Unended {
+    /// The LSN of its first record.
+    pub(super) first: u64,
+    /// Whether it committed, and has only to clear away what it deleted.
+    pub(super) is_committed: bool,
+    /// The LSN of its newest change that is not undone, 0 for none.
+    pub(super) undo_next: u64,
+}
+
+/// What is known before the log is read from an LSN on.
+#[derive(Debug, Default)]
+pub(in crate::paged::store) struct Known {
+    /// Where analysis begins.
+    pub(super) from: u64,
+    /// Pages that may lack changes.
+    pub(super) dirty: BTreeMap<PageId, DirtyPage>,
+    /// Transactions that have not ended.
+    pub(super) unended: BTreeMap<u64, Unended>,
+    /// The greatest number that a transaction has.
+    pub(super) newest: u64,
+}
+
+impl Known {
+    /// Nothing, where the log begins.
+    pub(in crate::paged::store) fn at(from: u64) -> Self {
+        Self { from, ..Self::default() }
+    }
+}
+
+/// What analysis found.
+#[derive(Debug, Default)]
+pub(super) struct Analysis {
+    pub(super) known: Known,
+    /// The newest state of page 0, and its LSN.
+    pub(super) space: Option<(u64, SpaceImage)>,
+    /// The newest state of each page of the catalogue, and its LSN.
+    pub(super) catalogue: BTreeMap<PageId, (u64, Vec<u8>)>,
+    /// The records of steps that did not happen.
+    pub(super) void: BTreeSet<u64>,
+    /// Steps of which the end has not come yet, by their newest records.
+    open: BTreeMap<u64, Vec<Part>>,
+}
+
+/// A record of a step.
+#[derive(Debug)]
+struct Part {
+    lsn: u64,
+    page: PageId,
+    is_whole: bool,
+    /// Page 0, or a page of the catalogue.
+    image: Vec<u8>,
+}
+
+/// Reads the log from where `known` ends.
+///
+/// # Errors
+/// When the log is damaged or the disk fails.
+pub(super) fn analyse(log: &impl Logging, known: Known) -> Result<Analysis, OpenError> {
+    let from = known.from;
+    let mut analysis = Analysis { known, ..Analysis::default() };
+    let mut failed = None;
+    log.read(from, &mut |lsn, record| {
+        if failed.is_none() {
+            failed = analysis.note(lsn, record).err().map(|what| damaged_record(lsn, what));
+        }
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    let open = std::mem::take(&mut analysis.open);
+    analysis.void = open.into_values().flatten().map(|part| part.lsn).collect();
+    Ok(analysis)
+}
+
+impl Analysis {
+    fn note(&mut self, lsn: u64, record: &Record<'_>) -> Result<(), &'static str> {
+        if let Some(following) = record.following() {
+            return self.note_part(lsn, record, following);
+        }
+        if let Some(page) = record.page() {
+            self.note_page(page, lsn, false);
+        }
+        let (id, Known { unended, newest, from, .. }) = (record.transaction, &mut self.known);
+        *newest = id.max(*newest);
+        // One of which older records are not needed was over when they were released: its end is here, too.
+        let is_known = unended.contains_key(&id) || record.previous < *from;
+        match record.content {
+            Content::Committed { .. } | Content::Aborted { .. } | Content::Ended if !is_known => {
+                return Err("what ends had ended, or did nothing");
+            }
+            Content::Committed { clears: true, .. } => {
+                unended.entry(id).and_modify(|transaction| transaction.is_committed = true);
+            }
+            Content::Committed { .. } | Content::Aborted { .. } | Content::Ended => {
+                unended.remove(&id);
+            }
+            _ => {
+                let fresh = Unended { first: lsn, is_committed: false, undo_next: 0 };
+                let transaction = unended.entry(id).or_insert(fresh);
+                transaction.undo_next = if record.is_redo_only { record.undo_next } else { lsn };
+            }
+        }
+        Ok(())
+    }
+
+    fn note_page(&mut self, page: PageId, recovery_lsn: u64, is_whole: bool) {
+        let fresh = DirtyPage { recovery_lsn, is_whole };
+        self.known.dirty.entry(page).or_insert(fresh);
+    }
+
+    fn note_part(
+        &mut self,
+        lsn: u64,
+        record: &Record<'_>,
+        following: u16,
+    ) -> Result<(), &'static str> {
+        let mut parts = match record.previous {
+            // The step began before what is needed.
+            previous if previous < self.known.from => Vec::new(),
+            previous => self.open.remove(&previous).ok_or("a step without a beginning")?,
+        };
+        let (page, mut image) = (record.page().unwrap_or_default(), Vec::new());
+        match record.content {
+            Content::Space { bytes, .. } => image.extend_from_slice(bytes),
+            Content::PageImage { store: catalogue::STORE, bytes, .. } => {
+                image.extend_from_slice(bytes);
+            }
+            _ => {}
+        }
+        let is_whole = !matches!(record.content, Content::MapEntry { .. });
+        parts.push(Part { lsn, page, is_whole, image });
+        if following > 0 {
+            self.open.insert(lsn, parts);
+            return Ok(());
+        }
+        for Part { lsn, page, is_whole, image } in parts {
+            if image.is_empty() {
+                self.note_page(page, lsn, is_whole);
+            } else if page == PageId(0) {
+                let space = SpaceImage::from_bytes(&image);
+                self.space = Some((lsn, space.ok_or("no state of page 0")?));
+            } else {
+                self.catalogue.insert(page, (lsn, image));
+            }
+        }
+        Ok(())
+    }
+}

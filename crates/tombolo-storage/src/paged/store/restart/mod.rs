@@ -1,0 +1,96 @@
+//! Restart after a crash (LG-19, ARIES): what the log says is brought into the pages, transactions that did not
+//! end are undone, and what committed ones deleted is cleared away.
+//!
+//! ```text
+//!   analysis ─────────────► redo ───────────────────► undo ──────────────► work is admitted
+//!   what has to be done     pages by the log, in      by the code of        numbers go on
+//!   (reads the log once)    windows, by page number   undo.rs, then purges
+//! ```
+//!
+//! | pass | reads | writes |
+//! |---|---|---|
+//! | `analysis.rs` | the log from where it is needed on | nothing |
+//! | `redo.rs` | the log from the first change of a dirty page, or of a transaction that did not end | pages |
+//! | `undo.rs` | what redo kept of these transactions | pages, log |
+//!
+//! A crash within it is none of its business: redo makes nothing twice, because pages say up to where they
+//! were redone, and undo logs compensations, which are redone and never undone.
+//!
+//! Not here: checkpoints. What one knew when it was made is the table that analysis begins with
+//! ([`Known`]); without any it is empty, and analysis begins where the log does.
+
+mod analysis;
+mod redo;
+mod undo;
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests;
+
+use analysis::Known;
+
+use super::catalogue;
+use super::database::Database;
+use super::error::OpenError;
+use crate::log::{LOG_FILES, LogFailure, Logging};
+use crate::paged::page::PageId;
+use crate::paged::pool::{PageAccess, PageError};
+use crate::profile::PagedProfile;
+
+/// What a restart did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restart {
+    /// Bytes of the log from the first record that was redone to the end: how long it takes.
+    pub log_bytes: u64,
+    /// Changes that were made once more.
+    pub records_redone: u64,
+    /// Changes that a page had already.
+    pub records_skipped: u64,
+    /// Pages that were looked at.
+    pub pages_redone: u64,
+    /// Transactions that had not ended, and were undone.
+    pub transactions_undone: u64,
+    /// Committed transactions whose deletions were cleared away.
+    pub transactions_cleared: u64,
+}
+
+/// A log record that cannot be.
+fn damaged_record(lsn: u64, what: &str) -> OpenError {
+    let (file, what) = (LOG_FILES.to_owned(), format!("record {lsn}: {what}"));
+    OpenError::Log(LogFailure::Damaged { file, offset: lsn, what }.into())
+}
+
+/// Opens the tables of a database, after a restart if it was not closed, which is described then.
+///
+/// # Errors
+/// When log and pages are not of one database, one is damaged, or the disk fails.
+pub(super) fn open_tables<P: PagedProfile>(
+    database: &mut Database<P>,
+) -> Result<Option<Restart>, OpenError> {
+    let Some((needed, end)) = database.log.unread() else {
+        return catalogue::read(database).map(|()| None);
+    };
+    let space = database.pages.space();
+    if space.lsn() >= end {
+        let what = format!(
+            "page 0 has LSN {}, but the log ends at {end}: it is another database's, or a part of it is missing",
+            space.lsn()
+        );
+        return Err(PageError::damaged_page::<SizeOf<P>>(PageId(0), &what).into());
+    }
+    if space.is_closed() {
+        return match needed == end {
+            true => catalogue::read(database).map(|()| None),
+            false => {
+                let (file, intact_bytes) = (LOG_FILES.to_owned(), end - needed);
+                Err(OpenError::Log(LogFailure::NotClosed { file, intact_bytes }.into()))
+            }
+        };
+    }
+    let analysis = analysis::analyse(&database.log, Known::at(needed))?;
+    let redone = redo::redo(database, analysis, end)?;
+    catalogue::read(database)?;
+    undo::undo(database, redone).map(Some)
+}
+
+type SizeOf<P> = <<P as PagedProfile>::Pages as PageAccess>::Size;

@@ -1,0 +1,284 @@
+//! The second pass: every change that a page lacks is made once more.
+//!
+//! Records are collected in windows of the log and made page by page, in the order of the pages: a window
+//! reads each page once. A page whose first record makes all of it is not read at all, so it does not matter
+//! whether the file holds it whole. The catalogue comes first: it says how the keys of an index are kept.
+//!
+//! Not here: what becomes of transactions that did not end; their records are kept for `undo.rs`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::analysis::{Analysis, Unended};
+use super::{Restart, SizeOf, damaged_record};
+use crate::log::record::{Content, Record};
+use crate::log::{ChangeKind, Logging};
+use crate::paged::btree::EntryRedo;
+use crate::paged::heap::{self, Place};
+use crate::paged::page::{PageId, PageKind, StoreId};
+use crate::paged::pool::{ExclusivePage, PageAccess, PageError, ReadPage, set_free};
+use crate::paged::store::catalogue;
+use crate::paged::store::database::Database;
+use crate::paged::store::error::OpenError;
+use crate::profile::PagedProfile;
+use crate::row::RowId;
+
+/// How many bytes of records a window has.
+const WINDOW_BYTES: usize = if cfg!(test) { 40 << 10 } else { 8 << 20 };
+
+/// Something that a committed transaction deleted.
+#[derive(Debug)]
+pub(super) enum Deleted {
+    /// A row or a value.
+    Row(StoreId, Place),
+    /// An entry.
+    Entry(StoreId, RowId, Vec<u8>),
+}
+
+/// A transaction that did not end.
+pub(super) struct Left<T> {
+    /// What the log said of it.
+    pub(super) unended: Unended,
+    /// Its changes.
+    pub(super) log: T,
+    /// If it committed, what it deleted.
+    pub(super) deleted: Vec<Deleted>,
+    /// And where it has cleared that away.
+    pub(super) cleared: BTreeSet<(PageId, u16)>,
+}
+
+/// What redo leaves to undo.
+pub(super) struct Redone<T> {
+    pub(super) restart: Restart,
+    pub(super) left: BTreeMap<u64, Left<T>>,
+    /// The greatest number that a transaction has.
+    pub(super) newest: u64,
+    /// Heap pages that were met: what is known of free space.
+    pub(super) heap_pages: BTreeSet<PageId>,
+}
+
+/// A record in a window.
+struct Waiting {
+    page: PageId,
+    lsn: u64,
+    start: usize,
+}
+
+/// The work of one pass.
+struct Pass<'a, P: PagedProfile> {
+    database: &'a Database<P>,
+    analysis: Analysis,
+    end: u64,
+    indexes: BTreeMap<StoreId, EntryRedo<P::Keys>>,
+    /// Pages that were looked at before.
+    met: BTreeSet<PageId>,
+    window: Vec<u8>,
+    waiting: Vec<Waiting>,
+    redone: Redone<<P::Log as Logging>::Transaction>,
+}
+
+/// Brings all pages up to the end of the log.
+///
+/// # Errors
+/// When log and pages contradict each other, one is damaged, or the disk fails.
+pub(super) fn redo<P: PagedProfile>(
+    database: &Database<P>,
+    analysis: Analysis,
+    end: u64,
+) -> Result<Redone<<P::Log as Logging>::Transaction>, OpenError> {
+    let pages = &database.pages;
+    if let Some((lsn, image)) = analysis.space
+        && lsn > pages.space().lsn()
+    {
+        pages.space().redo(pages, image, lsn)?;
+    }
+    for (&page, (lsn, image)) in &analysis.catalogue {
+        redo_catalogue(database, page, *lsn, image)?;
+    }
+    let indexes = catalogue::indexes(database)?;
+    let indexes = indexes.iter().map(|(store, shape)| (*store, EntryRedo::new(shape)));
+    let known = &analysis.known;
+    let left = known.unended.iter().map(|(&id, &unended)| {
+        let (log, deleted, cleared) = Default::default();
+        (id, Left { unended, log, deleted, cleared })
+    });
+    let redone = Redone {
+        restart: Restart::default(),
+        left: left.collect(),
+        newest: known.newest,
+        heap_pages: BTreeSet::new(),
+    };
+    let first = known.dirty.values().map(|page| page.recovery_lsn);
+    let first = first.chain(known.unended.values().map(|unended| unended.first)).min();
+    let (met, window, waiting) = Default::default();
+    let indexes = indexes.collect();
+    let mut pass = Pass { database, analysis, end, indexes, met, window, waiting, redone };
+    if let Some(first) = first {
+        pass.redone.restart.log_bytes = end - first;
+        pass.run(first)?;
+    }
+    Ok(pass.redone)
+}
+
+/// Puts the newest image of a page of the catalogue in its place.
+fn redo_catalogue<P: PagedProfile>(
+    database: &Database<P>,
+    page: PageId,
+    lsn: u64,
+    image: &[u8],
+) -> Result<(), OpenError> {
+    let mut held = database.pages.install(page, catalogue::STORE, PageKind::Catalogue)?;
+    let mut change = held.page_mut();
+    if !change.restore(page, image) {
+        return Err(damaged_record(lsn, "no image of a page"));
+    }
+    change.set_lsn(lsn);
+    Ok(())
+}
+
+impl<P: PagedProfile> Pass<'_, P> {
+    fn run(&mut self, first: u64) -> Result<(), OpenError> {
+        let mut failed = None;
+        let log = &self.database.log;
+        log.read(first, &mut |lsn, record| {
+            if failed.is_none() {
+                failed = self.note(lsn, record).err();
+            }
+        })?;
+        failed.map_or(Ok(()), Err)?;
+        self.make_window()
+    }
+
+    fn note(&mut self, lsn: u64, record: &Record<'_>) -> Result<(), OpenError> {
+        if let Some(left) = self.redone.left.get_mut(&record.transaction) {
+            let recalled = self.database.log.recall(&mut left.log, lsn, record);
+            recalled.map_err(|what| damaged_record(lsn, what))?;
+            left.note(record);
+        }
+        let Some(page) = record.page() else { return Ok(()) };
+        let dirty = self.analysis.known.dirty.get(&page);
+        let is_redone = dirty.is_some_and(|dirty| lsn >= dirty.recovery_lsn);
+        if !is_redone || self.analysis.void.contains(&lsn) {
+            return Ok(());
+        }
+        let start = record.encode(&mut self.window);
+        self.waiting.push(Waiting { page, lsn, start });
+        if self.window.len() >= WINDOW_BYTES {
+            self.make_window()?;
+        }
+        Ok(())
+    }
+
+    /// Makes the changes of a window.
+    fn make_window(&mut self) -> Result<(), OpenError> {
+        let mut waiting = std::mem::take(&mut self.waiting);
+        let window = std::mem::take(&mut self.window);
+        waiting.sort_by_key(|waiting| (waiting.page, waiting.lsn));
+        for of_page in waiting.chunk_by(|one, other| one.page == other.page) {
+            self.make_page(of_page, &window)?;
+        }
+        Ok(())
+    }
+
+    /// Makes the changes of one page.
+    fn make_page(&mut self, waiting: &[Waiting], window: &[u8]) -> Result<(), OpenError> {
+        let (id, pages) = (waiting[0].page, &self.database.pages);
+        let is_first = self.met.insert(id);
+        self.redone.restart.pages_redone += u64::from(is_first);
+        let is_whole = self.analysis.known.dirty.get(&id).is_some_and(|dirty| dirty.is_whole);
+        let mut page = match is_first && is_whole {
+            true => pages.install(id, StoreId(0), PageKind::Free)?,
+            false => pages.fix_exclusive(id)?,
+        };
+        let damaged = |what: &str| PageError::damaged_page::<SizeOf<P>>(id, what);
+        if page.page().id() != id {
+            return Err(damaged("the page is not whole, and the log does not hold it").into());
+        }
+        if page.page().lsn() >= self.end {
+            let what =
+                format!("its LSN is {}, but the log ends at {}", page.page().lsn(), self.end);
+            return Err(damaged(&what).into());
+        }
+        for waiting in waiting {
+            if waiting.lsn <= page.page().lsn() {
+                self.redone.restart.records_skipped += 1;
+                continue;
+            }
+            let record = record_at(window, waiting)?;
+            if !make::<P>(&self.indexes, &mut page, &record.content) {
+                let what = format!("record {} of the log does not go with it", waiting.lsn);
+                return Err(damaged(&what).into());
+            }
+            page.page_mut().set_lsn(waiting.lsn);
+            self.redone.restart.records_redone += 1;
+        }
+        if page.page().kind() == PageKind::Heap {
+            self.redone.heap_pages.insert(id);
+        }
+        Ok(())
+    }
+}
+
+fn record_at<'a>(window: &'a [u8], waiting: &Waiting) -> Result<Record<'a>, OpenError> {
+    Record::first_of(&window[waiting.start..]).map_err(|what| damaged_record(waiting.lsn, what))
+}
+
+/// Makes one change of one page once more; `false` if the page is not as it was before.
+fn make<P: PagedProfile>(
+    indexes: &BTreeMap<StoreId, EntryRedo<P::Keys>>,
+    page: &mut <P::Pages as PageAccess>::Exclusive<'_>,
+    content: &Content<'_>,
+) -> bool {
+    let id = page.page().id();
+    match *content {
+        Content::PageImage { bytes, .. } => page.page_mut().restore(id, bytes),
+        Content::PageMade { made, .. } => {
+            let mut page = page.page_mut();
+            page.format(id, made.store, made.kind);
+            page.set_extra(made.extra);
+            true
+        }
+        Content::PageFreed { freed, .. } => {
+            set_free(page, freed.next, None);
+            true
+        }
+        Content::MapEntry { entry, .. } => {
+            let is_map = page.page().kind() == PageKind::HeapMap;
+            let has_place = usize::from(entry.slot) < page.page().body().len() / size_of::<u32>();
+            if is_map && has_place {
+                heap::enter(page, entry.slot, entry.page);
+            }
+            is_map && has_place
+        }
+        Content::Change { change, before, after } => {
+            if page.page().store() != change.store {
+                return false;
+            }
+            let mut page = page.page_mut();
+            match indexes.get(&change.store) {
+                Some(index) => index.redo(&mut page, &change, before, after),
+                None => heap::redo(&mut page, &change, before, after),
+            }
+        }
+        _ => false,
+    }
+}
+
+impl<T> Left<T> {
+    /// Notes what a committed transaction deleted, and what it cleared away.
+    fn note(&mut self, record: &Record<'_>) {
+        let Content::Change { change, before, .. } = record.content else { return };
+        if !self.unended.is_committed {
+            return;
+        }
+        match change.kind {
+            ChangeKind::RowDeleted => self.deleted.push(Deleted::Row(change.store, change.place)),
+            ChangeKind::EntryDeleted => {
+                self.deleted.push(Deleted::Entry(change.store, change.row, before.to_vec()));
+            }
+            ChangeKind::RowPurged => {
+                self.cleared.insert((change.place.page, change.place.slot));
+            }
+            _ => {}
+        }
+    }
+}

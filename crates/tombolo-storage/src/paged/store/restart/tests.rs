@@ -1,0 +1,105 @@
+//! Analysis of logs that no single crash leaves so easily: steps that end in the middle.
+
+use super::analysis::{DirtyPage, Known, analyse};
+use crate::disk::Disk;
+use crate::error::Error;
+use crate::log::record::{Content, Record};
+use crate::log::{Change, LogError, LogSettings, Logging};
+use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
+use crate::paged::pool::NoWriteAhead;
+use crate::paged::step::{MadePage, MapEntry, SpaceImage, Stamp, Step};
+use crate::sync::Arc;
+
+/// A log of these records, 64 bytes each.
+struct Written<'a>(&'a [Record<'a>]);
+
+impl Logging for Written<'static> {
+    const RECORDS: bool = true;
+    const NUMBERS: bool = true;
+
+    type Ahead = NoWriteAhead;
+    type Transaction = ();
+
+    fn create(_: LogSettings, _: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
+        Ok(Self(&[]))
+    }
+
+    fn read(&self, from: u64, visit: &mut dyn FnMut(u64, &Record<'_>)) -> Result<(), LogError> {
+        for (lsn, record) in (64..).step_by(64).zip(self.0).filter(|(lsn, _)| *lsn >= from) {
+            visit(lsn, record);
+        }
+        Ok(())
+    }
+
+    fn ahead(&self) -> NoWriteAhead {
+        NoWriteAhead
+    }
+
+    fn begin(&self, (): &mut (), _: u64) {}
+
+    fn change(&self, (): &mut (), _: Change, _: &[u8], _: &[u8]) -> Result<Stamp, Error> {
+        Ok(None)
+    }
+
+    fn step<S: PageSize>(&self, _: &Step<'_, S>) -> Result<Stamp, Error> {
+        Ok(None)
+    }
+
+    fn commit(&self, (): &mut ()) -> Result<u64, Error> {
+        Ok(0)
+    }
+}
+
+const fn part(previous: u64, content: Content<'static>) -> Record<'static> {
+    Record { is_redo_only: true, transaction: 0, previous, undo_next: 0, content }
+}
+
+const fn made(page: u32, following: u16) -> Content<'static> {
+    let (page, store, kind, extra) = (PageId(page), StoreId(1), PageKind::Heap, 0);
+    Content::PageMade { made: MadePage { page, store, kind, extra }, following }
+}
+
+const fn entered(page: u32, following: u16) -> Content<'static> {
+    let (store, map, slot, page) = (StoreId(1), PageId(2), 0, PageId(page));
+    Content::MapEntry { entry: MapEntry { store, map, slot, page }, following }
+}
+
+/// Pages in use or free: three.
+const SPACE: [u8; SpaceImage::BYTES] = [3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+const fn space() -> Content<'static> {
+    Content::Space { bytes: &SPACE, following: 0 }
+}
+
+/// Two steps side by side, one of which does not end; and a record behind them.
+static TWO_STEPS: [Record<'static>; 5] = [
+    part(0, made(7, 2)),
+    part(0, made(8, 2)),
+    part(64, entered(7, 1)),
+    part(128, entered(8, 1)),
+    part(192, space()),
+];
+
+#[test]
+fn a_step_without_its_end_did_not_happen() {
+    let analysis = analyse(&Written(&TWO_STEPS), Known::at(8)).unwrap();
+    let dirty = |recovery_lsn, is_whole| DirtyPage { recovery_lsn, is_whole };
+    let expected = [(PageId(2), dirty(192, false)), (PageId(7), dirty(64, true))];
+    assert!(analysis.known.dirty.iter().map(|(page, dirty)| (*page, *dirty)).eq(expected));
+    assert_eq!(analysis.void.into_iter().collect::<Vec<_>>(), [128, 256]);
+    let (lsn, image) = analysis.space.unwrap();
+    assert_eq!((lsn, image.pages), (320, 3));
+    // Nor does its beginning count if the log ends there.
+    let analysis = analyse(&Written(&TWO_STEPS[..4]), Known::at(8)).unwrap();
+    assert!(analysis.known.dirty.is_empty() && analysis.space.is_none());
+    assert_eq!(analysis.void.len(), 4);
+}
+
+#[test]
+fn a_step_that_began_before_what_is_needed_counts() {
+    let analysis = analyse(&Written(&TWO_STEPS), Known::at(192)).unwrap();
+    assert_eq!(analysis.known.dirty.keys().copied().collect::<Vec<_>>(), [PageId(2)]);
+    assert_eq!(analysis.void.into_iter().collect::<Vec<_>>(), [256]);
+    // Where it should be known, it is damage that it is not.
+    assert!(analyse(&Written(&TWO_STEPS[2..]), Known::at(8)).is_err());
+}

@@ -1,0 +1,104 @@
+//! The third pass: transactions that did not end are undone, together and newest change first; what committed
+//! ones deleted is cleared away.
+//!
+//! Both by the code that abort and commit use: a transaction's records were read back into what a session
+//! keeps of its transaction. Space of the log for all of them is set aside before the first is continued.
+
+use super::Restart;
+use super::redo::{Deleted, Left, Redone};
+use crate::log::{Logging, UndoRecord};
+use crate::paged::heap::RowFile;
+use crate::paged::page::PageId;
+use crate::paged::pool::{PageAccess, ReadPage};
+use crate::paged::store::database::{Database, Owner};
+use crate::paged::store::error::OpenError;
+use crate::paged::store::rows::RowAccess;
+use crate::paged::store::sessions::Sessions;
+use crate::paged::store::transaction::{Ghost, Session};
+use crate::profile::PagedProfile;
+
+/// Ends all transactions.
+///
+/// # Errors
+/// When log or disk fail, or pages contradict the log.
+pub(super) fn undo<P: PagedProfile>(
+    database: &Database<P>,
+    redone: Redone<<P::Log as Logging>::Transaction>,
+) -> Result<Restart, OpenError> {
+    let Redone { mut restart, mut left, newest, heap_pages } = redone;
+    heap_pages.into_iter().try_for_each(|page| note_room(database, page))?;
+    for left in left.values_mut() {
+        database.log.resume(&mut left.log)?;
+    }
+    let mut session = Session::open(database)?;
+    // Those whose newest change is newest first.
+    let mut active: Vec<(u64, u64)> = left
+        .iter()
+        .filter(|(_, left)| !left.unended.is_committed)
+        .map(|(&id, left)| (left.unended.undo_next, id))
+        .collect();
+    restart.transactions_undone = active.len() as u64;
+    active.sort_unstable();
+    let mut record = UndoRecord::new();
+    while let Some((_, id)) = active.pop() {
+        let Some(transaction) = left.get_mut(&id) else { continue };
+        std::mem::swap(&mut session.log, &mut transaction.log);
+        let next = session.undo_newest(database, &mut record)?;
+        std::mem::swap(&mut session.log, &mut transaction.log);
+        if let Some(next) = next {
+            let at = active.partition_point(|waiting| *waiting < (next, id));
+            active.insert(at, (next, id));
+        }
+    }
+    for left in left.into_values().filter(|left| left.unended.is_committed) {
+        restart.transactions_cleared += 1;
+        clear_away(database, &mut session, left)?;
+    }
+    session.end(database);
+    // A page's frame says from where on the file lacks changes, and knows of none before this restart.
+    RowAccess::<<P::Log as Logging>::Ahead>::checkpoint(&database.pages, u64::MAX)?;
+    database.sessions.continue_behind(newest);
+    Ok(restart)
+}
+
+/// Enters a heap page among those that have room.
+fn note_room<P: PagedProfile>(database: &Database<P>, page: PageId) -> Result<(), OpenError> {
+    let page = database.pages.fix_shared(page)?;
+    let owner = database.owners.get(usize::from(page.page().store().0));
+    if let Some(&Owner::Table(table)) = owner {
+        database.tables[table].rows.note_room(page.page());
+    }
+    Ok(())
+}
+
+/// Clears away what a committed transaction deleted, as far as it had not.
+fn clear_away<P: PagedProfile>(
+    database: &Database<P>,
+    session: &mut Session<P>,
+    left: Left<<P::Log as Logging>::Transaction>,
+) -> Result<(), OpenError> {
+    let Left { log, deleted, cleared, .. } = left;
+    session.log = log;
+    for deleted in deleted {
+        let store = match &deleted {
+            Deleted::Row(store, _) | Deleted::Entry(store, ..) => usize::from(store.0),
+        };
+        match (deleted, database.owners.get(store)) {
+            (Deleted::Row(_, place), Some(&Owner::Table(table)))
+                if !cleared.contains(&(place.page, place.slot)) =>
+            {
+                session.ghosts.push(Ghost::Row { table, place });
+            }
+            (Deleted::Entry(_, row, key), Some(&Owner::Index(index))) => {
+                session.ghost_keys.extend_from_slice(&key);
+                let key_end = session.ghost_keys.len();
+                session.ghosts.push(Ghost::Entry { index, row, key_end });
+            }
+            _ => {}
+        }
+    }
+    session.purge_ghosts(database)?;
+    session.ghosts.clear();
+    session.ghost_keys.clear();
+    Ok(database.log.end_commit(&mut session.log)?)
+}

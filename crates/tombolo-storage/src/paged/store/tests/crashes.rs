@@ -1,0 +1,379 @@
+//! Random transactions, a crash at some call to the disk, also during restart: afterwards the database is what
+//! had committed, and work goes on.
+//!
+//! A case is known by its number: `TOMBOLO_CRASH_FIRST` and `TOMBOLO_CRASH_CASES` say from which one on and how
+//! many are run.
+
+use super::*;
+use crate::dynamic::DynamicTable;
+use crate::log::read_log;
+use crate::log::record::Content;
+use crate::schema::{ColumnDef, IndexDef, IndexKind};
+use crate::types::{Integer, Text, Varchar};
+use crate::value::Value;
+use crate::value_log::tests::crash_disk::CrashDisk;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Rows of a table: which table, its key.
+type Key = (usize, i64);
+/// A row's group, and its text.
+type Row_ = (i64, String);
+type Rows = BTreeMap<Key, Row_>;
+
+const TABLES: usize = 3;
+const IDS: u64 = 40;
+
+/// Why a run ends.
+enum Stop {
+    /// The disk did.
+    Crashed,
+}
+
+type Run<T = ()> = Result<T, Stop>;
+
+pub(super) fn definition(number: usize) -> TableDef {
+    let columns = vec![
+        ColumnDef::of::<Integer>("id"),
+        ColumnDef::of::<Integer>("kind"),
+        ColumnDef::of::<Text>("body"),
+        ColumnDef::of::<Varchar<250>>("label"),
+    ];
+    let index = |name: &str, columns: &[usize], unique| IndexDef {
+        name: format!("{name}{number}").into(),
+        columns: columns.to_vec(),
+        unique,
+        kind: IndexKind::Tree,
+    };
+    let mut indexes = vec![index("pk", &[0], true)];
+    if number != 1 {
+        indexes.push(index("by_kind", &[1], false));
+        // Long keys, few of which fit a page.
+        indexes.push(index("by_label", &[3], false));
+    }
+    TableDef { name: format!("t{number}").into(), columns, indexes }
+}
+
+fn crash_settings() -> PagedSettings {
+    let mut settings = settings();
+    settings.pool_bytes = 16 * 8192;
+    settings.log.segment_bytes = 64 << 10;
+    settings.log.buffer_bytes = 0;
+    (settings.locks.wait_interval_ms, settings.locks.wait_intervals_max) = (1, 1);
+    settings.locks.buckets = 64;
+    settings.locks.requests_max = 4_000;
+    settings.locks.sessions_max = 8;
+    settings
+}
+
+/// A session and its transaction.
+struct Client<P: PagedProfile> {
+    store: PagedStore<P>,
+    /// What its transaction changed so far; none is under way if there is none.
+    changes: Option<BTreeMap<Key, Option<Row_>>>,
+}
+
+struct World<P: PagedProfile> {
+    random: Random,
+    disk: CrashDisk,
+    clients: Vec<Client<P>>,
+    tables: Vec<DynamicTable>,
+    /// What has committed.
+    committed: Rows,
+    /// What a commit that was not answered may have made of it.
+    in_doubt: Option<Rows>,
+    /// Whether a table may have come that is not known.
+    table_in_doubt: bool,
+    /// Whether pages may be torn.
+    tears: bool,
+}
+
+impl<P: PagedProfile> World<P> {
+    fn create(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let disk = CrashDisk::default();
+        let store = PagedStore::create(&disk, &crash_settings()).unwrap();
+        let tears = random.below(5) > 0;
+        let (committed, in_doubt, table_in_doubt) = (Rows::new(), None, false);
+        let clients = vec![Client { store, changes: None }];
+        let tables = Vec::new();
+        Self { random, disk, clients, tables, committed, in_doubt, table_in_doubt, tears }
+    }
+
+    /// Lets sessions work on what was opened.
+    fn enter(&mut self, store: PagedStore<P>) {
+        let tables = store.schema().tables.len();
+        assert!(
+            tables == self.tables.len() || tables == self.tables.len() + 1 && self.table_in_doubt
+        );
+        self.table_in_doubt = false;
+        self.tables = (0..tables).map(|at| DynamicTable::new(store.schema(), at)).collect();
+        self.clients = vec![Client { store, changes: None }];
+    }
+
+    fn add_table(&mut self) -> Run {
+        self.clients.truncate(1);
+        let number = self.tables.len();
+        let made = self.clients[0].store.create_table(definition(number));
+        self.table_in_doubt = made.is_err();
+        made.map_err(|_| Stop::Crashed)?;
+        self.tables.push(DynamicTable::new(self.clients[0].store.schema(), number));
+        Ok(())
+    }
+
+    fn any_row(&mut self) -> Row_ {
+        let longest = [0, 8, 60, 60, 700, 3_000][self.random.below(6) as usize];
+        let letter = char::from(b'a' + self.random.below(26) as u8);
+        let text = std::iter::repeat_n(letter, self.random.below(longest + 1) as usize).collect();
+        (self.random.below(7) as i64, text)
+    }
+
+    /// One change by a client, which has keys of its own.
+    fn change(&mut self, at: usize) -> Result<(), Error> {
+        let table = self.random.below(self.tables.len() as u64) as usize;
+        let id = (self.random.below(IDS) * 2 + at as u64) as i64;
+        let new = self.any_row();
+        let label = label(new.0, id);
+        let text = Value::Text(&new.1);
+        let values = [Value::Integer(id), Value::Integer(new.0), text, Value::Text(&label)];
+        let deletes = self.random.below(3) == 0;
+        let Client { store, changes } = &mut self.clients[at];
+        let Some(changes) = changes else { return Ok(()) };
+        let table_at = &self.tables[table];
+        let index = table_at.indexes().next().unwrap();
+        let key = (table, id);
+        match store.lookup_for_update(index, &[Value::Integer(id)])? {
+            None => {
+                table_at.insert(store, &values)?;
+                changes.insert(key, Some(new));
+            }
+            Some(row) if deletes => {
+                table_at.delete(store, row)?;
+                changes.insert(key, None);
+            }
+            Some(row) => {
+                table_at.update(store, row, &values)?;
+                changes.insert(key, Some(new));
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes all rows of a table that a client has.
+    fn delete_all(&mut self, at: usize) -> Result<(), Error> {
+        let table = self.random.below(self.tables.len() as u64) as usize;
+        let Client { store, changes } = &mut self.clients[at];
+        let Some(changes) = changes else { return Ok(()) };
+        let index = self.tables[table].indexes().next().unwrap();
+        for id in (0..IDS as i64).map(|id| id * 2 + at as i64) {
+            if let Some(row) = store.lookup_for_update(index, &[Value::Integer(id)])? {
+                self.tables[table].delete(store, row)?;
+                changes.insert((table, id), None);
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self) -> Run {
+        let is_time =
+            self.tables.is_empty() || self.tables.len() < TABLES && self.random.below(60) == 0;
+        if is_time && self.clients.iter().all(|client| client.changes.is_none()) {
+            return self.add_table();
+        }
+        if self.clients.len() < 2 {
+            let session = self.clients[0].store.session();
+            self.clients
+                .extend(session.map(|store| Client { store: store.unwrap(), changes: None }));
+        }
+        let at = self.random.below(self.clients.len() as u64) as usize;
+        if self.clients[at].changes.is_none() {
+            self.clients[at].store.begin().map_err(|_| Stop::Crashed)?;
+            self.clients[at].store.begin_writes();
+            self.clients[at].changes = Some(BTreeMap::new());
+        }
+        for _ in 0..self.random.below(4) {
+            let changed = match self.random.below(40) {
+                0 => self.delete_all(at),
+                _ => self.change(at),
+            };
+            match changed {
+                Ok(()) => {}
+                Err(Error::LockTimeout | Error::Deadlock) => return self.end(at, false),
+                Err(Error::Disk { .. } | Error::Poisoned { .. } | Error::Damaged { .. }) => {
+                    return Err(Stop::Crashed);
+                }
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        match self.random.below(8) {
+            0..3 => self.end(at, true),
+            3 => self.end(at, false),
+            _ => return Ok(()),
+        }?;
+        if self.random.below(6) == 0 {
+            // The other session's transaction goes on.
+            self.clients[at].store.checkpoint().map_err(|_| Stop::Crashed)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, at: usize, commits: bool) -> Run {
+        let changes = self.clients[at].changes.take().unwrap();
+        let mut after = self.committed.clone();
+        for (key, row) in changes {
+            match row {
+                Some(row) => after.insert(key, row),
+                None => after.remove(&key),
+            };
+        }
+        let store = &mut self.clients[at].store;
+        match if commits { store.commit() } else { store.abort() } {
+            Ok(()) if commits => self.committed = after,
+            Ok(()) => {}
+            Err(_) => {
+                self.in_doubt = commits.then_some(after);
+                return Err(Stop::Crashed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Works until the disk fails, or for a while.
+    fn work(&mut self, steps: u64) -> Run {
+        (0..steps).try_for_each(|_| self.step())
+    }
+
+    /// Nothing is written any more, and what is not durable may be lost.
+    fn crash(&mut self) {
+        self.disk.fail_after(Some(0));
+        self.clients.clear();
+        self.disk = match self.random.below(4) {
+            0 => self.disk.kill(),
+            _ if self.tears => self.disk.crash(&mut self.random),
+            _ => self.disk.crash_whole(&mut self.random),
+        };
+    }
+
+    /// Restarts, with crashes in between; the database is as it was.
+    fn restart(&mut self) {
+        for _ in 0..self.random.below(5) {
+            let calls = [10, 60, 300][self.random.below(3) as usize];
+            self.disk.fail_after(Some(self.random.below(calls)));
+            let opened = PagedStore::<P>::open(&self.disk, &crash_settings());
+            self.crash();
+            drop(opened);
+        }
+        self.disk.fail_after(None);
+        match PagedStore::open(&self.disk, &crash_settings()) {
+            Ok(store) => self.enter(store),
+            Err(error) => panic!("{error}"),
+        }
+        self.verify();
+    }
+
+    fn verify(&mut self) {
+        let store = &mut self.clients[0].store;
+        assert_eq!(store.check(), []);
+        let mut found = Rows::new();
+        store.begin().unwrap();
+        for (at, table) in self.tables.iter().enumerate() {
+            for row in table.row_ids(store).unwrap() {
+                let (key, row) = table.read(store, row, |values| row_of(at, values)).unwrap();
+                assert_eq!(found.insert(key, row), None, "twice");
+            }
+        }
+        store.commit().unwrap();
+        if self.in_doubt.take_if(|rows| *rows == found).is_some() {
+            self.committed = found;
+        } else {
+            assert!(found == self.committed, "{}", difference(&self.committed, &found));
+        }
+        self.in_doubt = None;
+    }
+
+    fn close(&mut self) {
+        self.clients.truncate(1);
+        let client = self.clients.remove(0);
+        // Transactions of sessions that end are aborted; this one's, too.
+        let closed = match client.changes {
+            Some(_) => return,
+            None => client.store.close(),
+        };
+        if closed.is_ok() {
+            self.in_doubt = None;
+        }
+    }
+}
+
+pub(super) fn label(kind: i64, id: i64) -> String {
+    format!("{kind:0120}{id:0100}")
+}
+
+fn row_of(table: usize, values: &[Value<'_>]) -> (Key, Row_) {
+    match *values {
+        [Value::Integer(id), Value::Integer(kind), Value::Text(text), Value::Text(named)] => {
+            assert_eq!(named, label(kind, id));
+            ((table, id), (kind, text.to_owned()))
+        }
+        ref other => panic!("{other:?}"),
+    }
+}
+
+fn difference(expected: &Rows, found: &Rows) -> String {
+    let keys: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
+    let differ = keys.into_iter().filter(|key| expected.get(key) != found.get(key));
+    let short = |row: Option<&Row_>| row.map(|(kind, text)| (*kind, text.len()));
+    differ
+        .map(|key| format!("{key:?}: {:?} {:?}\n", short(expected.get(key)), short(found.get(key))))
+        .collect()
+}
+
+/// No number is that of two transactions.
+fn audit(disk: &CrashDisk) {
+    let mut begun = BTreeSet::new();
+    let found = read_log(disk, 0, |lsn, record| {
+        let is_first = record.transaction > 0 && record.previous == 0;
+        assert!(!is_first || begun.insert(record.transaction), "{} at {lsn}", record.transaction);
+        assert!(!matches!(record.content, Content::Prepared { .. }));
+    });
+    found.unwrap();
+}
+
+fn case<P: PagedProfile>(seed: u64) {
+    let mut world = World::<P>::create(seed);
+    for _ in 0..1 + world.random.below(4) {
+        let (calls, steps) = [(30, 40), (200, 80), (1_500, 200)][world.random.below(3) as usize];
+        let calls = world.random.below(calls);
+        world.disk.fail_after(Some(calls));
+        let worked = world.work(steps);
+        if worked.is_ok() && world.random.below(2) == 0 {
+            world.close();
+        }
+        world.crash();
+        world.restart();
+        audit(&world.disk);
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn cases<P: PagedProfile>(count: u64) {
+    let first = number("TOMBOLO_CRASH_FIRST").unwrap_or(0);
+    for seed in first..first + number("TOMBOLO_CRASH_CASES").unwrap_or(count) {
+        if let Err(panic) = catch_unwind(|| case::<P>(seed)) {
+            eprintln!("case {seed}");
+            resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn what_committed_is_there_after_any_crash() {
+    cases::<Conventional>(800);
+}
+
+#[test]
+fn the_same_where_all_pages_stay_in_memory() {
+    cases::<AloneBufferManager>(200);
+}
