@@ -270,6 +270,7 @@ impl<D: Destination, L: Latching> Log<D, L> {
     }
 
     /// Publishes one of the records that end a transaction, out of what it has reserved.
+    #[inline(always)]
     fn publish_end(
         &self,
         transaction: &mut LogTransaction,

@@ -370,10 +370,10 @@ fn cases<P: PagedProfile>(count: u64) {
 
 #[test]
 fn what_committed_is_there_after_any_crash() {
-    cases::<Conventional>(800);
+    cases::<Conventional>(1_600);
 }
 
 #[test]
 fn the_same_where_all_pages_stay_in_memory() {
-    cases::<AloneBufferManager>(200);
+    cases::<AloneBufferManager>(400);
 }
