@@ -11,7 +11,7 @@ use crate::stopwatch::Stopwatch;
 /// The polling interval for a process.
 pub(crate) const LOOK: Duration = Duration::from_millis(2);
 /// The default limit of writable memory for a process: enough for one warehouse, the rows that
-/// a chain adds, and the second copy of all rows, from which checkpoints are written.
+/// a chain adds, and a second copy of all rows, which checkpoints of some cases are written from.
 ///
 /// A run without room for its probe of cache misses (256 MB) omits it, and so starts in half the time.
 pub(crate) const MEMORY_KB: u64 = 700_000;

@@ -61,6 +61,8 @@ impl World {
         std::fs::create_dir_all(&folder).map_err(|error| machine(format!("{path}: {error}")))?;
         let mut world = Self { program, folder, seed, data_kb: 0, commit: String::new() };
         let mut words = world.run_words(&world.base(), &world.base_acks(), seed, SEGMENT);
+        // The most memory that a later run takes is that with a second copy of the rows.
+        words.extend(["--checkpoint-copy", "memory"].map(str::to_owned));
         words.extend(["--warehouses", "1", "--transactions", "100"].map(str::to_owned));
         let started = Running::start(&world.program, &words, &world.folder);
         let mut process = started.map_err(machine)?;
@@ -261,8 +263,12 @@ impl<'w> Chain<'w> {
         let mut words = self.world.run_words(data, &acks, seed, segment);
         // Another number of parts than the last process had, every time.
         let threads = 1 + self.runs % CHECKPOINT_THREADS;
+        // Each opening chooses anew whether there is a second copy of the rows.
+        let copy = if seed.is_multiple_of(2) { "memory" } else { "none" };
         words.extend([
             "--resume".to_owned(),
+            "--checkpoint-copy".to_owned(),
+            copy.to_owned(),
             "--checkpoint-threads".to_owned(),
             threads.to_string(),
         ]);
