@@ -14,6 +14,7 @@ mod machine;
 mod open_loop;
 mod recovery;
 mod report;
+mod restart;
 mod results;
 mod usage;
 mod verify;

@@ -35,8 +35,8 @@ pub use open::{
 pub use outcome::{Behind, PipelineOutcome};
 pub use product::GROUP;
 pub(crate) use product::{
-    Answered, Database, Product, Request, create as create_piped, create_part, pipeline_busy_since,
-    resume,
+    Answered, Database, Product, Request, create as create_piped, create_part, found,
+    pipeline_busy_since, resume,
 };
 pub use tally::{ByKind, Outcomes, Tally, stopped};
 

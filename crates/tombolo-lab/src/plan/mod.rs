@@ -347,12 +347,6 @@ impl Plan {
         if has_disk_log && self.durability == Durability::None {
             notes.push("log kept in memory".to_owned());
         }
-        if self.durability != Durability::None && !self.is_piped() {
-            notes.push(
-                "there is no restart yet: only a run that ends leaves a database that opens"
-                    .to_owned(),
-            );
-        }
         let is_standard =
             matches!(self.workload, AnyWorkload::Tpcc(scale) if scale.mix == Mix::Standard);
         if is_standard && !profiles::runs_all_natively(&self.profile) {
@@ -393,7 +387,9 @@ impl Plan {
 
     /// Refuses what needs a log that there is not.
     fn verify_calls(&self) -> Result<(), Failure> {
-        let is_logged = self.is_piped() && self.durability != Durability::None;
+        let is_durable = self.durability != Durability::None;
+        let is_logged = self.is_piped() && is_durable;
+        let comes_back = is_logged || is_durable && profiles::can_be_saved(&self.profile);
         let refused = |flag: &str| {
             Err(Failure::usage(format!(
                 "{flag} needs a database that comes back: use --profile {} with --durability group",
@@ -408,7 +404,7 @@ impl Plan {
         }
         match (self.acks.is_some(), self.resume) {
             (true, _) if !is_logged => refused("--acks"),
-            (_, true) if !is_logged => refused("--resume"),
+            (_, true) if !comes_back => refused("--resume"),
             (_, true) if self.data.is_none() => {
                 Err(Failure::usage("--resume opens a database: say which with --data DIR"))
             }

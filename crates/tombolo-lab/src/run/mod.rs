@@ -25,11 +25,12 @@ use crate::drive::{ByKind, Deployed, Driver, Instance, Throughput};
 use crate::failure::{Blamed, Failure};
 use crate::files::{FlushTimes, Place, RawFlush, TimedDisk};
 use crate::histogram::Latencies;
-use crate::plan::{Bound, Counter, Part, Plan, WARM_UP};
+use crate::plan::{Bound, Counter, Options, Part, Plan, WARM_UP};
 use crate::progress::Progress;
 use crate::report::run::RunResult;
 use crate::report::{Header, rounded};
 use crate::rows::{DumpDirectory, Quiescent, Verification};
+use crate::store::Erased;
 use crate::workload::{matched_workload, with_workload};
 use crate::{drive, files, host, numbers};
 
@@ -228,18 +229,18 @@ fn load<W: Deployed>(
     progress: &mut dyn Progress,
 ) -> Result<Loaded<W>, Failure> {
     let mut instance = match place {
-        Some(place) if plan.resume => {
+        Some(place) if plan.resume && plan.is_piped() => {
             return drive::resume(plan, &workload, place, flushes, progress);
         }
+        Some(place) if plan.resume => return resume(plan, &workload, place, flushes, clock),
         _ if plan.is_piped() => {
             drive::create_piped(plan, place.map(|place| &*place.path), flushes)?
         }
         _ => {
-            let mut options = plan.options();
-            if let Some(place) = place {
-                let disk = OsDisk::open(&place.path).or_environment()?;
-                options.disk = Arc::new(TimedDisk::new(disk, *clock, flushes.clone()));
-            }
+            let options = match place {
+                Some(place) => on_disk(plan, place, flushes, clock)?,
+                None => plan.options(),
+            };
             drive::create(&plan.profile, &options)?
         }
     };
@@ -252,6 +253,40 @@ fn load<W: Deployed>(
     let wall_s = (clock.now_ns() - wall) as f64 / 1e9;
     progress.end();
     loaded.map(|()| (instance, workload, (wall_s, cpu_s)))
+}
+
+/// What a database on pages in a directory is made or opened with.
+fn on_disk(
+    plan: &Plan,
+    place: &Place,
+    flushes: &FlushTimes,
+    clock: &SystemClock,
+) -> Result<Options, Failure> {
+    let disk = OsDisk::open(&place.path).or_environment()?;
+    Ok(Options { disk: Arc::new(TimedDisk::new(disk, *clock, flushes.clone())), ..plan.options() })
+}
+
+/// Opens a database on pages, which is restarted if it was not closed.
+fn resume<W: Deployed>(
+    plan: &Plan,
+    workload: &W,
+    place: &Place,
+    flushes: &FlushTimes,
+    clock: &SystemClock,
+) -> Result<Loaded<W>, Failure> {
+    let options = on_disk(plan, place, flushes, clock)?;
+    let (wall, cpu) = (clock.now_ns(), clock.process_cpu());
+    let mut instance = drive::open_saved(&plan.profile, &options)
+        .map_err(|error| Failure::environment(format!("{}: {error}", place.path.display())))?;
+    let took = || {
+        let cpu_s = clock.process_cpu().saturating_sub(cpu).as_secs_f64();
+        ((clock.now_ns() - wall) as f64 / 1e9, cpu_s)
+    };
+    let load_s = took();
+    let workload = drive::found(workload, &mut Erased::new(instance.rest()?.store()))?;
+    let bound = instance.bind(workload);
+    bound.map_err(|error| Failure::usage(format!("{}: {error}", place.path.display())))?;
+    Ok((instance, workload, load_s))
 }
 
 /// What the passes found.

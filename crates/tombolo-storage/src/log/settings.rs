@@ -123,7 +123,7 @@ pub enum LogFailure {
         /// What is wrong.
         what: String,
     },
-    /// The database was not closed and there is no restart to bring it into order.
+    /// The database was not closed and is not restarted here.
     NotClosed {
         /// The log's file.
         file: String,

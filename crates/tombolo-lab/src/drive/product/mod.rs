@@ -162,7 +162,10 @@ pub(crate) fn create_part<W: Workload>(
 }
 
 /// The workload at the scale of a database that was opened.
-fn found<W: Workload>(workload: &W, store: &mut impl Store) -> Result<W, Failure> {
+///
+/// # Errors
+/// When it is not whole, or of another workload.
+pub(crate) fn found<W: Workload>(workload: &W, store: &mut impl Store) -> Result<W, Failure> {
     match workload.find(store) {
         Ok(Some(workload)) => Ok(workload),
         Ok(None) => Err(Failure::environment(format!(

@@ -30,7 +30,7 @@ pub enum PageFailure {
         /// What is wrong.
         what: String,
     },
-    /// The file was not closed and there is no restart to bring it into order.
+    /// The file was not closed and is not restarted here.
     NotClosed {
         /// The file.
         file: String,
