@@ -3,7 +3,8 @@
 //! `cargo xtask ci` runs all checks, `cargo xtask test` installs their requirements and runs them, `cargo
 //! xtask tidy` checks rules that the compiler does not, `cargo xtask figures` makes the documents' figures, `cargo
 //! xtask examples` runs the library's examples, `cargo xtask asan` runs the unsafe code under the address sanitizer,
-//! `cargo xtask loom` and `cargo xtask shuttle` explore interleavings of threads, `cargo xtask sim` crashes the
+//! `cargo xtask loom` and `cargo xtask shuttle` explore interleavings of threads, `cargo xtask histories` judges what
+//! real threads saw, `cargo xtask sim` crashes the
 //! engine in simulated worlds, `cargo xtask kills` kills real processes, `cargo xtask trace` checks their system
 //! calls, and `cargo xtask soak` lets many threads call for a minute. The only other scripts are
 //! `.ci/run`, which calls this program, and `verify_dump.py`, which is in another language on purpose: it must share
@@ -21,6 +22,7 @@ mod failure;
 mod figures;
 mod findings;
 mod folders;
+mod histories;
 mod invocation;
 mod kills;
 mod look;
@@ -57,6 +59,8 @@ Usage: cargo xtask COMMAND
   loom [--only MODULE]  what storage and engine do with several threads, in every interleaving up to a bound
   shuttle [--seeds N] [--seed S]
                         transactions of the paged store's sessions, in orders that are drawn (2,000 of them)
+  histories [--histories N] [--transactions N]
+                        transactions on real threads, judged (50 histories of 10,000 of each kind)
   sim [--program SIMULATOR] [--seeds N] [--seed S] [--threads N] [--json]
                         the engine in simulated worlds that crash and lie (10,000 of them)
   sim --plant NAME      whether a bug planted on purpose is noticed; --list-plants names them
@@ -110,6 +114,7 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ["loom"] => loom::run(root, None),
         ["loom", "--only", module] => loom::run(root, Some(module)),
         ["shuttle", rest @ ..] => shuttle::run(root, rest),
+        ["histories", rest @ ..] => histories::run(root, rest),
         ["sim", rest @ ..] => sim::run(root, rest),
         ["kills", rest @ ..] => kills::run(root, rest),
         ["soak", rest @ ..] => soak::run(root, rest),

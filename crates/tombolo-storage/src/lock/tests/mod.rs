@@ -75,10 +75,19 @@ impl<L: Latching> Hierarchical<L> {
 
     /// Returns when so many sessions wait.
     pub(crate) fn until_waiting(&self, count: usize) {
-        let sessions = &self.table.sessions;
-        let waits = |id: &u32| sessions.get(*id).waits_for().is_some();
-        while (0..sessions.count() as u32).filter(waits).count() < count {
+        while self.waiting() < count {
             std::thread::yield_now();
         }
+    }
+
+    /// Whether a session waits.
+    pub(crate) fn one_waits(&self) -> bool {
+        self.waiting() > 0
+    }
+
+    fn waiting(&self) -> usize {
+        let sessions = &self.table.sessions;
+        let waits = |id: &u32| sessions.get(*id).waits_for().is_some();
+        (0..sessions.count() as u32).filter(waits).count()
     }
 }

@@ -135,3 +135,84 @@ fn a_scan_that_waited_continues_behind_the_last_row_it_returned() {
         assert_eq!(scan_that_waits(order, 30, |bank| bank.add_row(20).unwrap()), 2, "{order:?}");
     }
 }
+
+/// Whether another session's insertion waits for the transaction of `read`; both commit.
+fn waits_for_reader(isolation: Isolation, read: impl Fn(&mut Bank<Conventional>), id: i32) -> bool {
+    let mut bank = Bank::<Conventional>::create(&MemDisk::new(), 0);
+    [10, 20, 30, 41].into_iter().for_each(|id| bank.add(id).unwrap());
+    let mut other = bank.session();
+    bank.store.set_isolation(isolation);
+    bank.store.begin().unwrap();
+    read(&mut bank);
+    let (ended, ends) = mpsc::channel();
+    std::thread::scope(|scope| {
+        let locks = &bank.store.database.locks;
+        scope.spawn(move || {
+            other.add(id).unwrap();
+            ended.send(()).unwrap();
+        });
+        let waits = loop {
+            if ends.try_recv().is_ok() {
+                break false;
+            }
+            if locks.one_waits() {
+                break true;
+            }
+            std::thread::yield_now();
+        };
+        bank.store.commit().unwrap();
+        waits
+    })
+}
+
+#[test]
+fn an_insertion_waits_for_those_who_read_the_gap_it_divides() {
+    let absent = |bank: &mut Bank<_>, id| {
+        assert_eq!(bank.store.lookup(&bank.by_id, id).unwrap(), None);
+    };
+    let waits = |read: &dyn Fn(&mut Bank<Conventional>), id| {
+        let committed = waits_for_reader(Isolation::ReadCommitted, read, id);
+        assert!(!committed, "{id} has to wait for no reader of what is committed");
+        waits_for_reader(Isolation::Serializable, read, id)
+    };
+    assert!(waits(&|bank| absent(bank, 15), 15) && waits(&|bank| absent(bank, 15), 17));
+    assert!(!waits(&|bank| absent(bank, 15), 25));
+    assert!(waits(&|bank| absent(bank, 99), 98), "the end of the index is a gap");
+    // A unique key that is there needs none; the range up to the entry behind it does.
+    assert!(!waits(&|bank| assert!(bank.find(20).is_ok()), 19));
+    for order in [Order::Forward, Order::Backward] {
+        let range = |bank: &mut Bank<_>| assert_eq!(bank.range(12, 25, order).len(), 1);
+        assert!([13, 24, 26].map(|id| waits(&range, id)).into_iter().all(|waits| waits));
+        assert!(!waits(&range, 9) && !waits(&range, 35));
+    }
+    // Rows of the name of 10, 20 and 30: another one may come before the first, or behind the last.
+    let named = |bank: &mut Bank<Conventional>| {
+        let first = bank.store.lookup(&bank.by_name, b"account number 0").unwrap();
+        assert!(first.is_some());
+    };
+    assert!(!waits(&named, 40), "it comes behind the one that was found");
+}
+
+/// A place before all others becomes free, so that a row that takes it is the first of its name.
+#[test]
+fn the_first_row_of_a_name_stays_the_first() {
+    let mut bank = Bank::<Conventional>::create(&MemDisk::new(), 0);
+    [11, 10, 20].into_iter().for_each(|id| bank.add(id).unwrap());
+    bank.begin_writes();
+    bank.remove_row(11);
+    bank.store.commit().unwrap();
+    let mut other = bank.session();
+    let first = |bank: &mut Bank<Conventional>| {
+        bank.store.begin().unwrap();
+        bank.store.lookup(&bank.by_name, b"account number 0").unwrap().unwrap()
+    };
+    let row = first(&mut other);
+    std::thread::scope(|scope| {
+        let adds = scope.spawn(move || bank.add(30).unwrap());
+        other.store.database.locks.until_one_waits();
+        other.store.commit().unwrap();
+        adds.join().unwrap();
+    });
+    assert!(first(&mut other).location() < row.location(), "the new one is where 11 was");
+    other.store.commit().unwrap();
+}
