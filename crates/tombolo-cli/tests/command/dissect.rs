@@ -194,7 +194,7 @@ fn what_cannot_be_taken_apart() {
     refused("dissect tpcc --html /proc/page.html", 3, "cannot be written");
     refused("dissect tpcc --data /proc/data", 3, "cannot be written");
     refused("paper lg/fig2", 2, "there is no figure lg/fig2 in this version: use lg/fig1");
-    refused("paper isl/fig2", 2, "use lg/fig1");
+    refused("paper isl/fig3", 2, "use lg/fig1");
 }
 
 #[test]

@@ -80,7 +80,8 @@ fn damaged(what: &str, file: &str, change: impl Fn(&mut Vec<u8>), expect: impl F
     for entry in fs::read_dir(&saved().0).expect("the directory is read") {
         let name = entry.expect("the entry is read").file_name();
         let mut bytes = fs::read(saved().0.join(&name)).expect("the original is read");
-        if name.to_string_lossy().starts_with(file) {
+        // What is copied to repair pages is no page.
+        if name.to_string_lossy().starts_with(file) && name != "pages-copies" {
             change(&mut bytes);
         }
         fs::write(copy.path().join(name), bytes).expect("the copy is written");

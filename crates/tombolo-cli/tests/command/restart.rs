@@ -46,6 +46,7 @@ fn a_paged_database_that_was_killed_is_restarted() {
         let resumed = object(&line(&format!("{run} --resume --transactions 200 --json")));
         assert_eq!((&resumed["consistent"], &resumed["warehouses"]), (&true.into(), &1.into()));
         assert!(number(&resumed, "committed") > 150.0, "{resumed}");
+        assert!(number(&resumed["restart"], "records_redone") > 0.0, "{resumed}");
     }
     assert_eq!(line(&format!("check {}", data.display())).status, 0);
     refused("run tpcc --profile no-lsn --durability none --resume", 2, "comes back");

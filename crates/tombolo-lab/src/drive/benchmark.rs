@@ -19,6 +19,7 @@ use tombolo_engine::threads::Recurring;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::log::{Durability, LogUsage};
+use tombolo_storage::paged::store::Restart;
 use tombolo_storage::store::Store;
 
 use super::session::{Look, NO_HINTS, execute, execute_alone, execute_on_all, look_ahead};
@@ -71,6 +72,9 @@ pub(super) trait Kind<S>: 'static {
 
     /// What went through the log, where there is one.
     fn log_usage(store: &S) -> Option<LogUsage>;
+
+    /// What a restart did when the store was opened, if it had not been closed.
+    fn restart(store: &S) -> Option<Restart>;
 
     /// Makes a checkpoint if one is due.
     ///
@@ -400,6 +404,10 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
 
     fn rest(&mut self) -> Result<Quiescent<'_>, Failure> {
         Ok(Quiescent::new(&mut self.metered.store, K::CHECKS))
+    }
+
+    fn restart(&self) -> Option<Restart> {
+        K::restart(&self.metered.store)
     }
 
     fn log_usage(&self) -> Option<LogUsage> {

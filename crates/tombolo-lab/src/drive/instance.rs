@@ -8,6 +8,7 @@ use std::time::Duration;
 use tombolo_engine::clock::Clock;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::log::LogUsage;
+use tombolo_storage::paged::store::Restart;
 
 use crate::counters::CounterError;
 use crate::counters::meter::{Native, NativeCount};
@@ -174,6 +175,11 @@ pub trait Instance<W: Workload = Scale> {
 
     /// What a pipeline did, where there was one; for once it is at rest.
     fn pipeline(&mut self) -> Option<PipelineOutcome> {
+        None
+    }
+
+    /// What a restart did when the database was opened, if it had not been closed.
+    fn restart(&self) -> Option<Restart> {
         None
     }
 

@@ -13,7 +13,7 @@ use tombolo_storage::log::LogUsage;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::paged::page::PageSize;
 use tombolo_storage::paged::pool::PageAccess;
-use tombolo_storage::paged::store::{OpenError, PagedStore};
+use tombolo_storage::paged::store::{OpenError, PagedStore, Restart};
 use tombolo_storage::profile::{Conventional, MemoryProfile, PROFILES, PagedProfile};
 
 use super::Instance;
@@ -42,6 +42,9 @@ impl<P: MemoryProfile> Kind<MemoryStore<P>> for InMemory {
         None
     }
     fn log_usage(_: &MemoryStore<P>) -> Option<LogUsage> {
+        None
+    }
+    fn restart(_: &MemoryStore<P>) -> Option<Restart> {
         None
     }
     fn checkpoint_if_due(_: &MemoryStore<P>) -> Result<(), Failure> {
@@ -77,6 +80,9 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
     }
     fn log_usage(store: &PagedStore<P>) -> Option<LogUsage> {
         Some(store.log_usage())
+    }
+    fn restart(store: &PagedStore<P>) -> Option<Restart> {
+        store.restart()
     }
     fn checkpoint_if_due(store: &PagedStore<P>) -> Result<(), Failure> {
         match store.checkpoint_due() {

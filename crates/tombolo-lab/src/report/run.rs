@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tombolo_engine::pipeline::CheckpointStatistics;
+use tombolo_storage::paged::store::Restart;
 use tombolo_storage::profile::ProfileInfo;
 
 use super::scale::ScaleResult;
@@ -133,6 +134,35 @@ pub struct RecoveryResult {
     pub cpu_s: f64,
 }
 
+/// What a restart of a database on pages did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+#[expect(missing_docs, reason = "cli.md says what each field means")]
+pub struct RestartResult {
+    pub log_bytes: u64,
+    pub records_redone: u64,
+    pub records_skipped: u64,
+    pub pages_redone: u64,
+    pub transactions_undone: u64,
+    pub transactions_cleared: u64,
+    pub wall_s: f64,
+}
+
+impl RestartResult {
+    /// What `restart` did in `wall_s` seconds.
+    pub fn new(restart: Restart, wall_s: f64) -> Self {
+        Self {
+            log_bytes: restart.log_bytes,
+            records_redone: restart.records_redone,
+            records_skipped: restart.records_skipped,
+            pages_redone: restart.pages_redone,
+            transactions_undone: restart.transactions_undone,
+            transactions_cleared: restart.transactions_cleared,
+            wall_s: rounded(wall_s, 6),
+        }
+    }
+}
+
 impl From<&Recovery> for RecoveryResult {
     fn from(recovery: &Recovery) -> Self {
         Self {
@@ -240,6 +270,9 @@ pub struct RunResult {
     /// How the database was opened, with `--resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryResult>,
+    /// What opening a database on pages did that had not been closed, with `--resume`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restart: Option<RestartResult>,
     /// Null in a build without probes.
     pub work: Option<BTreeMap<String, f64>>,
     pub consistent: bool,

@@ -27,7 +27,7 @@ use crate::files::{FlushTimes, Place, RawFlush, TimedDisk};
 use crate::histogram::Latencies;
 use crate::plan::{Bound, Counter, Options, Part, Plan, WARM_UP};
 use crate::progress::Progress;
-use crate::report::run::RunResult;
+use crate::report::run::{RestartResult, RunResult};
 use crate::report::{Header, rounded};
 use crate::rows::{DumpDirectory, Quiescent, Verification};
 use crate::store::Erased;
@@ -96,6 +96,7 @@ fn run_workload<W: Deployed>(
     let plan = &Plan { workload: workload.into(), ..plan.clone() };
     let mut result = RunResult::of_plan(header, plan);
     (result.load_wall_s, result.load_cpu_s) = (rounded(load_s.0, 6), rounded(load_s.1, 6));
+    result.restart = instance.restart().map(|restart| RestartResult::new(restart, load_s.0));
     (result.data_dir, result.data_fs) =
         place.map(|place| (place.path.display().to_string(), place.file_system.clone())).unzip();
     result.add_usage(&instance.rest()?.usage());

@@ -11,6 +11,9 @@ use serde_json::{Map, Value as Json};
 use crate::compare::{EngineResult, RatioResult, calls};
 use crate::experiment::looking_glass::result::{Dissection, Headed, Reproduction};
 use crate::failure::Failure;
+use crate::machine::counters::CountersResult;
+use crate::machine::links::LinksResult;
+use crate::machine::topology::TopologyResult;
 use crate::report::Header;
 use crate::report::check::CheckResult;
 use crate::report::listed::{Listed, ListedProfile, ReportResult, SettingsResult};
@@ -37,6 +40,9 @@ pub(super) enum Found {
     Inspect(Box<InspectResult>),
     Settings(SettingsResult),
     Report(ReportResult),
+    Topology(TopologyResult),
+    Counters(CountersResult),
+    Links(LinksResult),
     /// A result of anything else, such as a chore of this repository.
     Other,
 }
@@ -139,6 +145,9 @@ fn stored(file: &str, line: usize, object: Map<String, Json>) -> Result<Stored, 
         "inspect" => from(&object, Found::Inspect),
         "settings" => from(&object, Found::Settings),
         "report" => from(&object, Found::Report),
+        "topology" => from(&object, Found::Topology),
+        "counters" => from(&object, Found::Counters),
+        "links" => from(&object, Found::Links),
         _ => Ok(Found::Other),
     };
     let head = Header::deserialize(&object);
@@ -174,7 +183,7 @@ mod tests {
 
     #[test]
     fn objects_are_read_however_they_stand() {
-        let text = "\n{\"command\": \"topology\",\n \"a\": 1}\n\n{\"command\":\"topology\"} ";
+        let text = "\n{\"command\": \"a chore\",\n \"a\": 1}\n\n{\"command\":\"a chore\"} ";
         let results = read("a.json", text.as_bytes()).unwrap();
         assert_eq!(results.len(), 2);
         assert_eq!(results[0].found, Found::Other);

@@ -11,7 +11,7 @@ use crate::experiment::looking_glass::figures::Figure;
 const DISSECT: &str = include_str!("../tests/dissect.json");
 const RUN: &str = include_str!("../tests/run.jsonl");
 const COMPARE: &str = include_str!("../tests/compare.jsonl");
-const OTHER: &str = "{\"command\": \"topology\", \"islands\": [{\"cores\": 2, \"name\": \"a<b\"}, \
+const OTHER: &str = "{\"command\": \"a chore\", \"islands\": [{\"cores\": 2, \"name\": \"a<b\"}, \
                      {\"cores\": 4, \"shared\": true}], \"text\": \"<script>alert(1)</script>\"}";
 
 fn reproduction() -> String {

@@ -65,8 +65,8 @@ impl<S: PageSize> PageFile<S> {
         Ok((file, state))
     }
 
-    /// Opens a file that was closed, or, if `restarts`, that is to be restarted; in one that was not closed,
-    /// pages that a crash tore are repaired. It is to be marked as not closed ([`PageFile::mark_open`]) before
+    /// Opens a file that was closed, or, if `restarts`, that is to be restarted; then, if it was not closed or its
+    /// page 0 does not say so, pages that a crash tore are repaired. It is to be marked as not closed ([`PageFile::mark_open`]) before
     /// anything is written.
     pub(super) fn open(
         disk: &dyn Disk,
@@ -78,7 +78,9 @@ impl<S: PageSize> PageFile<S> {
         let file = Self::with(file, copies);
         let state = file.read_header(false).or_else(|error| {
             let writer = file.writer.lock();
-            let Some(copies) = &writer.copies else { return Err(error) };
+            let Some(copies) = writer.copies.as_ref().filter(|_| restarts) else {
+                return Err(error);
+            };
             copies.repair::<S>(&*file.file)?;
             file.read_header(restarts)
         })?;
