@@ -56,7 +56,7 @@ fn what_is_no_result_is_one_line() {
         assert!(!out.exists());
     };
     refused("bad.jsonl: No such file");
-    fs::write(&file, "{\"command\": \"links\"}\nrubbish\n").unwrap();
+    fs::write(&file, "{\"command\": \"chore\"}\nrubbish\n").unwrap();
     refused("bad.jsonl: line 2: this is no JSON");
     fs::write(&file, "").unwrap();
     refused("bad.jsonl: line 1: there is no result in it");
@@ -68,7 +68,7 @@ fn what_is_no_result_is_one_line() {
 fn results_are_not_overwritten_and_other_places_are_named() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("r.jsonl");
-    fs::write(&file, "{\"command\": \"links\"}\n").unwrap();
+    fs::write(&file, "{\"command\": \"chore\"}\n").unwrap();
     let file = file.to_str().unwrap();
     let ended = tombolo(["report", file, "--out", file]);
     assert_eq!(ended.status, 2, "{ended:?}");
