@@ -65,9 +65,9 @@ impl<S: PageSize> PageFile<S> {
         Ok((file, state))
     }
 
-    /// Opens a file that was closed, or, if `restarts`, that is to be restarted; then, if it was not closed or its
-    /// page 0 does not say so, pages that a crash tore are repaired. It is to be marked as not closed ([`PageFile::mark_open`]) before
-    /// anything is written.
+    /// Opens a file that was closed, or, if `restarts`, that is to be restarted; then, if it was not closed or
+    /// its page 0 does not say so, pages that a crash tore are repaired. It is to be marked as not closed
+    /// ([`PageFile::mark_open`]) before anything is written.
     pub(super) fn open(
         disk: &dyn Disk,
         copies: bool,
