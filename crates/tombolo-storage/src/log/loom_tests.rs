@@ -116,7 +116,7 @@ fn core(disk: &OneStepDisk) -> Arc<SmallCore> {
 
 /// Publishes a record that carries `transaction`.
 fn publish(core: &SmallCore, transaction: u64) -> Result<u64, crate::error::Error> {
-    let content = Content::Committed { durable: 0 };
+    let content = Content::Committed { durable: 0, clears: false };
     let record = Record { is_redo_only: true, transaction, previous: 0, undo_next: 0, content };
     let mut bytes = Vec::new();
     record.encode(&mut bytes);

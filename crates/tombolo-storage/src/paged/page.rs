@@ -331,15 +331,13 @@ impl<'a, S: PageSize> PageMut<'a, S> {
     }
 }
 
-/// Memory that every file accepts for direct reads and writes.
-#[derive(Clone, Debug)]
-#[repr(align(4096))]
-struct Block(#[expect(dead_code, reason = "read as bytes")] [u8; ALIGNMENT_MAX]);
-
-/// Pages outside the pool, one behind the other: aligned, with the size known to the compiler.
+/// Pages outside the pool, one behind the other, at an address that every file accepts for direct reads and
+/// writes, with the size known to the compiler.
 #[derive(Debug)]
 pub(super) struct PageBuffer<S> {
-    blocks: Vec<Block>,
+    /// The pages, behind as many bytes as bring them to that address.
+    memory: Vec<u8>,
+    start: usize,
     size: PhantomData<S>,
 }
 
@@ -352,13 +350,9 @@ impl<S: PageSize> PageBuffer<S> {
     /// Several of them.
     pub(super) fn of(pages: usize) -> Self {
         const { assert!(S::BYTES.is_multiple_of(ALIGNMENT_MAX)) };
-        let blocks = vec![Block([0; ALIGNMENT_MAX]); pages * (S::BYTES / ALIGNMENT_MAX)];
-        Self { blocks, size: PhantomData }
-    }
-
-    /// Whether it has no page.
-    pub(super) fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
+        let memory = vec![0; pages * S::BYTES + ALIGNMENT_MAX];
+        let start = memory.as_ptr().align_offset(ALIGNMENT_MAX);
+        Self { memory, start, size: PhantomData }
     }
 
     /// A copy of a page.
@@ -366,6 +360,11 @@ impl<S: PageSize> PageBuffer<S> {
         let mut buffer = Self::new();
         buffer.page_mut().copy_from(page);
         buffer
+    }
+
+    /// How many pages it has.
+    pub(super) fn len(&self) -> usize {
+        (self.memory.len() - ALIGNMENT_MAX) / S::BYTES
     }
 
     /// The page, to be read.
@@ -380,39 +379,27 @@ impl<S: PageSize> PageBuffer<S> {
 
     /// The page at a position, to be read.
     pub(super) fn page_at(&self, position: usize) -> Page<'_, S> {
-        let base = NonNull::from(self.blocks_of(position)).cast();
-        // SAFETY: as in `page_mut_at`; the blocks are borrowed, so nothing writes them.
+        let base = NonNull::from(self.bytes(position, 1)).cast();
+        // SAFETY: as in `page_mut_at`; the bytes are borrowed, so nothing writes them.
         unsafe { Page::new(base) }
     }
 
     /// The page at a position, to be changed.
     pub(super) fn page_mut_at(&mut self, position: usize) -> PageMut<'_, S> {
-        let blocks = S::BYTES / ALIGNMENT_MAX;
-        let base = NonNull::from(&mut self.blocks[position * blocks..][..blocks]).cast();
-        // SAFETY: the blocks are a page's bytes, aligned and borrowed exclusively. All zeros have no
-        // slots, so nothing leads outside before a page is put there either.
+        let base = NonNull::from(self.bytes_mut(position, 1)).cast();
+        // SAFETY: a page's bytes, aligned and borrowed exclusively. All zeros have no slots, so nothing
+        // leads outside before a page is put there either.
         unsafe { PageMut::new(base) }
-    }
-
-    fn blocks_of(&self, position: usize) -> &[Block] {
-        let blocks = S::BYTES / ALIGNMENT_MAX;
-        &self.blocks[position * blocks..][..blocks]
     }
 
     /// The bytes of `count` pages from a position on.
     pub(super) fn bytes(&self, position: usize, count: usize) -> &[u8] {
-        let from = position * (S::BYTES / ALIGNMENT_MAX);
-        let blocks = &self.blocks[from..][..count * (S::BYTES / ALIGNMENT_MAX)];
-        // SAFETY: blocks are bytes, without any between them, and borrowed.
-        unsafe { std::slice::from_raw_parts(blocks.as_ptr().cast(), count * S::BYTES) }
+        &self.memory[self.start + position * S::BYTES..][..count * S::BYTES]
     }
 
     /// The same, to be read into.
     pub(super) fn bytes_mut(&mut self, position: usize, count: usize) -> &mut [u8] {
-        let from = position * (S::BYTES / ALIGNMENT_MAX);
-        let blocks = &mut self.blocks[from..][..count * (S::BYTES / ALIGNMENT_MAX)];
-        // SAFETY: as in `bytes`, borrowed exclusively; every byte is one a block may have.
-        unsafe { std::slice::from_raw_parts_mut(blocks.as_mut_ptr().cast(), count * S::BYTES) }
+        &mut self.memory[self.start + position * S::BYTES..][..count * S::BYTES]
     }
 }
 

@@ -60,7 +60,7 @@ impl<S: PageSize> PageBatch<S> {
     /// Adds a copy of a page.
     pub(super) fn push(&mut self, page: Page<'_, S>) {
         assert!(!self.is_full(), "a batch that is full is written first");
-        if self.buffer.is_empty() {
+        if self.buffer.len() == 0 {
             self.buffer = PageBuffer::of(batch_pages::<S>());
         }
         let mut copy = self.buffer.page_mut_at(self.ids.len());
