@@ -97,7 +97,7 @@ pub fn pause(time: Duration) {
 pub struct Recurring {
     /// The thread ends when this is gone.
     stop: Option<SyncSender<()>>,
-    thread: Option<std::thread::JoinHandle<()>>,
+    thread: Option<Running>,
 }
 
 impl Recurring {
@@ -118,10 +118,7 @@ impl Recurring {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(again);
-        let no_thread =
-            |error: std::io::Error| NoThread { name: name.to_owned(), why: error.to_string() };
-        Ok(Self { stop: Some(stop), thread: Some(thread.map_err(no_thread)?) })
+        Ok(Self { stop: Some(stop), thread: Some(Running::start(name, again)?) })
     }
 }
 
@@ -129,7 +126,7 @@ impl Drop for Recurring {
     fn drop(&mut self) {
         drop(self.stop.take());
         // Its panic was printed, and what it worked on is judged by those that use it.
-        let _ = self.thread.take().map(std::thread::JoinHandle::join);
+        let _ = self.thread.take().map(|thread| thread.0.join());
     }
 }
 
@@ -171,13 +168,9 @@ impl OnOneCore {
     /// # Errors
     /// Why the system does not allow it.
     pub fn bind() -> Result<Self, std::io::Error> {
-        use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
-        let before = sched_getaffinity(None)?;
-        let mut one = CpuSet::new();
+        let before = rustix::thread::sched_getaffinity(None)?;
         // The last one: the system's own work tends to be on the first.
-        let last = (0..CpuSet::MAX_CPU).rev().find(|&core| before.is_set(core));
-        one.set(last.unwrap_or_default());
-        sched_setaffinity(None, &one)?;
+        bind_to(&[allowed_cores().pop().unwrap_or_default()])?;
         Ok(Self(before))
     }
 }
