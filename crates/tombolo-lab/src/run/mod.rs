@@ -13,6 +13,7 @@ pub mod saved;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_storage::disk::OsDisk;
@@ -250,10 +251,15 @@ fn load<W: Deployed>(
     let loaded = instance.load(workload, plan.load_threads, &mut |done, of| {
         progress.part(done as f64 / of as f64, "");
     });
-    let cpu_s = clock.process_cpu().saturating_sub(cpu).as_secs_f64();
-    let wall_s = (clock.now_ns() - wall) as f64 / 1e9;
+    let load_s = seconds_since(clock, wall, cpu);
     progress.end();
-    loaded.map(|()| (instance, workload, (wall_s, cpu_s)))
+    loaded.map(|()| (instance, workload, load_s))
+}
+
+/// Wall-clock and processor time since they were so much.
+fn seconds_since(clock: &SystemClock, wall_ns: u64, cpu: Duration) -> (f64, f64) {
+    let cpu_s = clock.process_cpu().saturating_sub(cpu).as_secs_f64();
+    ((clock.now_ns() - wall_ns) as f64 / 1e9, cpu_s)
 }
 
 /// What a database on pages in a directory is made or opened with.
@@ -279,11 +285,7 @@ fn resume<W: Deployed>(
     let (wall, cpu) = (clock.now_ns(), clock.process_cpu());
     let mut instance = drive::open_saved(&plan.profile, &options)
         .map_err(|error| Failure::environment(format!("{}: {error}", place.path.display())))?;
-    let took = || {
-        let cpu_s = clock.process_cpu().saturating_sub(cpu).as_secs_f64();
-        ((clock.now_ns() - wall) as f64 / 1e9, cpu_s)
-    };
-    let load_s = took();
+    let load_s = seconds_since(clock, wall, cpu);
     let workload = drive::found(workload, &mut Erased::new(instance.rest()?.store()))?;
     let bound = instance.bind(workload);
     bound.map_err(|error| Failure::usage(format!("{}: {error}", place.path.display())))?;
