@@ -126,7 +126,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// Writes the dirty pages of frames and lists the frames as ready, the first to be taken first.
     fn make_ready(&self, chosen: &[Passed]) -> Result<()> {
         let mut indexes: Vec<u32> = chosen.iter().map(|passed| passed.index).collect();
-        self.write_back(&mut indexes)?;
+        self.sort_as_in_file(&mut indexes);
+        self.write_back(&indexes)?;
         for Passed { index, .. } in chosen.iter().rev() {
             // Where it was changed since, it is dirty again, and not taken.
             self.frames[*index as usize].forget_uses();

@@ -33,26 +33,20 @@ pub struct DirtyPage {
 }
 
 impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
-    /// Writes those pages of these frames that are dirty and that no thread holds alone, in the order of the
-    /// file, after one flush of the log.
-    pub(super) fn write_back(&self, indexes: &mut Vec<u32>) -> Result<()> {
-        let mut newest = 0;
-        indexes.retain(|index| {
+    /// Writes those pages of these frames that are dirty and that no thread holds alone, after one flush of the
+    /// log. Neighbours in the file that follow each other here are written together.
+    pub(super) fn write_back(&self, indexes: &[u32]) -> Result<()> {
+        let dirty_lsn = |index: &u32| {
             let lsn = |page: Page<'_, S>, frame: &Frame<L>| frame.is_dirty().then(|| page.lsn());
-            let lsn = self.with_shared(*index, lsn).flatten();
-            newest = newest.max(lsn.unwrap_or_default());
-            lsn.is_some()
-        });
-        if indexes.is_empty() {
-            return Ok(());
-        }
+            self.with_shared(*index, lsn).flatten()
+        };
+        let Some(newest) = indexes.iter().filter_map(dirty_lsn).max() else { return Ok(()) };
         self.refuse_stopped()?;
         self.log.flush_to(newest).map_err(PageFailure::Log)?;
-        indexes.sort_unstable_by_key(|index| self.frames[*index as usize].page.get());
         let mut writer = self.file.writer();
         let mut sent: Vec<(FramePin<'_, L>, u64)> = Vec::with_capacity(indexes.len());
         let mut send = || {
-            for index in indexes.iter() {
+            for index in indexes {
                 if writer.batch.is_full() {
                     self.file.write(&mut writer)?;
                 }
@@ -78,6 +72,11 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         })
     }
 
+    /// Puts frames in the order that their pages have in the file.
+    pub(super) fn sort_as_in_file(&self, indexes: &mut [u32]) {
+        indexes.sort_unstable_by_key(|index| self.frames[*index as usize].page.get());
+    }
+
     fn refuse_stopped(&self) -> Result<()> {
         let reason = self.stopped.get();
         reason.map_or(Ok(()), |reason| Err(PageFailure::Log(Error::Poisoned { reason }).into()))
@@ -92,9 +91,9 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             if left.is_empty() {
                 return Ok(());
             }
-            left.sort_unstable_by_key(|index| self.frames[*index as usize].page.get());
+            self.sort_as_in_file(&mut left);
             for batch in left.chunks(batch_pages::<S>()) {
-                self.write_back(&mut batch.to_vec())?;
+                self.write_back(batch)?;
             }
             left.retain(older);
             // What is clean but was held alone is let off the list here.

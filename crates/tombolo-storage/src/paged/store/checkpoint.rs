@@ -48,9 +48,9 @@ impl WritingSince {
 /// What checkpoints know of sessions, and of each other.
 pub(super) struct Checkpoints<L: Latching> {
     sessions: Latch<RefCell<Vec<Arc<WritingSince>>>, L>,
-    /// Where the last one began; held while one is made.
-    last: Mutex<u64>,
-    /// The same, to be read at any time.
+    /// Held while one is made.
+    making: Mutex<()>,
+    /// Where the last one began.
     began: AtomicU64,
     /// Bytes of log after which the next one is due.
     log_bytes: u64,
@@ -60,7 +60,7 @@ impl<L: Latching> Checkpoints<L> {
     /// Of a database whose log begins at `lsn`.
     pub(super) fn new(lsn: u64, log_bytes: u64) -> Self {
         let sessions = Latch::new(RefCell::new(Vec::new()));
-        Self { sessions, last: Mutex::new(lsn), began: AtomicU64::new(lsn), log_bytes }
+        Self { sessions, making: Mutex::default(), began: AtomicU64::new(lsn), log_bytes }
     }
 
     /// Takes a session in.
@@ -109,16 +109,17 @@ impl<P: PagedProfile> Database<P> {
     pub(super) fn checkpoint(&self) -> Result<Option<Checkpoint>, OpenError> {
         self.refuse_poisoned()?;
         let checkpoints = &self.checkpoints;
-        let mut last = checkpoints.last.lock();
+        let _making = checkpoints.making.lock();
+        // Relaxed, and where it is stored: the mutex orders the two.
+        let last = checkpoints.began.load(Ordering::Relaxed);
         let began = self.log.tail();
-        let Some(dirty) = self.pages.checkpoint(*last)? else { return Ok(None) };
+        let Some(dirty) = self.pages.checkpoint(last)? else { return Ok(None) };
         let first_missing = dirty.iter().map(|dirty| dirty.recovery_lsn).min();
         let needed = began.min(first_missing.unwrap_or(began)).min(checkpoints.oldest());
         // A transaction that ended meanwhile has records before that, and its last one behind: without it a
         // restart would take it for one that did not end.
         self.log.flush()?;
         let released_segments = self.log.release_before(needed)?;
-        *last = began;
         checkpoints.began.store(began, Ordering::Relaxed);
         Ok(Some(Checkpoint { began, needed, dirty_pages: dirty.len(), released_segments }))
     }
