@@ -153,10 +153,15 @@ fn offer_fifo(mut control: UnixLink, directory: &Path) -> io::Result<Box<dyn Lin
         let input =
             open(&places[0], OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
         let [own_input, own_output] = places.each_ref().map(|place| place.to_string_lossy());
+        let opened =
+            |how| open(&places[1], how | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
+        // Where none writes yet, a reader is told that the writer is gone, and only where one reads can another
+        // open it to write. So it is open for both until the other one reads.
+        let both = opened(OFlags::RDWR)?;
         // The other one writes where this one reads.
         tell(&mut control, LinkKind::Fifo, [&own_output, &own_input])?;
-        let output =
-            open(&places[1], OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
+        let output = opened(OFlags::WRONLY)?;
+        drop(both);
         Descriptors::new(input, output)
     });
     // Names are not needed any more, whether or not they were made.

@@ -21,7 +21,12 @@ fn pair(kind: LinkKind) -> [Box<dyn Link>; 2] {
     let other = unix::of(other);
     let directory = std::env::temp_dir();
     std::thread::scope(|scope| {
-        let accepted = scope.spawn(|| accept(other).unwrap());
+        let accepted = scope.spawn(|| {
+            let mut link = accept(other).unwrap();
+            // It may look for messages at once, before the one that offers has its end.
+            (0..1_000).for_each(|_| assert_eq!(link.receive(), Ok(None), "{kind:?}"));
+            link
+        });
         let offered = offer(kind, own, &directory).unwrap();
         [offered, accepted.join().unwrap()]
     })
