@@ -76,6 +76,8 @@ pub(crate) struct Caller {
     session: i64,
     values: i64,
     clock: Arc<AtomicU64>,
+    /// How many transactions changed nothing.
+    readers: Arc<AtomicU64>,
     history: Arc<Mutex<Vec<Transaction>>>,
     draw: Draw,
 }
@@ -99,6 +101,7 @@ impl Caller {
             session: 0,
             values: 0,
             clock: Arc::default(),
+            readers: Arc::default(),
             history: Arc::default(),
             draw,
         };
@@ -122,6 +125,7 @@ impl Caller {
             session,
             values: 0,
             clock: self.clock.clone(),
+            readers: self.readers.clone(),
             history: self.history.clone(),
             draw,
         }
@@ -166,9 +170,11 @@ impl Caller {
     ) {
         let (begin, mut seen) = (self.clock.fetch_add(1, Ordering::SeqCst), Vec::new());
         self.store.begin().unwrap();
+        let mut commit = None;
         let outcome = match work(self, &mut seen) {
             Ok(true) => {
                 self.store.commit().unwrap();
+                commit = Some(self.place(&seen));
                 Outcome::Committed
             }
             Ok(false) | Err(Error::Deadlock) => {
@@ -178,8 +184,24 @@ impl Caller {
             Err(error) => panic!("{error}"),
         };
         let end = self.clock.fetch_add(1, Ordering::SeqCst);
-        let one = Transaction { outcome, ..Transaction::committed(self.session, begin, end, seen) };
+        let one = Transaction {
+            outcome,
+            commit,
+            ..Transaction::committed(self.session, begin, end, seen)
+        };
         self.history.lock().unwrap().push(one);
+    }
+
+    /// A place of its own for the transaction that was just committed; those that changed nothing are behind
+    /// the newest one that did.
+    fn place(&self, seen: &[Operation]) -> u64 {
+        let is_change =
+            |op: &Operation| matches!(op, Operation::Write { .. } | Operation::Delete { .. });
+        let behind = match seen.iter().any(is_change) {
+            true => 0,
+            false => 1 + self.readers.fetch_add(1, Ordering::Relaxed) % 0xFFFF,
+        };
+        (self.store.committed_at() << 16) + behind
     }
 
     /// A few operations on keys drawn.

@@ -73,12 +73,12 @@ fn run(counters: &Counters, tx: &mut Tx<'_>, plan: &Plan) -> Result<Vec<Operatio
     Ok(seen)
 }
 
-/// What the sessions saw, each with so many transactions after another.
-fn record(db: &Database, transactions: u64) -> Vec<Transaction> {
+/// What the sessions saw in the history of this number, each with so many transactions after another.
+fn record(db: &Database, number: u64, transactions: u64) -> Vec<Transaction> {
     let (clock, counters) = (SystemClock::new(), Counters::of(db));
     let history = Mutex::new(Vec::new());
     on_each(SESSIONS, |session| {
-        let mut rng = Rng::stream(1, &[session as u64]);
+        let mut rng = Rng::stream(1, &[number, session as u64]);
         for transaction in 0..transactions {
             let (plan, aborts) = (plan(&mut rng, session, transaction), rng.below(ABORTS) == 0);
             let (own, seen) = (counters.clone(), Arc::new(Mutex::new(Vec::new())));
@@ -108,21 +108,39 @@ fn is_strictly_serializable(history: &[Transaction]) {
     assert!(verdict.levels.of(Level::StrictSerializable) == Holds::Yes, "{verdict}");
 }
 
+/// A number from the environment (`cargo xtask histories`).
+fn asked(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
+}
+
+/// Records histories of databases that `open` opens and judges them; one of so many transactions unless the
+/// environment asks for more.
+fn are_strictly_serializable(transactions: u64, open: impl Fn() -> Database) {
+    let transactions = asked("TOMBOLO_TRANSACTIONS", transactions) / SESSIONS.len() as u64;
+    for number in 0..asked("TOMBOLO_HISTORIES", 1) {
+        is_strictly_serializable(&record(&open(), number, transactions));
+    }
+}
+
 #[test]
 fn one_order_explains_what_callers_of_a_database_in_memory_saw() {
-    is_strictly_serializable(&record(&builder().in_memory().unwrap(), 2_500));
+    are_strictly_serializable(10_000, || builder().in_memory().unwrap());
 }
 
 #[test]
 fn one_order_explains_what_durable_callers_saw() {
     let place = tempfile::tempdir().unwrap();
-    is_strictly_serializable(&record(&open(place.path()).unwrap(), 500));
+    let opened = std::cell::Cell::new(0);
+    are_strictly_serializable(2_000, || {
+        opened.set(opened.get() + 1);
+        open(&place.path().join(opened.get().to_string())).unwrap()
+    });
 }
 
 /// The judge sees a value that changed behind a reader's back.
 #[test]
 fn a_read_that_is_changed_in_the_record_is_noticed() {
-    let mut history = record(&builder().in_memory().unwrap(), 100);
+    let mut history = record(&builder().in_memory().unwrap(), 0, 100);
     let committed = history.iter_mut().rev().filter(|one| one.outcome == Outcome::Committed);
     let stale = committed.flat_map(|one| &mut one.ops).find_map(|op| match op {
         Operation::Read { value: value @ Some(_), .. } => Some(value),

@@ -215,6 +215,14 @@ impl<P: PagedProfile> PagedStore<P> {
         database.close()
     }
 
+    /// The place of this session's last committed transaction in the order of commits: the number of its commit
+    /// record in the log, or that of the newest one when it ended if it changed nothing. 0 in a profile without
+    /// numbers.
+    #[must_use]
+    pub fn committed_at(&self) -> u64 {
+        self.session.committed_at
+    }
+
     /// Whether the log has grown so much since the last checkpoint that another one should be made.
     pub fn checkpoint_due(&self) -> bool {
         self.database.checkpoint_due()

@@ -56,11 +56,10 @@ pub(super) enum Ghost {
 
 const UNKNOWN: &str = "the log could not be written: what was committed last is unknown";
 
-/// Returns when all that an answer may tell is durable: the transaction that committed at `lsn`, or, if
-/// that is 0, every one whose rows it may have read. Its locks are released.
+/// Returns when the log is durable up to the commit record at `lsn`, on which an answer depends. The locks are
+/// released.
 #[inline]
 fn harden<P: PagedProfile>(database: &Database<P>, lsn: u64) -> Result<()> {
-    let lsn = if lsn > 0 { lsn } else { database.log.newest_commit() };
     database.log.harden(lsn).inspect_err(|_| database.poison(UNKNOWN))
 }
 
@@ -80,6 +79,8 @@ pub(super) struct Session<P: PagedProfile> {
     rank: u64,
     /// Whether the next transaction keeps the rank: the last one gave way to others.
     keeps_rank: Cell<bool>,
+    /// The place of its last commit in the log ([`super::PagedStore::committed_at`]).
+    pub(super) committed_at: u64,
     /// Where rows are copied to for reading (S9).
     pub(super) copies: RowCopies,
     /// The row being changed (S9), and what it was.
@@ -109,6 +110,7 @@ impl<P: PagedProfile> Session<P> {
             isolation: database.isolation,
             rank: 0,
             keeps_rank: Cell::new(false),
+            committed_at: 0,
             copies: RowCopies::default(),
             row: Vec::new(),
             before: Vec::new(),
@@ -275,8 +277,10 @@ impl<P: PagedProfile> Session<P> {
             // The transaction is committed all the same; what it deleted is not cleared away.
             database.poison("what a committed transaction deleted could not be cleared away");
         }
+        // While the locks are held: what replaces a version that was read has a greater number.
+        self.committed_at = if lsn > 0 { lsn } else { database.log.newest_commit() };
         self.finish(database, true);
-        harden(database, lsn)
+        harden(database, self.committed_at)
     }
 
     pub(super) fn abort(&mut self, database: &Database<P>) -> Result<()> {
@@ -288,7 +292,7 @@ impl<P: PagedProfile> Session<P> {
             database.poison("an aborted transaction could not be undone");
         }
         self.finish(database, false);
-        undone.and_then(|()| harden(database, 0))
+        undone.and_then(|()| harden(database, database.log.newest_commit()))
     }
 
     /// Releases what the transaction holds.
