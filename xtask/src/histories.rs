@@ -5,13 +5,13 @@
 //! (`crates/tombolo-storage/tests/histories.rs`, `crates/tombolo/tests/library/histories.rs`).
 
 use std::path::Path;
-use std::time::Instant;
 
 use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::provenance::{stamped, tenths};
+use crate::stopwatch::Stopwatch;
 
 /// Histories of each kind by default, and transactions of each.
 const DEFAULTS: (&str, &str) = ("50", "10000");
@@ -35,7 +35,7 @@ struct Row<'w> {
 /// Records and judges, with the options in `words`; the result is one line of JSON.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let (histories, transactions) = options(words)?;
-    let start = Instant::now();
+    let start = Stopwatch::start();
     for call in CALLS {
         let call = Invocation::cargo(call)
             .env("TOMBOLO_HISTORIES", histories)
