@@ -155,7 +155,11 @@ struct Control {
     file_limit: Cell<u64>,
     reserved: Cell<u64>,
     is_drained: Cell<bool>,
-    published: Cell<Published>,
+    /// The position of the first record.
+    first: u64,
+    records: Cell<u64>,
+    commits: Cell<u64>,
+    aborts: Cell<u64>,
 }
 
 // SAFETY: (1) `control` is touched under `latch` only, which excludes and orders with any `L`;
@@ -192,7 +196,10 @@ impl<L: Latching> Ring<L> {
                 file_limit: Cell::new(file_limit),
                 reserved: Cell::new(0),
                 is_drained: Cell::new(false),
-                published: Cell::default(),
+                first,
+                records: Cell::new(0),
+                commits: Cell::new(0),
+                aborts: Cell::new(0),
             },
             base: NonNull::new(memory.cast()).unwrap_or(NonNull::dangling()),
             capacity,
@@ -238,15 +245,14 @@ impl<L: Latching> Ring<L> {
         }
         control.tail.set(end);
         control.reserved.set(reserved);
+        control.records.update(|records| records + 1);
         if claim.commits > 0 {
             self.newest_commit.set(tail);
+            control.commits.update(|commits| commits + claim.commits);
         }
-        let mut published = control.published.get();
-        published.records += 1;
-        published.bytes += bytes as u64;
-        published.commits += claim.commits;
-        published.aborts += claim.aborts;
-        control.published.set(published);
+        if claim.aborts > 0 {
+            control.aborts.update(|aborts| aborts + claim.aborts);
+        }
         Ok(tail)
     }
 
@@ -362,7 +368,13 @@ impl<L: Latching> Ring<L> {
     /// What was published so far.
     pub(super) fn published(&self) -> Published {
         let _held = self.latch.hold();
-        self.control.published.get()
+        let Control { tail, first, records, commits, aborts, .. } = &self.control;
+        Published {
+            records: records.get(),
+            bytes: tail.get() - first,
+            commits: commits.get(),
+            aborts: aborts.get(),
+        }
     }
 
     /// Bytes of memory.

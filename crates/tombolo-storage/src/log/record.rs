@@ -312,23 +312,35 @@ impl<'a> Record<'a> {
             after.len()
         );
         let Fields { kind, store, place, within, row } = self.fields();
-        let mut header = [0; HEADER_BYTES];
-        let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
-        put(LENGTH, &(self.bytes() as u32).to_le_bytes());
         let clears = matches!(self.content, Content::Committed { clears: true, .. });
         let flags = (u8::from(self.is_redo_only) * REDO_ONLY) | (u8::from(clears) * CLEARS);
-        put(KIND, &[kind, flags]);
-        put(STORE, &store.0.to_le_bytes());
-        put(PAGE, &place.page.0.to_le_bytes());
-        put(SLOT, &place.slot.to_le_bytes());
-        put(SLOT_KIND, &[place.kind as u8]);
-        put(WITHIN, &within.to_le_bytes());
-        put(BEFORE_BYTES, &(before.len() as u16).to_le_bytes());
-        put(AFTER_BYTES, &(after.len() as u16).to_le_bytes());
-        put(ROW, &row.to_le_bytes());
-        put(TRANSACTION, &self.transaction.to_le_bytes());
-        put(PREVIOUS, &self.previous.to_le_bytes());
-        put(UNDO_NEXT, &self.undo_next.to_le_bytes());
+        // In whole words, which take one instruction each.
+        let (page, slot_kind) = (u64::from(place.page.0), place.kind as u8);
+        let words = [
+            self.bytes() as u64,
+            word(
+                KIND,
+                [(KIND, kind.into()), (FLAGS, flags.into()), (STORE, store.0.into()), (PAGE, page)],
+            ),
+            word(
+                SLOT,
+                [
+                    (SLOT, place.slot.into()),
+                    (SLOT_KIND, slot_kind.into()),
+                    (WITHIN, within.into()),
+                    (BEFORE_BYTES, before.len() as u64),
+                ],
+            ),
+            word(AFTER_BYTES, [(AFTER_BYTES, after.len() as u64)]),
+            row,
+            self.transaction,
+            self.previous,
+            self.undo_next,
+        ];
+        let mut header = [0; HEADER_BYTES];
+        for (bytes, word) in header.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *bytes = word.to_le_bytes();
+        }
         header
     }
 
@@ -343,16 +355,14 @@ impl<'a> Record<'a> {
         debug_assert!(start.is_multiple_of(ALIGNMENT_BYTES));
         let (before, after) = self.images();
         let bytes = self.bytes();
-        out.reserve(bytes);
-        out.extend_from_slice(&self.header());
-        out.extend_from_slice(before);
-        out.extend_from_slice(after);
-        let padding = start + bytes - out.len();
-        if padding > 0 {
-            out.extend_from_slice(&[0; ALIGNMENT_BYTES][..padding]);
-        }
-        let sum = append_short(bytes as u32, &out[start + KIND..]);
-        out[start + CHECKSUM..start + KIND].copy_from_slice(&sum.to_le_bytes());
+        out.resize(start + bytes, 0);
+        let record = &mut out[start..];
+        let (header, images) = record.split_at_mut(HEADER_BYTES);
+        header.copy_from_slice(&self.header());
+        images[..before.len()].copy_from_slice(before);
+        images[before.len()..][..after.len()].copy_from_slice(after);
+        let sum = append_short(bytes as u32, &record[KIND..]);
+        record[CHECKSUM..KIND].copy_from_slice(&sum.to_le_bytes());
         debug_assert_eq!(out.len(), start + bytes);
         debug_assert_eq!(Record::parse(&out[start..]), Ok(*self));
         start
@@ -495,6 +505,12 @@ pub(super) fn seal(header: &mut [u8; HEADER_BYTES], image: &[u8]) {
     assert_eq!(length as usize, HEADER_BYTES + image.len(), "such a record has no padding");
     let sum = append_short(append_short(length, &header[KIND..]), image);
     header[CHECKSUM..KIND].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// The word of a header that begins at `start`, made of the fields in it and where each begins.
+#[inline(always)]
+fn word<const N: usize>(start: usize, fields: [(usize, u64); N]) -> u64 {
+    fields.iter().fold(0, |word, (at, value)| word | value << (8 * (at - start)))
 }
 
 #[inline(always)]

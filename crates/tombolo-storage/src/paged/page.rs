@@ -350,21 +350,24 @@ impl<S: PageSize> PageBuffer<S> {
     /// Several of them.
     pub(super) fn of(pages: usize) -> Self {
         const { assert!(S::BYTES.is_multiple_of(ALIGNMENT_MAX)) };
-        let memory = vec![0; pages * S::BYTES + ALIGNMENT_MAX];
+        let mut memory = vec![0; pages * S::BYTES + ALIGNMENT_MAX];
         let start = memory.as_ptr().align_offset(ALIGNMENT_MAX);
+        memory.truncate(start + pages * S::BYTES);
         Self { memory, start, size: PhantomData }
     }
 
-    /// A copy of a page.
+    /// A copy of a page, which no file is read into: aligned for its words only.
     pub(super) fn copy_of(page: Page<'_, S>) -> Self {
-        let mut buffer = Self::new();
-        buffer.page_mut().copy_from(page);
-        buffer
+        let mut memory: Vec<u8> = Vec::with_capacity(S::BYTES + align_of::<u64>());
+        let start = memory.as_ptr().align_offset(align_of::<u64>());
+        memory.resize(start, 0);
+        memory.extend_from_slice(page.bytes());
+        Self { memory, start, size: PhantomData }
     }
 
     /// How many pages it has.
     pub(super) fn len(&self) -> usize {
-        (self.memory.len() - ALIGNMENT_MAX) / S::BYTES
+        (self.memory.len() - self.start) / S::BYTES
     }
 
     /// The page, to be read.

@@ -112,6 +112,51 @@ fn head_in(slot: &Slot) -> u64 {
     u64_at(slot, SLOT_BYTES - size_of::<u64>()) >> (u64::BITS - HEAD_BITS)
 }
 
+/// The first slot whose head is not below `head`: looked for from where it would be if the heads between the first
+/// and the last were equally far apart. So keys that are numbers without gaps take two steps, and no keys take more
+/// than twice the steps of halving.
+#[inline(always)]
+fn first_from(slots: &[Slot], head: u64, is_below: impl Fn(&Slot) -> bool) -> usize {
+    let ([first, .., last] | [first @ last]) = slots else { return 0 };
+    let (first, last) = (head_in(first), head_in(last));
+    probe::count(Counter::Compares, 2);
+    if head <= first {
+        return 0;
+    }
+    if head > last {
+        return slots.len();
+    }
+    // Heads have 48 bits and a node fewer than 2^16 slots.
+    let expected = (head - first) * (slots.len() - 1) as u64 / (last - first);
+    let (below, above) = slots.split_at(expected as usize);
+    match is_below(&above[0]) {
+        true => below.len() + 1 + count_near(&above[1..], is_below),
+        false => below.len() - count_near_end(below, is_below),
+    }
+}
+
+/// How many slots at the beginning are `before`, which the others are not: in few steps where they are few.
+#[inline(always)]
+fn count_near(slots: &[Slot], before: impl Fn(&Slot) -> bool) -> usize {
+    let (mut low, mut high) = (0, 1);
+    while high <= slots.len() && before(&slots[high - 1]) {
+        (low, high) = (high, high * 2 + 1);
+    }
+    let rest = &slots[low..slots.len().min(high - 1)];
+    low + rest.partition_point(before)
+}
+
+/// How many slots at the end are not `before`, which the others are.
+#[inline(always)]
+fn count_near_end(slots: &[Slot], before: impl Fn(&Slot) -> bool) -> usize {
+    let (mut low, mut high) = (0, 1);
+    while high <= slots.len() && !before(&slots[slots.len() - high]) {
+        (low, high) = (high, high * 2 + 1);
+    }
+    let rest = &slots[slots.len() - slots.len().min(high - 1)..slots.len() - low];
+    low + rest.len() - rest.partition_point(before)
+}
+
 /// Where the entry of a slot begins, and how long it is.
 #[inline(always)]
 pub(super) fn place_in(slot: &Slot) -> (usize, usize) {
@@ -416,15 +461,14 @@ impl<'a, K: KeyFormat> Node<'a, K> {
     fn search_slots<const LEAF: bool>(self, from: usize, probe: &Probe<'_>, row: u64) -> Found {
         let slots = self.slots();
         let slots = &slots[from.min(slots.len())..];
-        if LEAF && slots.len() >= ASKED_AHEAD_MIN {
-            let eighth = slots.len() / 8;
-            (1..8).for_each(|i| prefetch(slots[i * eighth].as_ptr()));
-        }
         let head = self.head_of(probe.leading);
-        let found = slots.partition_point(|slot| {
+        let is_below = |slot: &Slot| {
             probe::count(Counter::Compares, 1);
             head_in(slot) < head
-        });
+        };
+        // Separators of an inner node are not as evenly spread as the keys of a leaf.
+        let found =
+            if LEAF { first_from(slots, head, is_below) } else { slots.partition_point(is_below) };
         let prefix = if LEAF { ROW_BYTES } else { CHILD_BYTES };
         let compare = |slot: &Slot| self.compare_slot(slot, prefix, head, probe.key);
         let is_row_before = |slot: &Slot| {
@@ -449,7 +493,7 @@ impl<'a, K: KeyFormat> Node<'a, K> {
             return Found { at: from + found, is_equal: order == Ordering::Equal };
         }
         // Of several with one head, or of one key.
-        let behind = rest.partition_point(is_before);
+        let behind = count_near(rest, is_before);
         let is_equal = rest.get(behind).is_some_and(|slot| compare(slot) == Ordering::Equal);
         Found { at: from + found + 1 + behind, is_equal }
     }

@@ -20,7 +20,7 @@ use super::error::PageFailure;
 use super::file::PageFile;
 use super::frame::{CLEAN, ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame};
 use super::space::{Space, SpaceState};
-use super::table::PageTable;
+use super::table::{PageTable, Place};
 use super::write_back::DirtyPage;
 use super::{ExclusivePage, PINS_MAX, PageAccess, ReadPage, Result, WriteAhead, prefetch_lines};
 use crate::disk::Disk;
@@ -34,7 +34,7 @@ use crate::paged::page::{PageId, PageKind, PageMut, PageSize, StoreId};
 pub struct PoolUsage {
     /// Frames of the pool.
     pub frames: u64,
-    /// Fixes that found their page in memory.
+    /// Fixes that found their page in memory; threads that fix one page at once may be counted as one.
     pub hits: u64,
     /// Fixes that read it.
     pub misses: u64,
@@ -193,8 +193,9 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
 
     /// How the pool was used so far.
     pub fn usage(&self) -> PoolUsage {
-        let (hits, misses) = self.table.usage();
-        PoolUsage { frames: self.frames.len() as u64, hits, misses, passed: self.hand.get() }
+        let hits = self.frames.iter().map(Frame::hits).sum();
+        let (frames, misses) = (self.frames.len() as u64, self.table.misses());
+        PoolUsage { frames, hits, misses, passed: self.hand.get() }
     }
 
     /// Where the page in a frame lies.
@@ -227,12 +228,19 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     #[inline(always)]
     fn pin_if_resident(&self, id: PageId) -> Option<(u32, FramePin<'_, L>)> {
         let place = self.table.place(id);
+        let found = place.pin_if_found(&self.frames, id);
+        let (index, pin) = found.or_else(|| self.pin_latched(&place, id))?;
+        pin.frame().use_once();
+        pin.frame().count_hit();
+        Some((index, pin))
+    }
+
+    /// The same while no page enters or leaves the page's chain.
+    #[cold]
+    fn pin_latched(&self, place: &Place<'_, L>, id: PageId) -> Option<(u32, FramePin<'_, L>)> {
         let _held = place.shared();
         let (index, frame) = place.find(&self.frames, id)?;
-        let pin = frame.pin();
-        frame.use_once();
-        place.count_hit();
-        Some((index, pin))
+        Some((index, frame.pin()))
     }
 
     /// Brings page `id` into memory.
@@ -280,6 +288,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         frame.page.set(id.0);
         frame.use_once();
         place.link(&self.frames, owned.index);
+        frame.make_usable();
         Ok(())
     }
 
@@ -288,7 +297,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         let place = self.table.place(id);
         let _held = place.exclusive();
         place.unlink(&self.frames, owned.index);
-        owned.pin.frame().page.set(NO_PAGE);
+        owned.pin.frame().make_empty();
     }
 }
 
@@ -427,7 +436,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
             place.unlink(&self.frames, index);
         }
         frame.set_clean();
-        frame.page.set(NO_PAGE);
+        frame.make_empty();
     }
 
     fn stop_writing(&self, reason: &'static str) {

@@ -137,7 +137,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     }
 
     /// Takes a clean page that is not pinned out of its frame.
-    fn evict(&self, index: u32) -> Option<FramePin<'_, L>> {
+    pub(super) fn evict(&self, index: u32) -> Option<FramePin<'_, L>> {
         let frame = &self.frames[index as usize];
         let id = frame.page.get();
         if id == NO_PAGE {
@@ -145,10 +145,10 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         }
         let place = self.table.place(PageId(id));
         let _held = place.exclusive();
-        // What was read without the latch was a guess. Pinned before it counts as empty: of the
-        // threads that find it empty, this one included, one gets it.
+        // What was read without the latch was a guess.
         let pin = frame.claim()?;
         if frame.page.get() != id || frame.is_dirty() {
+            frame.make_usable();
             return None;
         }
         place.unlink(&self.frames, index);

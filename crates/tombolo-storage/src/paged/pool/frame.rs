@@ -13,16 +13,16 @@
 //! RESIDENT: in its chain of the page table; the page is there once the frame's latch, which its
 //! reader holds alone meanwhile, can be had.
 //!
-//! Invariants: a page is in at most one frame; pins are taken on a RESIDENT frame only, under the
-//! latch of its chain; while there is a pin the page stays; no latch is held without a pin, so a
-//! frame without pins is unlatched.
+//! Invariants: a page is in at most one frame; pins are kept on a RESIDENT frame only; while there is a pin
+//! the page stays; no latch is held without a pin, so a frame without pins is unlatched. Pin and state share a
+//! word: a frame is pinned without the latch of its chain, and what was pinned in another state is let go.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::ptr::NonNull;
 
 use super::{ExclusivePage, ReadPage, SharedPage};
-use crate::latch::{GuardedU32, Latching, RawLatch};
+use crate::latch::{GuardedU32, GuardedU64, Latching, RawLatch};
 use crate::paged::page::{Page, PageMut, PageSize};
 use crate::probe::{self, Counter};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -32,6 +32,9 @@ pub(super) const NO_FRAME: u32 = u32::MAX;
 /// The page of a frame that holds none. Page 0 never is in a frame.
 pub(super) const NO_PAGE: u32 = 0;
 
+/// In the word of pins: no page of the frame may be pinned (EMPTY, OWNED).
+const UNUSABLE: u32 = 1 << 31;
+
 /// How often the clock passes a page that was used and used again before it evicts it.
 const USAGE_MAX: u32 = 5;
 
@@ -40,7 +43,7 @@ const USAGE_MAX: u32 = 5;
 pub(super) struct Frame<L: Latching> {
     /// Protects the page's bytes.
     pub(super) latch: L::Latch,
-    /// Guards and pinned rows.
+    /// Guards and pinned rows, and [`UNUSABLE`].
     pins: AtomicU32,
     /// The page in the frame.
     pub(super) page: GuardedU32,
@@ -50,6 +53,8 @@ pub(super) struct Frame<L: Latching> {
     usage: GuardedU32,
     /// Whether the page differs from the one in the file.
     dirty: GuardedU32,
+    /// How often its pages were found in it.
+    hits: GuardedU64,
     /// At most the LSN of the first change that the file may not have; [`CLEAN`] if it has all.
     recovery_lsn: AtomicU64,
 }
@@ -61,33 +66,40 @@ impl<L: Latching> Frame<L> {
     pub(super) fn empty() -> Self {
         Self {
             latch: L::Latch::default(),
-            pins: AtomicU32::new(0),
+            pins: AtomicU32::new(UNUSABLE),
             page: GuardedU32::new(NO_PAGE),
             next: GuardedU32::new(NO_FRAME),
             usage: GuardedU32::new(0),
             dirty: GuardedU32::new(0),
+            hits: GuardedU64::new(0),
             recovery_lsn: AtomicU64::new(CLEAN),
         }
     }
 
-    /// Pins the frame. Called under the latch of its chain, or by a thread that has it pinned.
+    /// Pins the frame. Called under the latch of its chain, in which it is.
     #[inline(always)]
     pub(super) fn pin(&self) -> FramePin<'_, L> {
-        // Relaxed: ordered before an eviction by the chain's latch, under which both happen.
-        if L::WAITS {
-            self.pins.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.pins.store(self.pins.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        }
-        FramePin { frame: self }
+        self.try_pin().expect("a frame in its chain holds a page")
     }
 
-    /// Pins a frame that is not pinned.
+    /// Pins the frame if it holds a page, whichever that is.
+    #[inline(always)]
+    pub(super) fn try_pin(&self) -> Option<FramePin<'_, L>> {
+        let before = if L::WAITS {
+            // Acquire: partner of the Release in `make_usable`: the page's number is known.
+            self.pins.fetch_add(1, Ordering::Acquire)
+        } else {
+            let pins = self.pins.load(Ordering::Relaxed);
+            self.pins.store(pins + 1, Ordering::Relaxed);
+            pins
+        };
+        let pin = FramePin { frame: self };
+        (before & UNUSABLE == 0).then_some(pin)
+    }
+
+    /// Pins a frame that holds a page and is not pinned; no other thread pins it before [`Frame::make_usable`].
     pub(super) fn claim(&self) -> Option<FramePin<'_, L>> {
-        // Acquire: partner of the Release in `FramePin::drop`: the frame's last user is through.
-        // Relaxed on failure: nothing was taken.
-        self.pins.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).ok()?;
-        Some(FramePin { frame: self })
+        self.claim_from(0)
     }
 
     /// Pins a frame that is not pinned and holds no page.
@@ -95,9 +107,31 @@ impl<L: Latching> Frame<L> {
         if self.page.get() != NO_PAGE {
             return None;
         }
-        let pin = self.claim()?;
-        // Another thread may have claimed, filled and let go of it in between.
-        (self.page.get() == NO_PAGE).then_some(pin)
+        let pin = self.claim_from(UNUSABLE)?;
+        debug_assert_eq!(self.page.get(), NO_PAGE);
+        Some(pin)
+    }
+
+    fn claim_from(&self, state: u32) -> Option<FramePin<'_, L>> {
+        // Acquire: partner of the Release in `FramePin::drop`: the frame's last user is through.
+        // Relaxed on failure: nothing was taken.
+        let claimed = UNUSABLE | 1;
+        self.pins.compare_exchange(state, claimed, Ordering::Acquire, Ordering::Relaxed).ok()?;
+        Some(FramePin { frame: self })
+    }
+
+    /// Lets threads pin the page in a frame that was claimed. Called under the latch of its chain.
+    pub(super) fn make_usable(&self) {
+        // Release: partner of the Acquire in `try_pin`.
+        self.pins.fetch_and(!UNUSABLE, Ordering::Release);
+    }
+
+    /// Makes a frame one without a page, which others may have pinned. Called under the latch of its chain and
+    /// its own.
+    pub(super) fn make_empty(&self) {
+        self.page.set(NO_PAGE);
+        // Release: partner of the Acquire in `claim_from`, which looks at the page's number afterwards.
+        self.pins.fetch_or(UNUSABLE, Ordering::Release);
     }
 
     /// How many guards and pinned rows there are.
@@ -105,7 +139,17 @@ impl<L: Latching> Frame<L> {
     pub(super) fn pins(&self) -> u32 {
         // Acquire: partner of the Release in `FramePin::drop`: a thread that sees that a row is no
         // longer pinned may overwrite it.
-        self.pins.load(Ordering::Acquire)
+        self.pins.load(Ordering::Acquire) & !UNUSABLE
+    }
+
+    /// Counts that its page was found; an update lost to another thread does no harm.
+    #[inline(always)]
+    pub(super) fn count_hit(&self) {
+        self.hits.set(self.hits.get() + 1);
+    }
+
+    pub(super) fn hits(&self) -> u64 {
+        self.hits.get()
     }
 
     /// Counts a use; an update lost to another thread does no harm.
@@ -190,7 +234,7 @@ impl<L: Latching> Drop for FramePin<'_, L> {
         // Release: partner of the Acquires in `pins` and `claim`.
         if L::WAITS {
             let before = pins.fetch_sub(1, Ordering::Release);
-            debug_assert!(before > 0);
+            debug_assert!(before & !UNUSABLE > 0);
         } else {
             pins.store(pins.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         }

@@ -7,8 +7,8 @@ use loom::thread;
 
 use super::{BufferPool, ExclusivePage, NoWriteAhead, PageAccess, ReadPage, SharedPage};
 use crate::disk::{Disk, DiskError, DiskFile, Open};
-use crate::latch::Latched;
-use crate::paged::page::{PageId, PageKind, SlotKind, SmallPages, StoreId};
+use crate::latch::{Latched, RawLatch};
+use crate::paged::page::{PageId, PageKind, PageMut, SlotKind, SmallPages, StoreId};
 use crate::sync::Arc;
 
 type Pool = BufferPool<SmallPages, Latched, NoWriteAhead>;
@@ -131,4 +131,41 @@ fn a_writer_and_an_eviction() {
 #[test]
 fn two_threads_and_one_frame() {
     explore(1, 1, [|pool| write(pool, 1), |pool| pin(pool, 2)]);
+}
+
+/// A page that is in memory and clean is pinned and evicted at once; its frame is used for something else. It is not
+/// read again, so that all of it is explored.
+#[test]
+fn a_pin_and_an_eviction_of_its_page() {
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    static SEEN: [AtomicU32; 2] = [const { AtomicU32::new(0) }; 2];
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(2);
+    model.check(|| {
+        let pool = pool(2);
+        pool.flush().unwrap();
+        let index = (0..2).find(|&at| pool.frames[at as usize].page.get() == 3).unwrap();
+        let other = Arc::clone(&pool);
+        let thread = thread::spawn(move || {
+            let Some(page) = other.fix_resident(PageId(3)) else { return };
+            let row = page.pin(0).unwrap();
+            // A point at which loom lets the other thread run.
+            assert!(other.frames[index as usize].pins() > 0);
+            assert_eq!(*row, 3_u32.to_le_bytes());
+            SEEN[0].fetch_add(1, Relaxed);
+        });
+        if let Some(owned) = pool.evict(index) {
+            SEEN[1].fetch_add(1, Relaxed);
+            let _latch = owned.frame().latch.exclusive();
+            // SAFETY: the frame is this thread's, as in `load`.
+            let mut page = unsafe { PageMut::<SmallPages>::new(pool.base(index)) };
+            page.format(PageId(9), StoreId(1), PageKind::Heap);
+            page.insert(4, SlotKind::Record).unwrap();
+            page.record_mut(0).unwrap().copy_from_slice(&9_u32.to_le_bytes());
+        }
+        thread.join().unwrap();
+        assert_eq!(pool.frames.iter().map(|frame| frame.pins()).sum::<u32>(), 0);
+    });
+    let seen = SEEN.each_ref().map(|seen| seen.load(Relaxed));
+    assert!(seen.iter().all(|&seen| seen > 1), "pinned and evicted: {seen:?}");
 }

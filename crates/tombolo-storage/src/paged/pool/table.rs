@@ -1,18 +1,21 @@
 //! The page table: from page number to frame, chained hashing in latched partitions (LG-20).
 //!
-//! A partition is one cache line: a latch, the heads of eight chains and how they were used. The
-//! links of a chain lie in the frames, which a look-up touches anyway. A partition's latch protects
-//! its chains and the page numbers of the frames in them: a thread that holds it shared may pin a
-//! frame it finds; one that holds it exclusively and sees no pin knows that none can come.
+//! A partition is one cache line: a latch and the heads of eight chains. The links of a chain lie in the
+//! frames, which a look-up touches anyway. A partition's latch protects its chains and the page numbers of the
+//! frames in them. A look-up does without it: it walks a chain that may change meanwhile, pins the frame it finds,
+//! and only then believes the page's number (`frame.rs`). What it misses is looked for under the latch.
 
 use crate::latch::{Counter, GuardedU32, Latching, RawLatch};
 use crate::paged::page::PageId;
 
-use super::frame::{Frame, NO_FRAME};
+use super::frame::{Frame, FramePin, NO_FRAME};
 
 /// Chains of a partition.
 const CHAINS_LOG2: u32 = 3;
 const CHAINS: usize = 1 << CHAINS_LOG2;
+
+/// Steps of a walk without the latch, which may stray into other chains.
+const STEPS_MAX: usize = 8;
 
 /// From page number to frame.
 pub(super) struct PageTable<L: Latching> {
@@ -26,7 +29,6 @@ pub(super) struct PageTable<L: Latching> {
 struct Partition<L: Latching> {
     latch: L::Latch,
     heads: [GuardedU32; CHAINS],
-    hits: L::Counter,
     misses: L::Counter,
 }
 
@@ -35,7 +37,6 @@ impl<L: Latching> Partition<L> {
         Self {
             latch: L::Latch::default(),
             heads: std::array::from_fn(|_| GuardedU32::new(NO_FRAME)),
-            hits: L::Counter::default(),
             misses: L::Counter::default(),
         }
     }
@@ -65,11 +66,9 @@ impl<L: Latching> PageTable<L> {
         Place { partition, head: &partition.heads[chain as usize % CHAINS] }
     }
 
-    /// Pages found and pages read.
-    pub(super) fn usage(&self) -> (u64, u64) {
-        self.partitions.iter().fold((0, 0), |(hits, misses), partition| {
-            (hits + partition.hits.get(), misses + partition.misses.get())
-        })
+    /// Pages read.
+    pub(super) fn misses(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.misses.get()).sum()
     }
 }
 
@@ -83,11 +82,6 @@ impl<'a, L: Latching> Place<'a, L> {
         self.partition.latch.exclusive()
     }
 
-    #[inline(always)]
-    pub(super) fn count_hit(&self) {
-        self.partition.hits.advance(1);
-    }
-
     pub(super) fn count_miss(&self) {
         self.partition.misses.advance(1);
     }
@@ -96,6 +90,27 @@ impl<'a, L: Latching> Place<'a, L> {
     #[inline(always)]
     pub(super) fn first(&self) -> u32 {
         self.head.get()
+    }
+
+    /// The frame that holds page `id`, pinned, if it is found without the latch: chains may change meanwhile, so
+    /// that the walk may miss it.
+    #[inline(always)]
+    pub(super) fn pin_if_found<'f>(
+        &self,
+        frames: &'f [Frame<L>],
+        id: PageId,
+    ) -> Option<(u32, FramePin<'f, L>)> {
+        let mut index = self.head.get();
+        for _ in 0..STEPS_MAX {
+            let frame = frames.get(index as usize)?;
+            if frame.page.get() == id.0 {
+                // While it is pinned its page stays.
+                let pin = frame.try_pin()?;
+                return (frame.page.get() == id.0).then_some((index, pin));
+            }
+            index = frame.next.get();
+        }
+        None
     }
 
     /// The frame that holds page `id`. Called under the latch.

@@ -120,24 +120,13 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         self.frames.iter().filter_map(dirty).collect()
     }
 
-    /// Pins the page in a frame, if there is one.
-    fn pin_resident(&self, index: u32) -> Option<FramePin<'_, L>> {
-        let frame = &self.frames[index as usize];
-        let id = frame.page.get();
-        if id == NO_PAGE {
-            return None;
-        }
-        let _held = self.table.place(PageId(id)).shared();
-        (frame.page.get() == id).then(|| frame.pin())
-    }
-
     /// Shows the page in a frame, if there is one and no thread holds it alone.
     fn with_shared<'a, T>(
         &'a self,
         index: u32,
         show: impl FnOnce(Page<'_, S>, &'a Frame<L>) -> T,
     ) -> Option<T> {
-        let pin = self.pin_resident(index)?;
+        let pin = self.frames[index as usize].try_pin()?;
         let _latch = pin.frame().latch.try_shared()?;
         // It may be one that could not be read.
         if pin.frame().page.get() == NO_PAGE {

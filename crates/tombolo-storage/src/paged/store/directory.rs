@@ -1,8 +1,8 @@
 //! The directory of stores (S7): which table or index a call means.
 //!
 //! On, every call names what it means, and the name is looked up, as in an engine whose catalogue
-//! may change between two calls. Off, a handle was resolved once and is a position. Not here: what
-//! the directory remembers on disk (`catalogue.rs`).
+//! may change between two calls; a handle has its name's hash. Off, a handle was resolved once and is a
+//! position. Not here: what the directory remembers on disk (`catalogue.rs`).
 //!
 //! Names are entered while there is one session (`database.rs`), so calls find them without a latch,
 //! in memory that no thread writes. Names of tables and of indexes share one space. Invariant: at
@@ -54,13 +54,16 @@ struct Entry {
 pub struct ByName {
     /// A power of two of places; a name is in the first free one from its hash on.
     places: Vec<Option<Entry>>,
+    /// The hash of the name of each table, and of each index.
+    tables: Vec<u64>,
+    indexes: Vec<u64>,
 }
 
 const PLACES_MIN: usize = 64;
 
 impl Default for ByName {
     fn default() -> Self {
-        Self { places: vec![None; PLACES_MIN] }
+        Self { places: vec![None; PLACES_MIN], tables: Vec::new(), indexes: Vec::new() }
     }
 }
 
@@ -116,12 +119,13 @@ fn place_of(places: &[Option<Entry>], hash: u64, name: &str) -> usize {
 
 impl ByName {
     #[inline]
-    fn find(&self, name: &str, is_index: bool) -> Option<usize> {
-        let entry = self.places[place_of(&self.places, hash_name(name), name)].as_ref()?;
+    fn find(&self, hash: u64, name: &str, is_index: bool) -> Option<usize> {
+        let entry = self.places[place_of(&self.places, hash, name)].as_ref()?;
         (entry.is_index == is_index).then_some(entry.position as usize)
     }
 
-    fn insert(&mut self, name: &str, position: usize, is_index: bool) {
+    /// Enters a name; returns its hash.
+    fn insert(&mut self, name: &str, position: usize, is_index: bool) -> u64 {
         let entries = self.places.iter().flatten().count();
         if (entries + 1) * 2 > self.places.len() {
             let larger = vec![None; self.places.len() * 2];
@@ -131,6 +135,7 @@ impl ByName {
         }
         let (hash, position) = (hash_name(name), position as u32);
         self.put(Entry { hash, name: name.into(), position, is_index });
+        hash
     }
 
     fn put(&mut self, entry: Entry) {
@@ -141,12 +146,14 @@ impl ByName {
 
 impl Directory for ByName {
     fn enter(&mut self, schema: &Schema) {
-        let mut indexes = 0;
+        self.places.fill(None);
+        (self.tables, self.indexes) = (Vec::new(), Vec::new());
         for (position, table) in schema.tables.iter().enumerate() {
-            self.insert(&table.name, position, false);
+            let hash = self.insert(&table.name, position, false);
+            self.tables.push(hash);
             for index in &table.indexes {
-                self.insert(&index.name, indexes, true);
-                indexes += 1;
+                let hash = self.insert(&index.name, self.indexes.len(), true);
+                self.indexes.push(hash);
             }
         }
     }
@@ -155,15 +162,15 @@ impl Directory for ByName {
     /// When the handle is of another schema: handles are resolved against this one.
     #[inline]
     fn table(&self, schema: &Schema, position: usize) -> usize {
-        let found = self.find(&schema.tables[position].name, false);
+        let found = self.find(self.tables[position], &schema.tables[position].name, false);
         found.expect("a handle names a table of the schema it was resolved against")
     }
 
     /// # Panics
     /// As [`Directory::table`].
     #[inline]
-    fn index(&self, name: &str, _: usize) -> usize {
-        self.find(name, true)
+    fn index(&self, name: &str, position: usize) -> usize {
+        self.find(self.indexes[position], name, true)
             .expect("a handle names an index of the schema it was resolved against")
     }
 }
@@ -198,10 +205,14 @@ mod tests {
         }
         for number in 0..200 {
             assert_eq!(directory.table(&schema, number), number);
-            assert_eq!(directory.index(&format!("index_of_table_{number}"), 0), number);
+            assert_eq!(directory.index(&format!("index_of_table_{number}"), number), number);
         }
-        assert_eq!(directory.find("table_200", false), None);
-        assert_eq!(directory.find("table_1", true), None, "a table is no index");
+        assert_eq!(directory.find(hash_name("table_200"), "table_200", false), None);
+        assert_eq!(
+            directory.find(hash_name("table_1"), "table_1", true),
+            None,
+            "a table is no index"
+        );
     }
 
     #[test]

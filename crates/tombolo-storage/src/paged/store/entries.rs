@@ -312,50 +312,37 @@ impl<P: PagedProfile> Session<P> {
         store: &IndexStore<P>,
         row: RowId,
     ) -> Result<()> {
-        let key = std::mem::take(&mut self.key);
-        let inserted = loop {
-            let mut log = std::mem::take(&mut self.log);
+        loop {
+            let Self { log, key, held, isolation, .. } = &mut *self;
             let noted = |place| {
                 let change = change(ChangeKind::EntryInserted, store.store, place, row);
-                database.log.change(&mut log, change, &[], &key)
+                database.log.change(log, change, &[], key)
             };
-            let mut gaps = GapLocks::of(&self.held, database, store, self.isolation);
-            let structure = StructureLog(database);
-            let pages = &database.pages;
-            let inserted = store.tree.insert(pages, &key, row, &mut gaps, noted, &structure);
-            self.log = log;
-            match inserted {
-                Ok(Inserted::Gap(above)) => {
+            let mut gaps = GapLocks::of(held, database, store, *isolation);
+            let (pages, structure) = (&database.pages, StructureLog(database));
+            match store.tree.insert(pages, key, row, &mut gaps, noted, &structure)? {
+                Inserted::Done => return Ok(()),
+                Inserted::Duplicate => return Err(Error::Duplicate { index: position }),
+                Inserted::Marked => return self.revive_entry(database, store, row),
+                Inserted::Gap(above) => {
                     let entered = gaps.refused().map_or_else(|| gaps.wait(above), Err);
-                    if let Err(error) = entered {
-                        break Err(self.refused(error));
-                    }
+                    entered.map_err(|error| self.refused(error))?;
                 }
-                Ok(Inserted::Done) => break Ok(()),
-                Ok(Inserted::Duplicate) => break Err(Error::Duplicate { index: position }),
-                Ok(Inserted::Marked) => break self.revive_entry(database, store, &key, row),
-                Ok(Inserted::Wait(other)) => {
-                    if let Err(error) = self.lock(database, store.table_store, other, Mode::Shared)
-                    {
-                        break Err(error);
-                    }
+                Inserted::Wait(other) => {
+                    self.lock(database, store.table_store, other, Mode::Shared)?;
                 }
-                Err(error) => break Err(error),
             }
-        };
-        self.key = key;
-        inserted
+        }
     }
 
-    /// Takes the mark off an entry that the transaction had deleted.
+    /// Takes the mark off the entry of `row` under `self.key` that the transaction had deleted.
     fn revive_entry(
         &mut self,
         database: &Database<P>,
         store: &IndexStore<P>,
-        key: &[u8],
         row: RowId,
     ) -> Result<()> {
-        let log = &mut self.log;
+        let Self { log, key, .. } = self;
         let revived = store.tree.set_deleted(&database.pages, key, row, false, |place| {
             let change = change(ChangeKind::EntryRevived, store.store, place, row);
             database.log.change(log, change, &[], key)
