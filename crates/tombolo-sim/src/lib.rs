@@ -16,6 +16,7 @@
 //! Not here: sockets, real files, real time. Nothing of this crate is published.
 
 pub mod clock;
+pub mod commit;
 pub mod database;
 pub mod faults;
 pub mod group_policies;
