@@ -46,6 +46,7 @@ impl Case {
             accounts: 1,
             requests: 1,
             pause_max: 5,
+            slow_links: 0,
             message_max,
             work_max: 1,
             flush_max,

@@ -22,6 +22,7 @@ struct Direction {
     recent: VecDeque<Vec<u8>>,
     /// When the last one of them arrives.
     last: u64,
+    is_slow: bool,
 }
 
 /// The link between two islands.
@@ -55,9 +56,12 @@ fn pair(from: IslandId, to: IslandId) -> ((IslandId, IslandId), usize) {
 }
 
 impl Links {
-    pub(super) fn new(islands: u16) -> Self {
+    /// One in `slow` directions is slow.
+    pub(super) fn new(islands: u16, slow: u32, rng: &mut Rng) -> Self {
         let pairs = (0..islands).flat_map(|low| (low + 1..islands).map(move |high| (low, high)));
-        let link = |(low, high)| ((IslandId(low), IslandId(high)), Link::default());
+        let mut direction = || Direction { is_slow: one_in(rng, slow), ..Direction::default() };
+        let mut link = || Link { directions: [direction(), direction()], ..Link::default() };
+        let link = |(low, high)| ((IslandId(low), IslandId(high)), link());
         Self(pairs.map(link).collect())
     }
 
@@ -80,6 +84,12 @@ impl Links {
         link.is_up = true;
         link.made += 1;
         Some([0, 1].map(|end| link.directions[end].messages.len()))
+    }
+
+    /// How many times as long messages take as elsewhere, at most.
+    pub(super) fn slowness(&mut self, from: IslandId, to: IslandId) -> u64 {
+        let (link, end) = self.find(from, to);
+        if link.directions[end].is_slow { 20 } else { 1 }
     }
 
     pub(super) fn is_up(&mut self, a: IslandId, b: IslandId) -> bool {

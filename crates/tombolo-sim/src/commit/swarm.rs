@@ -15,6 +15,8 @@ pub(super) struct Swarm {
     pub(super) requests: u64,
     /// Between two requests, at most.
     pub(super) pause_max: u64,
+    /// One in so many directions of links takes twenty times as long.
+    pub(super) slow_links: u32,
     /// What a message, a local action and a flush take at most.
     pub(super) message_max: u64,
     pub(super) work_max: u64,
@@ -50,6 +52,7 @@ impl Swarm {
             accounts: rng.between(1, 4) as u8,
             requests: rng.between(20, 60) as u64,
             pause_max: pick(rng, &[5, 40, 150]),
+            slow_links: pick(rng, &[0, 2, 4]),
             message_max: pick(rng, &[1, 10, 60]),
             work_max: pick(rng, &[0, 3, 15]),
             flush_max: pick(rng, &[1, 20, 100]),

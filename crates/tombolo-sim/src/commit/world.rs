@@ -101,7 +101,7 @@ impl World {
         swarm: Swarm,
         requests: Vec<Request>,
         planned: Vec<Crash>,
-        rng: Rng,
+        mut rng: Rng,
         trace: Trace,
     ) -> Self {
         let mut versions = 0;
@@ -121,6 +121,7 @@ impl World {
         let nodes: Vec<Node> = (0..swarm.islands).map(|_| node()).collect();
         let total = AMOUNT * i64::from(swarm.islands) * i64::from(swarm.accounts);
         Self {
+            links: Links::new(swarm.islands, swarm.slow_links, &mut rng),
             rng,
             now: 0,
             steps: 0,
@@ -130,7 +131,6 @@ impl World {
             planned,
             first: nodes.iter().map(|node| node.store.durable.clone()).collect(),
             nodes,
-            links: Links::new(swarm.islands),
             versions,
             callers: Callers::new(requests),
             oracle: Oracle::new(total),
@@ -503,7 +503,8 @@ impl World {
         });
         match action {
             Action::Send { to, message } => {
-                let at = self.now + self.up_to(self.swarm.message_max);
+                let slow = self.links.slowness(island, to);
+                let at = self.now + self.up_to(self.swarm.message_max * slow);
                 if let Some(at) = self.links.send(island, to, message, at) {
                     self.enter(at - self.now, Entry::Deliver { from: island, to });
                 }

@@ -21,7 +21,9 @@
 //! its own, by its row; one that only read does if the tenure in which it voted has not ended. Had it ended, and had
 //! another transaction used that before the last part ran, that would be known: the other one had to end first, so
 //! messages lead from its vote to the last part's vote, and they carry the new tenure. So the votes are compared with
-//! what is known, and nothing needs to be asked. Not here: waiting for locks (`waits.rs`), parts of other coordinators (`participant.rs`).
+//! what is known, and nothing needs to be asked.
+//!
+//! Not here: waiting for locks (`waits.rs`), parts of other coordinators (`participant.rs`).
 
 use tombolo_storage::plant::{self, Plant};
 

@@ -247,3 +247,7 @@ impl Machine {
         }
     }
 }
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests;
