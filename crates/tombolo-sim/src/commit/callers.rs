@@ -14,6 +14,8 @@ const RUNS_MAX: u32 = 6;
 struct Caller {
     request: Request,
     runs: u32,
+    /// When the last one began.
+    began: u64,
     /// Its run under way, as far as there is one.
     number: Option<TransactionNumber>,
     waits: bool,
@@ -33,7 +35,7 @@ pub(super) struct Again {
 
 impl Callers {
     pub(super) fn new(requests: Vec<Request>) -> Self {
-        let caller = |request| Caller { request, runs: 0, number: None, waits: false };
+        let caller = |request| Caller { request, runs: 0, began: 0, number: None, waits: false };
         Self(requests.into_iter().map(caller).collect())
     }
 
@@ -49,14 +51,20 @@ impl Callers {
         &self.0[call as usize].request
     }
 
+    /// When its last run began.
+    pub(super) fn began(&self, call: u64) -> u64 {
+        self.0[call as usize].began
+    }
+
     /// How many wait.
     pub(super) fn waiting(&self) -> usize {
         self.0.iter().filter(|caller| caller.waits).count()
     }
 
     /// A run begins.
-    pub(super) fn begin(&mut self, call: u64) {
+    pub(super) fn begin(&mut self, call: u64, now: u64) {
         let caller = self.of(call);
+        caller.began = now;
         caller.runs += 1;
         caller.waits = true;
     }

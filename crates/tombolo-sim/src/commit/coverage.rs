@@ -2,13 +2,15 @@
 //!
 //! Not here: what the machine does then.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 use tombolo_engine::islands::commit::{
     Deadline, Event, Message, State, TransactionNumber, Vote, Work, peek,
 };
 
 /// An event, as far as a state may treat it in its own way.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
     /// A part arrives.
     Part,
@@ -54,12 +56,9 @@ pub(super) enum Kind {
     Retry,
 }
 
-const STATES: usize = 14;
-const KINDS: usize = 21;
-
 /// The pairs that can happen. A message of or to an earlier opening is one, too, though nothing follows from it. A part
 /// comes again only behind a break, which ends what has not voted.
-const POSSIBLE: [(State, &[Kind]); STATES] = {
+const POSSIBLE: [(State, &[Kind]); 14] = {
     use Kind::*;
     use State as S;
     const LATE: &[Kind] =
@@ -95,45 +94,31 @@ const POSSIBLE: [(State, &[Kind]); STATES] = {
 
 /// How often each pair was reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Coverage([[u64; KINDS]; STATES]);
+pub struct Coverage(BTreeMap<(State, Kind), u64>);
 
 impl Coverage {
     pub(super) fn add(&mut self, state: State, kind: Kind) {
-        self.0[state as usize][kind as usize] += 1;
+        *self.0.entry((state, kind)).or_default() += 1;
     }
 
     /// Adds another's counts to these.
     pub fn merge(&mut self, other: &Self) {
-        let cells = self.0.iter_mut().flatten().zip(other.0.iter().flatten());
-        cells.for_each(|(own, other)| *own += other);
+        other.0.iter().for_each(|(pair, count)| *self.0.entry(*pair).or_default() += count);
     }
 
-    fn of(&self, state: State, kind: Kind) -> u64 {
-        self.0[state as usize][kind as usize]
-    }
-
-    /// How many pairs can happen, and how many did.
+    /// Which pairs that can happen did, and which did not.
     pub fn reached(&self) -> Reached {
         let pairs =
             POSSIBLE.iter().flat_map(|(state, kinds)| kinds.iter().map(|kind| (*state, *kind)));
         let (reached, missing): (Vec<_>, Vec<_>) =
-            pairs.partition(|(state, kind)| self.of(*state, *kind) > 0);
+            pairs.partition(|pair| self.0.contains_key(pair));
+        let unforeseen = self.0.keys().filter(|pair| !reached.contains(pair));
         let name = |(state, kind): &(State, Kind)| format!("{state:?} × {kind:?}");
-        let missing = missing.iter().map(name).collect();
-        Reached { reached: reached.len(), missing, unforeseen: self.unforeseen() }
-    }
-
-    /// The pairs that happened though they cannot.
-    fn unforeseen(&self) -> Vec<String> {
-        let mut found = Vec::new();
-        for ((state, kinds), counts) in POSSIBLE.iter().zip(&self.0) {
-            for (kind, count) in Kind::ALL.iter().zip(counts) {
-                if *count > 0 && !kinds.contains(kind) {
-                    found.push(format!("{state:?} × {kind:?}: {count}"));
-                }
-            }
+        Reached {
+            missing: missing.iter().map(name).collect(),
+            unforeseen: unforeseen.map(name).collect(),
+            reached: reached.len(),
         }
-        found
     }
 
     /// For people.
@@ -163,35 +148,6 @@ pub struct Reached {
     pub missing: Vec<String>,
     /// Those that happened though they cannot.
     pub unforeseen: Vec<String>,
-}
-
-impl Kind {
-    const ALL: [Self; KINDS] = {
-        use Kind::*;
-        [
-            Part,
-            Yes,
-            ReadOnly,
-            No,
-            Die,
-            Commit,
-            Abort,
-            Confirmation,
-            Question,
-            Hello,
-            Broken,
-            Executed,
-            Refused,
-            Held,
-            Prepared,
-            Settled,
-            Ended,
-            Durable,
-            Patience,
-            Ask,
-            Retry,
-        ]
-    };
 }
 
 /// The kind of an event and the transaction that it is about. Events of links are about several.

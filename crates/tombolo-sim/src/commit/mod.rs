@@ -6,7 +6,7 @@
 //! | `world.rs` | one seed: islands, links and callers in simulated time, crashes and cuts at any step |
 //! | `callers.rs` | who wants something, and waits for it |
 //! | `swarm.rs`, `requests.rs` | what is drawn for a seed |
-//! | `store.rs`, `links.rs` | one island's store; what connects two |
+//! | `node.rs`, `store.rs`, `links.rs` | one island, its store; what connects two |
 //! | `oracle.rs` | what must hold |
 //! | `coverage.rs` | which events met which states |
 //! | `exhaustive.rs` | one transaction, with crashes at every step |
@@ -17,6 +17,7 @@ mod callers;
 mod coverage;
 pub mod exhaustive;
 mod links;
+mod node;
 mod oracle;
 mod requests;
 mod store;

@@ -22,6 +22,9 @@ pub(super) struct Seen {
     pub(super) writes: Vec<(u8, u64, u64)>,
 }
 
+/// When a run began, and when its caller was answered.
+pub(super) type Span = (u64, u64);
+
 /// See the file's head.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
@@ -29,9 +32,9 @@ pub(super) struct Oracle {
     total: i64,
     parts: BTreeMap<TransactionNumber, BTreeMap<IslandId, Seen>>,
     calls: BTreeMap<u64, (IslandId, Seen)>,
-    committed: BTreeSet<TransactionNumber>,
+    committed: BTreeMap<TransactionNumber, Span>,
     aborted: BTreeSet<TransactionNumber>,
-    calls_answered: BTreeSet<u64>,
+    calls_answered: BTreeMap<u64, Span>,
 }
 
 impl Oracle {
@@ -51,8 +54,8 @@ impl Oracle {
     }
 
     /// Its caller was told that it is durable.
-    pub(super) fn call_answered(&mut self, call: u64) {
-        self.calls_answered.insert(call);
+    pub(super) fn call_answered(&mut self, call: u64, span: Span) {
+        self.calls_answered.insert(call, span);
     }
 
     fn wrote(&self, number: TransactionNumber) -> bool {
@@ -66,13 +69,13 @@ impl Oracle {
         number: TransactionNumber,
         request: &Request,
         answer: &Answer,
-        rows: &Rows,
+        (span, rows): (Span, &Rows),
     ) -> Result<(), Violation> {
         let Answer::Committed { results } = answer else {
             self.aborted.insert(number);
             return Ok(());
         };
-        self.committed.insert(number);
+        self.committed.insert(number, span);
         if self.wrote(number) && !rows.committed.contains_key(&number) {
             let what = format!("{number} is answered before its decision is durable");
             return Err(Violation::new(Rule::AnswerHolds, what));
@@ -88,7 +91,12 @@ impl Oracle {
     }
 
     /// Judges what is durable when nothing is under way any more.
-    pub(super) fn judge(&self, stores: &[&Store], first: &[Rows]) -> Result<(), Violation> {
+    pub(super) fn judge(
+        &self,
+        stores: &[&Store],
+        first: &[Rows],
+        is_strict: bool,
+    ) -> Result<(), Violation> {
         let broken = |rule, what| Err(Violation::new(rule, what));
         for (number, parts) in &self.parts {
             let decider = &stores[number.island.index()].durable.committed;
@@ -109,7 +117,7 @@ impl Oracle {
             if is_committed && self.aborted.contains(number) {
                 return broken(Rule::AnswerHolds, format!("{number} was answered as aborted"));
             }
-            if self.committed.contains(number) && self.wrote(*number) && !is_committed {
+            if self.committed.contains_key(number) && self.wrote(*number) && !is_committed {
                 return broken(Rule::AnswerHolds, format!("{number} was answered and is lost"));
             }
         }
@@ -117,7 +125,7 @@ impl Oracle {
             let (island, seen) = &self.calls[*call];
             !seen.writes.is_empty() && !stores[island.index()].durable.calls.contains(call)
         };
-        if let Some(call) = self.calls_answered.iter().find(lost) {
+        if let Some(call) = self.calls_answered.keys().find(lost) {
             return broken(
                 Rule::AnswerHolds,
                 format!("local call {call} was answered and is lost"),
@@ -128,16 +136,25 @@ impl Oracle {
         if sum != self.total {
             return broken(Rule::Money, format!("{sum} is left of {}", self.total));
         }
-        self.judge_order(stores, first)
+        let level = if is_strict { Level::StrictSerializable } else { Level::Serializable };
+        self.judge_order(stores, first, level)
     }
 
     /// Looks for an order of all transactions that were committed.
-    fn judge_order(&self, stores: &[&Store], first: &[Rows]) -> Result<(), Violation> {
+    fn judge_order(
+        &self,
+        stores: &[&Store],
+        first: &[Rows],
+        level: Level,
+    ) -> Result<(), Violation> {
         let mut history = History::new();
         let mut sessions = 0;
-        let mut push = |operations| {
+        // Without an answer: it may have been any time.
+        let mut push = |span: Option<&Span>, operations| {
             sessions += 1;
-            let transaction = Transaction::committed(sessions, 0, 1, operations);
+            let (began, ended) =
+                span.map_or((0, u64::MAX), |(began, ended)| (began + 1, ended + 1));
+            let transaction = Transaction::committed(sessions, began, ended, operations);
             let refused = |error| Violation::new(Rule::Serializable, format!("{error}"));
             history.push(&transaction).map_err(refused)
         };
@@ -148,22 +165,26 @@ impl Oracle {
                 initial.push(Operation::write(&table, account as i64, version).over(None));
             }
         }
-        push(initial)?;
+        push(Some(&(0, 0)), initial)?;
         for (number, parts) in &self.parts {
             let is_durable = stores[number.island.index()].durable.committed.contains_key(number);
-            let is_answered = self.committed.contains(number);
-            if is_durable || is_answered {
-                push(parts.iter().flat_map(|(island, seen)| seen.operations(*island)).collect())?;
+            let answered = self.committed.get(number);
+            if is_durable || answered.is_some() {
+                push(
+                    answered,
+                    parts.iter().flat_map(|(island, seen)| seen.operations(*island)).collect(),
+                )?;
             }
         }
         for (call, (island, seen)) in &self.calls {
             let is_durable = stores[island.index()].durable.calls.contains(call);
-            if is_durable || self.calls_answered.contains(call) {
-                push(seen.operations(*island).collect())?;
+            let answered = self.calls_answered.get(call);
+            if is_durable || answered.is_some() {
+                push(answered, seen.operations(*island).collect())?;
             }
         }
-        let verdict = history.judge(Level::Serializable);
-        match verdict.levels.of(Level::Serializable) {
+        let verdict = history.judge(level);
+        match verdict.levels.of(level) {
             Holds::Yes => Ok(()),
             _ => {
                 let anomaly = verdict.anomalies.first();

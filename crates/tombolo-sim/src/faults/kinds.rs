@@ -58,11 +58,13 @@ pub enum FaultKind {
     MessageRepeated,
     /// A preparation or a commit on an island found no room.
     CommitRefused,
+    /// A part that only read gave its locks up: its coordinator stayed away.
+    LocksGivenUp,
 }
 
 impl FaultKind {
     /// All of them with their names in reports, in the order they are reported.
-    const NAMED: [(Self, &str); 25] = [
+    const NAMED: [(Self, &str); 26] = [
         (Self::Crash, "crash"),
         (Self::CrashInRecovery, "crash-in-recovery"),
         (Self::SectorLost, "sector-lost"),
@@ -88,6 +90,7 @@ impl FaultKind {
         (Self::MessageLost, "message-lost"),
         (Self::MessageRepeated, "message-repeated"),
         (Self::CommitRefused, "commit-refused"),
+        (Self::LocksGivenUp, "locks-given-up"),
     ];
 
     /// All of them, in the order they are reported.

@@ -30,7 +30,7 @@ use tombolo_storage::plant::{self, Plant};
 use super::event::{Action, Answer, Deadline, Reason, State, Work};
 use super::identity::{Age, IslandId, Tenure, TransactionNumber};
 use super::message::{Message, Objection, Vote};
-use super::peers::Peers;
+use super::peers::Turn;
 
 #[derive(Debug)]
 struct Transaction {
@@ -83,22 +83,22 @@ impl Transaction {
         self.parts.iter().any(|part| part.island == island)
     }
 
-    fn answer(&self, answer: Answer, out: &mut Vec<Action>) {
-        out.extend(self.call.map(|call| Action::Answer { call, answer }));
+    fn answer(&self, answer: Answer, turn: &mut Turn<'_>) {
+        turn.out.extend(self.call.map(|call| Action::Answer { call, answer }));
     }
 
     /// The caller hears of a commit.
-    fn committed(&mut self, out: &mut Vec<Action>) {
+    fn committed(&mut self, turn: &mut Turn<'_>) {
         let done = self.parts.iter_mut().map(|part| part.done.as_mut());
         let result = |done: Option<&mut Done>| done.map(|done| std::mem::take(&mut done.result));
         let results = done.map(|done| result(done).unwrap_or_default()).collect();
-        self.answer(Answer::Committed { results }, out);
+        self.answer(Answer::Committed { results }, turn);
     }
 
-    fn tell(&self, is_commit: bool, peers: &Peers, out: &mut Vec<Action>) {
-        let number = self.number;
-        for part in self.parts.iter().filter(|part| part.island != peers.me) {
-            peers.send(part.island, Message::Decision { number, is_commit }, out);
+    fn tell(&self, is_commit: bool, turn: &mut Turn<'_>) {
+        let (number, me) = (self.number, turn.peers.me);
+        for part in self.parts.iter().filter(|part| part.island != me) {
+            turn.send(part.island, Message::Decision { number, is_commit });
         }
     }
 }
@@ -160,33 +160,32 @@ impl Coordinator {
         at: u64,
         age: Option<Age>,
         parts: Vec<(IslandId, Vec<u8>)>,
-        peers: &Peers,
-        out: &mut Vec<Action>,
+        turn: &mut Turn<'_>,
     ) {
-        let is_reached = |island| island == peers.me || peers.is_reached(island);
+        let is_reached = |island| island == turn.peers.me || turn.peers.is_reached(island);
         if let Some((island, _)) = parts.iter().find(|(island, _)| !is_reached(*island)) {
             let answer = Answer::Aborted(Reason::Unreachable(*island));
-            out.push(Action::Answer { call, answer });
+            turn.act(Action::Answer { call, answer });
             return;
         }
         self.given += 1;
-        let (island, opening, counter) = (peers.me, self.opening, self.given);
+        let (island, opening, counter) = (turn.peers.me, self.opening, self.given);
         let number = TransactionNumber { island, opening, counter };
         let age = age.unwrap_or(Age { at, first: number });
         let mut transaction =
             Transaction { number, age, call: Some(call), step: Step::Gathering, parts: Vec::new() };
-        out.push(Action::Await(Deadline::Patience(number)));
+        turn.act(Action::Await(Deadline::Patience(number)));
         for (island, payload) in parts {
             assert!(!transaction.has_part(island), "a transaction has one part of {island}");
             transaction.parts.push(Part { island, done: None });
-            if island == peers.me {
-                out.push(Action::Run(Work::Part { number, age, payload }));
+            if island == turn.peers.me {
+                turn.act(Action::Run(Work::Part { number, age, payload }));
             } else {
-                peers.send(island, Message::Part { number, age, payload }, out);
+                turn.send(island, Message::Part { number, age, payload });
             }
         }
         self.transactions.push(transaction);
-        self.proceed(number, peers, out);
+        self.proceed(number, turn);
     }
 
     /// The own part was executed.
@@ -195,11 +194,10 @@ impl Coordinator {
         number: TransactionNumber,
         wrote: bool,
         result: Vec<u8>,
-        peers: &Peers,
-        out: &mut Vec<Action>,
+        turn: &mut Turn<'_>,
     ) {
-        let done = Done { result, wrote, tenure: peers.tenure(peers.me) };
-        self.done(number, peers.me, done, peers, out);
+        let done = Done { result, wrote, tenure: turn.peers.tenure(turn.peers.me) };
+        self.done(number, turn.peers.me, done, turn);
     }
 
     /// A participant votes; `tenure` is its own when it sent that.
@@ -209,13 +207,12 @@ impl Coordinator {
         number: TransactionNumber,
         vote: Vote,
         tenure: Tenure,
-        peers: &Peers,
-        out: &mut Vec<Action>,
+        turn: &mut Turn<'_>,
     ) {
         let transaction = self.find(number);
         let Some(transaction) = transaction.filter(|found| found.step != Step::Decided) else {
             if matches!(vote, Vote::Yes { .. } | Vote::ReadOnly { .. }) {
-                self.asked(from, number, peers, out);
+                self.asked(from, number, turn);
             }
             return;
         };
@@ -227,11 +224,11 @@ impl Coordinator {
         let wrote = matches!(vote, Vote::Yes { .. });
         match vote {
             Vote::Yes { result } | Vote::ReadOnly { result } => {
-                self.done(number, from, Done { result, wrote, tenure }, peers, out);
+                self.done(number, from, Done { result, wrote, tenure }, turn);
             }
             Vote::No(_) if plant::is(Plant::NoIgnored) => {
                 let result = Vec::new();
-                self.done(number, from, Done { result, wrote, tenure }, peers, out);
+                self.done(number, from, Done { result, wrote, tenure }, turn);
             }
             Vote::No(objection) => {
                 // Nothing of the part is left there.
@@ -240,11 +237,11 @@ impl Coordinator {
                     Objection::Refused { why } => Reason::Refused { island: from, why },
                     Objection::Waited => Reason::TimedOut,
                 };
-                self.abort(number, Answer::Aborted(reason), peers, out);
+                self.abort(number, Answer::Aborted(reason), turn);
             }
             Vote::Die => {
                 transaction.parts.retain(|part| part.island != from);
-                self.die(number, peers, out);
+                self.die(number, turn);
             }
         }
     }
@@ -254,17 +251,16 @@ impl Coordinator {
         number: TransactionNumber,
         island: IslandId,
         done: Done,
-        peers: &Peers,
-        out: &mut Vec<Action>,
+        turn: &mut Turn<'_>,
     ) {
         let gathering = self.find(number).filter(|found| found.step == Step::Gathering);
         let Some(part) = gathering.and_then(|found| found.part(island)) else { return };
         part.done = Some(done);
-        self.proceed(number, peers, out);
+        self.proceed(number, turn);
     }
 
     /// Decides if all parts are done.
-    fn proceed(&mut self, number: TransactionNumber, peers: &Peers, out: &mut Vec<Action>) {
+    fn proceed(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         let transaction = self.find(number).expect("it was gathering just now");
         let done = |part: &Part| part.done.is_some();
         if !transaction.parts.iter().all(done) {
@@ -274,138 +270,110 @@ impl Coordinator {
         // By its row, or by being in this memory, a part that wrote holds its locks.
         let holds = |part: &Part| {
             let tenure = part.done.as_ref().map(|done| done.tenure);
-            wrote(part) || tenure == Some(peers.tenure(part.island))
+            wrote(part) || tenure == Some(turn.peers.tenure(part.island))
         };
         if !transaction.parts.iter().all(holds) && !plant::is(Plant::TenureIgnored) {
-            self.die(number, peers, out);
+            self.die(number, turn);
         } else if transaction.parts.iter().any(wrote) {
             transaction.step = Step::Deciding;
-            let remote = transaction.parts.iter().filter(|part| part.island != peers.me);
+            let remote = transaction.parts.iter().filter(|part| part.island != turn.peers.me);
             let mut participants: Vec<IslandId> =
                 remote.filter(|part| wrote(part)).map(|part| part.island).collect();
             if plant::is(Plant::DecisionNotWritten) && participants.len() == 1 {
                 participants.clear();
             }
-            out.push(Action::Commit { number, participants });
+            turn.act(Action::Commit { number, participants });
             if plant::is(Plant::DecisionSentEarly) {
-                transaction.tell(true, peers, out);
+                transaction.tell(true, turn);
             }
-        } else if transaction.has_part(peers.me) {
+        } else if transaction.has_part(turn.peers.me) {
             transaction.step = Step::Settling;
-            out.push(Action::Settle(number));
+            turn.act(Action::Settle(number));
         } else {
-            self.only_read(number, peers, out);
+            self.only_read(number, turn);
         }
     }
 
     /// What the own part read is durable.
-    pub(super) fn settled(
-        &mut self,
-        number: TransactionNumber,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn settled(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         if self.find(number).is_some_and(|found| found.step == Step::Settling) {
-            out.push(Action::Release(number));
-            self.only_read(number, peers, out);
+            turn.act(Action::Release(number));
+            self.only_read(number, turn);
         }
     }
 
-    fn only_read(&mut self, number: TransactionNumber, peers: &Peers, out: &mut Vec<Action>) {
+    fn only_read(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         let mut transaction = self.take(number).expect("it was found just now");
-        transaction.committed(out);
-        transaction.tell(true, peers, out);
+        transaction.committed(turn);
+        transaction.tell(true, turn);
     }
 
     /// The decision holds no lock any more, but may not be durable.
-    pub(super) fn ended(&mut self, number: TransactionNumber, out: &mut Vec<Action>) {
+    pub(super) fn ended(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         if plant::is(Plant::AnsweredBeforeDecision)
             && let Some(transaction) = self.find(number)
             && transaction.step == Step::Deciding
         {
-            transaction.committed(out);
+            transaction.committed(turn);
             transaction.call = None;
         }
     }
 
     /// The decision is durable.
-    pub(super) fn durable(
-        &mut self,
-        number: TransactionNumber,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn durable(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         let deciding = self.find(number).filter(|found| found.step == Step::Deciding);
         let Some(transaction) = deciding else { return };
-        transaction.committed(out);
-        transaction.tell(true, peers, out);
+        transaction.committed(turn);
+        transaction.tell(true, turn);
         let prepared = |part: &Part| part.done.as_ref().is_some_and(|done| done.wrote);
-        transaction.parts.retain(|part| part.island != peers.me && prepared(part));
+        transaction.parts.retain(|part| part.island != turn.peers.me && prepared(part));
         transaction.step = Step::Decided;
         if transaction.parts.is_empty() {
             self.take(number);
         }
     }
 
-    pub(super) fn refused(
-        &mut self,
-        number: TransactionNumber,
-        why: Vec<u8>,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn refused(&mut self, number: TransactionNumber, why: Vec<u8>, turn: &mut Turn<'_>) {
         let refusable = [Step::Gathering, Step::Deciding];
         if self.find(number).is_some_and(|found| refusable.contains(&found.step)) {
-            let answer = Answer::Aborted(Reason::Refused { island: peers.me, why });
-            self.abort(number, answer, peers, out);
+            let answer = Answer::Aborted(Reason::Refused { island: turn.peers.me, why });
+            self.abort(number, answer, turn);
         }
     }
 
-    /// It is in the way of an older transaction, or a vote does not hold any more.
-    pub(super) fn die(&mut self, number: TransactionNumber, peers: &Peers, out: &mut Vec<Action>) {
+    /// An older transaction has a lock that a part needs, or a vote does not hold any more.
+    pub(super) fn die(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         if let Some(age) = self.age(number) {
-            self.abort(number, Answer::RunAgain(age), peers, out);
+            self.abort(number, Answer::RunAgain(age), turn);
         }
     }
 
-    fn abort(
-        &mut self,
-        number: TransactionNumber,
-        answer: Answer,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    fn abort(&mut self, number: TransactionNumber, answer: Answer, turn: &mut Turn<'_>) {
         let Some(transaction) = self.take(number) else { return };
-        transaction.answer(answer, out);
-        if transaction.has_part(peers.me) {
-            out.push(Action::Release(number));
+        transaction.answer(answer, turn);
+        if transaction.has_part(turn.peers.me) {
+            turn.act(Action::Release(number));
         }
-        transaction.tell(false, peers, out);
+        transaction.tell(false, turn);
     }
 
     pub(super) fn confirmed(
         &mut self,
         from: IslandId,
         number: TransactionNumber,
-        out: &mut Vec<Action>,
+        turn: &mut Turn<'_>,
     ) {
         let decided = self.find(number).filter(|found| found.step == Step::Decided);
         let Some(transaction) = decided else { return };
         transaction.parts.retain(|part| part.island != from);
         if transaction.parts.is_empty() || plant::is(Plant::ForgottenEarly) {
             self.take(number);
-            out.push(Action::Forget(number));
+            turn.act(Action::Forget(number));
         }
     }
 
     /// A participant has voted and does not know the decision.
-    pub(super) fn asked(
-        &mut self,
-        from: IslandId,
-        number: TransactionNumber,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn asked(&mut self, from: IslandId, number: TransactionNumber, turn: &mut Turn<'_>) {
         let transaction = self.find(number);
         let is_commit = match transaction.map(|found| (found.step, found.has_part(from))) {
             Some((Step::Decided, unconfirmed)) => unconfirmed,
@@ -413,39 +381,34 @@ impl Coordinator {
             Some(_) => false,
             None => plant::is(Plant::ForgottenIsCommitted),
         };
-        peers.send(from, Message::Decision { number, is_commit }, out);
+        turn.send(from, Message::Decision { number, is_commit });
     }
 
     /// The votes did not come in time.
-    pub(super) fn impatient(
-        &mut self,
-        number: TransactionNumber,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn impatient(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         if self.find(number).is_some_and(|found| found.step == Step::Gathering) {
-            self.abort(number, Answer::Aborted(Reason::TimedOut), peers, out);
+            self.abort(number, Answer::Aborted(Reason::TimedOut), turn);
         }
     }
 
     /// An island cannot be reached: its votes, or what they would answer, may be lost.
-    pub(super) fn broken(&mut self, island: IslandId, peers: &Peers, out: &mut Vec<Action>) {
+    pub(super) fn broken(&mut self, island: IslandId, turn: &mut Turn<'_>) {
         let is_open = |part: &Part| part.island == island && part.done.is_none();
         let is_lost =
             |found: &&Transaction| found.step == Step::Gathering && found.parts.iter().any(is_open);
         let lost = self.transactions.iter().filter(is_lost).map(|found| found.number);
         for number in lost.collect::<Vec<_>>() {
-            self.abort(number, Answer::Aborted(Reason::Unreachable(island)), peers, out);
+            self.abort(number, Answer::Aborted(Reason::Unreachable(island)), turn);
         }
     }
 
     /// An island can be reached again: decisions may be lost, or their confirmations.
-    pub(super) fn greeted(&self, island: IslandId, peers: &Peers, out: &mut Vec<Action>) {
+    pub(super) fn greeted(&self, island: IslandId, turn: &mut Turn<'_>) {
         let decided = self.transactions.iter().filter(|found| found.step == Step::Decided);
         for found in decided.filter(|found| found.has_part(island)) {
             if !plant::is(Plant::DecisionNotRepeated) {
                 let message = Message::Decision { number: found.number, is_commit: true };
-                peers.send(island, message, out);
+                turn.send(island, message);
             }
         }
     }

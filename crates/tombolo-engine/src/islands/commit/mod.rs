@@ -42,7 +42,7 @@ pub use message::{Message, Objection, Refusal, VERSION, Vote, peek};
 
 use coordinator::Coordinator;
 use participant::Participant;
-use peers::Peers;
+use peers::{Peers, Turn};
 use tombolo_storage::plant::{self, Plant};
 use waits::{Waits, may_wait};
 
@@ -79,46 +79,48 @@ impl Machine {
     }
 
     /// Appends what `event` makes necessary to `out`.
+    ///
+    /// # Panics
+    /// When a transaction begins with parts of islands that there are not, or with two of one.
     pub fn on(&mut self, event: Event<'_>, out: &mut Vec<Action>) {
+        let me = self.peers.me;
+        let is_own = |number: TransactionNumber| number.island == me;
         let Self { peers, coordinator, participant, waits } = self;
+        let turn = &mut Turn { peers, out };
         match event {
-            Event::Begin { call, at, age, parts } => {
-                coordinator.begin(call, at, age, parts, peers, out);
-            }
-            Event::LinkMade(peer) => peers.greet(peer, out),
+            Event::Begin { call, at, age, parts } => coordinator.begin(call, at, age, parts, turn),
+            Event::LinkMade(peer) => turn.greet(peer),
             Event::LinkBroken(peer) => self.broken(peer, out),
-            Event::Received { from, message } => match peers.open(from, message) {
+            Event::Received { from, message } => match turn.peers.open(from, message) {
                 Ok(Some((message, tenure))) => self.received(from, message, tenure, out),
                 Ok(None) => (),
                 Err(why) => out.push(Action::RefusePeer { peer: from, why }),
             },
-            Event::Executed { number, wrote, result } if number.island == peers.me => {
-                coordinator.executed(number, wrote, result, peers, out);
-            }
-            Event::Executed { number, wrote, result } => {
-                participant.executed(number, wrote, result, peers, out);
-            }
-            Event::Refused { number, why } if number.island == peers.me => {
-                coordinator.refused(number, why, peers, out);
-            }
-            Event::Refused { number, why } => participant.refused(number, why, peers, out),
+            Event::Executed { number, wrote, result } => match is_own(number) {
+                true => coordinator.executed(number, wrote, result, turn),
+                false => participant.executed(number, wrote, result, turn),
+            },
+            Event::Refused { number, why } => match is_own(number) {
+                true => coordinator.refused(number, why, turn),
+                false => participant.refused(number, why, turn),
+            },
             Event::Held { by, work } => self.held(by, work, out),
-            Event::Prepared(number) => participant.prepared(number, peers, out),
-            Event::Settled(number) if number.island == peers.me => {
-                coordinator.settled(number, peers, out);
-            }
-            Event::Settled(number) => participant.settled(number, peers, out),
+            Event::Prepared(number) => participant.prepared(number, turn),
+            Event::Settled(number) => match is_own(number) {
+                true => coordinator.settled(number, turn),
+                false => participant.settled(number, turn),
+            },
             Event::Ended(number) => self.ended(number, out),
-            Event::Durable(number) if number.island == peers.me => {
-                coordinator.durable(number, peers, out);
-            }
-            Event::Durable(number) => participant.durable(number, peers, out),
-            Event::Passed(Deadline::Patience(number)) if number.island == peers.me => {
-                coordinator.impatient(number, peers, out);
-            }
-            Event::Passed(Deadline::Patience(number)) => participant.impatient(number, peers, out),
-            Event::Passed(Deadline::Ask(number)) => participant.ask(number, peers, out),
-            Event::Passed(Deadline::Retry(number)) => participant.retry(number, out),
+            Event::Durable(number) => match is_own(number) {
+                true => coordinator.durable(number, turn),
+                false => participant.durable(number, turn),
+            },
+            Event::Passed(Deadline::Patience(number)) => match is_own(number) {
+                true => coordinator.impatient(number, turn),
+                false => participant.impatient(number, turn),
+            },
+            Event::Passed(Deadline::Ask(number)) => participant.ask(number, turn),
+            Event::Passed(Deadline::Retry(number)) => participant.retry(number, turn),
             Event::Passed(Deadline::Local(call)) => {
                 if waits.give_up(call) {
                     out.push(Action::GiveUp { call });
@@ -129,18 +131,14 @@ impl Machine {
 
     /// Where a transaction is, on this island.
     pub fn state(&self, number: TransactionNumber) -> State {
-        match self.state_without_waits(number) {
+        let state = match number.island == self.peers.me {
+            true => self.coordinator.state(number),
+            false => self.participant.state(number),
+        };
+        match state {
             State::Gathering if self.waits.has(number) => State::GatheringWaits,
             State::Running if self.waits.has(number) => State::Waiting,
             state => state,
-        }
-    }
-
-    fn state_without_waits(&self, number: TransactionNumber) -> State {
-        if number.island == self.peers.me {
-            self.coordinator.state(number)
-        } else {
-            self.participant.state(number)
         }
     }
 
@@ -148,6 +146,11 @@ impl Machine {
     pub fn shared_with(&self, peer: IslandId) -> impl Iterator<Item = TransactionNumber> {
         let parts = self.participant.numbers().filter(move |number| number.island == peer);
         self.coordinator.numbers_of(peer).chain(parts)
+    }
+
+    /// How often parts that only read gave their locks up, since the opening.
+    pub fn terms(&self) -> u32 {
+        self.peers.tenure(self.peers.me).term
     }
 
     /// Whether nothing is under way here.
@@ -162,89 +165,97 @@ impl Machine {
         tenure: Tenure,
         out: &mut Vec<Action>,
     ) {
-        let number =
-            message.number().unwrap_or(TransactionNumber { island: from, opening: 0, counter: 0 });
+        let Some(number) = message.number() else { return self.greeted(from, out) };
         // What only a coordinator says is about a transaction of its own, and so the other way round.
         let is_of_coordinator = matches!(message, Message::Part { .. } | Message::Decision { .. });
-        let is_greeting = message == Message::Hello;
-        let owner = if is_of_coordinator { from } else { self.peers.me };
-        if !is_greeting && number.island != owner {
+        if number.island != if is_of_coordinator { from } else { self.peers.me } {
             out.push(Action::RefusePeer { peer: from, why: Refusal::Malformed });
             return;
         }
         let Self { peers, coordinator, participant, .. } = self;
+        let turn = &mut Turn { peers, out };
         match message {
-            Message::Hello => self.greeted(from, out),
-            Message::Part { age, payload, .. } => participant.take(number, age, payload, out),
-            Message::Vote { vote, .. } => coordinator.vote(from, number, vote, tenure, peers, out),
-            Message::Decision { is_commit, .. } => {
-                participant.decided(number, is_commit, peers, out);
-            }
-            Message::Confirmation { .. } => coordinator.confirmed(from, number, out),
-            Message::Question { .. } => coordinator.asked(from, number, peers, out),
+            Message::Hello => (),
+            Message::Part { age, payload, .. } => participant.take(number, age, payload, turn),
+            Message::Vote { vote, .. } => coordinator.vote(from, number, vote, tenure, turn),
+            Message::Decision { is_commit, .. } => participant.decided(number, is_commit, turn),
+            Message::Confirmation { .. } => coordinator.confirmed(from, number, turn),
+            Message::Question { .. } => coordinator.asked(from, number, turn),
         }
     }
 
     fn greeted(&mut self, peer: IslandId, out: &mut Vec<Action>) {
-        if self.peers.note_greeting(peer) {
+        if self.peers.is_reopened(peer) {
             self.broken(peer, out);
-            self.peers.note_greeting(peer);
         }
-        self.coordinator.greeted(peer, &self.peers, out);
-        self.participant.greeted(peer, &self.peers, out);
+        self.peers.note_greeting(peer);
+        let turn = &mut Turn { peers: &mut self.peers, out };
+        self.coordinator.greeted(peer, turn);
+        self.participant.greeted(peer, turn);
     }
 
     fn broken(&mut self, peer: IslandId, out: &mut Vec<Action>) {
         self.peers.note_break(peer);
-        self.coordinator.broken(peer, &self.peers, out);
-        self.participant.broken(peer, out);
+        let turn = &mut Turn { peers: &mut self.peers, out };
+        self.coordinator.broken(peer, turn);
+        self.participant.broken(peer, turn);
     }
 
     fn held(&mut self, by: TransactionNumber, work: Work, out: &mut Vec<Action>) {
-        let holder = match by.island == self.peers.me {
-            true => self.coordinator.age(by),
-            false => self.participant.age(by),
+        let Self { peers, coordinator, participant, waits } = self;
+        let me = peers.me;
+        let is_wanted = |number| is_wanted(number, me, coordinator, participant);
+        let holder = match by.island == me {
+            true => coordinator.age(by),
+            false => participant.age(by),
         };
         match work {
-            Work::Part { number, .. } if !self.is_wanted(number) => (),
+            Work::Part { number, .. } if !is_wanted(number) => (),
             // It is being released: that comes before what is run now.
             work if holder.is_none() => out.push(Action::Run(work)),
             Work::Part { number, age, .. }
                 if holder.is_some_and(|holder| !may_wait(age, holder))
                     && !plant::is(Plant::WaitNotDie) =>
             {
-                match number.island == self.peers.me {
-                    true => self.coordinator.die(number, &self.peers, out),
-                    false => self.participant.die(number, &self.peers, out),
+                let turn = &mut Turn { peers, out };
+                match number.island == me {
+                    true => coordinator.die(number, turn),
+                    false => participant.die(number, turn),
                 }
             }
             work => {
                 if let Work::Local { call, .. } = work {
                     out.push(Action::Await(Deadline::Local(call)));
                 }
-                self.waits.add(by, work);
+                waits.add(by, work);
             }
         }
-    }
-
-    /// Whether a part is still to be executed.
-    fn is_wanted(&self, number: TransactionNumber) -> bool {
-        matches!(self.state_without_waits(number), State::Gathering | State::Running)
     }
 
     fn ended(&mut self, number: TransactionNumber, out: &mut Vec<Action>) {
         let Self { peers, coordinator, participant, waits } = self;
         if !plant::is(Plant::WaitersNotWoken) {
-            let wanted = |number: TransactionNumber| match number.island == peers.me {
-                true => coordinator.state(number) == State::Gathering,
-                false => participant.state(number) == State::Running,
-            };
-            waits.wake(number, wanted, out);
+            let me = peers.me;
+            waits.wake(number, |number| is_wanted(number, me, coordinator, participant), out);
         }
-        match number.island == peers.me {
-            true => coordinator.ended(number, out),
-            false => participant.ended(number, peers, out),
+        let turn = &mut Turn { peers, out };
+        match number.island == turn.peers.me {
+            true => coordinator.ended(number, turn),
+            false => participant.ended(number, turn),
         }
+    }
+}
+
+/// Whether a part is still to be executed.
+fn is_wanted(
+    number: TransactionNumber,
+    me: IslandId,
+    coordinator: &Coordinator,
+    participant: &Participant,
+) -> bool {
+    match number.island == me {
+        true => coordinator.state(number) == State::Gathering,
+        false => participant.state(number) == State::Running,
     }
 }
 

@@ -27,7 +27,7 @@ use tombolo_storage::plant::{self, Plant};
 use super::event::{Action, Deadline, State, Work};
 use super::identity::{Age, IslandId, TransactionNumber};
 use super::message::{Message, Objection, Vote};
-use super::peers::Peers;
+use super::peers::Turn;
 
 /// Questions without an answer after which a part that only read gives its locks up: longer together than any
 /// coordinator that is there gathers votes.
@@ -111,7 +111,7 @@ impl Participant {
         number: TransactionNumber,
         age: Age,
         payload: Vec<u8>,
-        out: &mut Vec<Action>,
+        turn: &mut Turn<'_>,
     ) {
         let newest = &mut self.newest[number.island.index()];
         let is_new = (number.opening, number.counter) > *newest;
@@ -120,8 +120,8 @@ impl Participant {
         }
         self.newest[number.island.index()] = (number.opening, number.counter);
         self.parts.push(Part { number, age, step: Step::Running });
-        out.push(Action::Await(Deadline::Patience(number)));
-        out.push(Action::Run(Work::Part { number, age, payload }));
+        turn.act(Action::Await(Deadline::Patience(number)));
+        turn.act(Action::Run(Work::Part { number, age, payload }));
     }
 
     pub(super) fn executed(
@@ -129,203 +129,165 @@ impl Participant {
         number: TransactionNumber,
         wrote: bool,
         result: Vec<u8>,
-        peers: &Peers,
-        out: &mut Vec<Action>,
+        turn: &mut Turn<'_>,
     ) {
         let Some(part) = self.find(number).filter(|part| part.step == Step::Running) else {
             return;
         };
         if wrote {
-            out.push(Action::Prepare { number, age: part.age });
+            turn.act(Action::Prepare { number, age: part.age });
             part.step = Step::Preparing { result };
             if plant::is(Plant::VotedBeforeDurable) {
-                self.prepared(number, peers, out);
+                self.prepared(number, turn);
             }
         } else {
-            out.push(Action::Settle(number));
+            turn.act(Action::Settle(number));
             part.step = Step::Settling { result };
             if plant::is(Plant::ReadsNotSettled) {
-                self.settled(number, peers, out);
+                self.settled(number, turn);
             }
         }
     }
 
-    pub(super) fn prepared(
-        &mut self,
-        number: TransactionNumber,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn prepared(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         let Some(part) = self.find(number) else { return };
         if let Step::Preparing { result } = &mut part.step {
             let vote = Vote::Yes { result: std::mem::take(result) };
             part.step = Step::Prepared;
-            voted(number, vote, peers, out);
+            voted(number, vote, turn);
         }
     }
 
-    pub(super) fn settled(
-        &mut self,
-        number: TransactionNumber,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn settled(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         let Some(part) = self.find(number) else { return };
         if let Step::Settling { result } = &mut part.step {
             let vote = Vote::ReadOnly { result: std::mem::take(result) };
             part.step = Step::ReadOnly { questions: 0 };
-            voted(number, vote, peers, out);
+            voted(number, vote, turn);
             if plant::is(Plant::ReadLocksReleased) {
-                out.push(Action::Release(number));
+                turn.act(Action::Release(number));
             }
         }
     }
 
-    pub(super) fn refused(
-        &mut self,
-        number: TransactionNumber,
-        why: Vec<u8>,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn refused(&mut self, number: TransactionNumber, why: Vec<u8>, turn: &mut Turn<'_>) {
         let Some(part) = self.find(number) else { return };
         match part.step {
             Step::Running | Step::Preparing { .. } => {
                 let vote = Vote::No(Objection::Refused { why });
-                self.end(number, vote, peers, out);
+                self.end(number, vote, turn);
             }
-            Step::Committing => out.push(Action::Await(Deadline::Retry(number))),
+            Step::Committing => turn.act(Action::Await(Deadline::Retry(number))),
             Step::Settling { .. } | Step::Prepared | Step::ReadOnly { .. } => (),
         }
     }
 
     /// An older transaction has a lock that the part needs.
-    pub(super) fn die(&mut self, number: TransactionNumber, peers: &Peers, out: &mut Vec<Action>) {
-        self.end(number, Vote::Die, peers, out);
+    pub(super) fn die(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
+        self.end(number, Vote::Die, turn);
     }
 
     /// The part goes, and its coordinator hears why.
-    fn end(&mut self, number: TransactionNumber, vote: Vote, peers: &Peers, out: &mut Vec<Action>) {
+    fn end(&mut self, number: TransactionNumber, vote: Vote, turn: &mut Turn<'_>) {
         self.remove(number);
-        out.push(Action::Release(number));
-        peers.send(number.island, Message::Vote { number, vote }, out);
+        turn.act(Action::Release(number));
+        turn.send(number.island, Message::Vote { number, vote });
     }
 
     pub(super) fn decided(
         &mut self,
         number: TransactionNumber,
         is_commit: bool,
-        peers: &Peers,
-        out: &mut Vec<Action>,
+        turn: &mut Turn<'_>,
     ) {
         let Some(part) = self.find(number) else {
             // The row went with a commit that is durable: the confirmation was lost.
             if is_commit {
-                peers.send(number.island, Message::Confirmation { number }, out);
+                turn.send(number.island, Message::Confirmation { number });
             }
             return;
         };
         match part.step {
             Step::Prepared if is_commit => {
                 part.step = Step::Committing;
-                out.push(Action::Commit { number, participants: Vec::new() });
+                turn.act(Action::Commit { number, participants: Vec::new() });
             }
             // Said again.
             Step::Committing => (),
             _ => {
                 self.remove(number);
-                out.push(Action::Release(number));
+                turn.act(Action::Release(number));
             }
         }
     }
 
     /// The part's commit holds no lock any more, but may not be durable.
-    pub(super) fn ended(
-        &mut self,
-        number: TransactionNumber,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn ended(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         if plant::is(Plant::ConfirmedBeforeDurable) {
-            self.durable(number, peers, out);
+            self.durable(number, turn);
         }
     }
 
-    pub(super) fn durable(
-        &mut self,
-        number: TransactionNumber,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn durable(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         if self.find(number).is_some_and(|part| part.step == Step::Committing) {
             self.remove(number);
-            peers.send(number.island, Message::Confirmation { number }, out);
+            turn.send(number.island, Message::Confirmation { number });
         }
     }
 
     /// Neither vote nor decision came about in time.
-    pub(super) fn impatient(
-        &mut self,
-        number: TransactionNumber,
-        peers: &Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn impatient(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         let is_open = |part: &&mut Part| !part.step.is_voted();
         if self.find(number).filter(is_open).is_some() {
-            self.end(number, Vote::No(Objection::Waited), peers, out);
+            self.end(number, Vote::No(Objection::Waited), turn);
         }
     }
 
     /// No decision came since the vote, or the last question.
-    pub(super) fn ask(
-        &mut self,
-        number: TransactionNumber,
-        peers: &mut Peers,
-        out: &mut Vec<Action>,
-    ) {
+    pub(super) fn ask(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         let Some(part) = self.find(number) else { return };
         match &mut part.step {
             Step::Prepared if plant::is(Plant::DoubtAborted) => {
                 self.remove(number);
-                out.push(Action::Release(number));
+                turn.act(Action::Release(number));
             }
             Step::ReadOnly { questions } if *questions == QUESTIONS_MAX => {
                 // Before the locks go: what runs without them may be heard of only together with this.
-                peers.end_tenure();
+                turn.peers.end_tenure();
                 self.remove(number);
-                out.push(Action::Release(number));
+                turn.act(Action::Release(number));
             }
             step @ (Step::Prepared | Step::ReadOnly { .. }) => {
                 if let Step::ReadOnly { questions } = step {
                     *questions += 1;
                 }
-                peers.send(number.island, Message::Question { number }, out);
-                out.push(Action::Await(Deadline::Ask(number)));
+                turn.send(number.island, Message::Question { number });
+                turn.act(Action::Await(Deadline::Ask(number)));
             }
             _ => (),
         }
     }
 
     /// A commit that found no room runs again.
-    pub(super) fn retry(&mut self, number: TransactionNumber, out: &mut Vec<Action>) {
+    pub(super) fn retry(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         if self.find(number).is_some_and(|part| part.step == Step::Committing) {
-            out.push(Action::Commit { number, participants: Vec::new() });
+            turn.act(Action::Commit { number, participants: Vec::new() });
         }
     }
 
     /// A coordinator cannot be reached: it aborts what it has no vote of.
-    pub(super) fn broken(&mut self, coordinator: IslandId, out: &mut Vec<Action>) {
+    pub(super) fn broken(&mut self, coordinator: IslandId, turn: &mut Turn<'_>) {
         let is_lost = |part: &Part| part.number.island == coordinator && !part.step.is_voted();
         let lost = self.parts.extract_if(.., |part| is_lost(part));
-        out.extend(lost.map(|part| Action::Release(part.number)));
+        turn.out.extend(lost.map(|part| Action::Release(part.number)));
     }
 
     /// A coordinator can be reached again: what it said meanwhile is lost.
-    pub(super) fn greeted(&self, coordinator: IslandId, peers: &Peers, out: &mut Vec<Action>) {
+    pub(super) fn greeted(&self, coordinator: IslandId, turn: &mut Turn<'_>) {
         let waiting = |part: &&Part| matches!(part.step, Step::Prepared | Step::ReadOnly { .. });
         let of_it = self.parts.iter().filter(|part| part.number.island == coordinator);
         for part in of_it.filter(waiting) {
-            peers.send(coordinator, Message::Question { number: part.number }, out);
+            turn.send(coordinator, Message::Question { number: part.number });
         }
     }
 }
@@ -336,7 +298,7 @@ impl Step {
     }
 }
 
-fn voted(number: TransactionNumber, vote: Vote, peers: &Peers, out: &mut Vec<Action>) {
-    peers.send(number.island, Message::Vote { number, vote }, out);
-    out.push(Action::Await(Deadline::Ask(number)));
+fn voted(number: TransactionNumber, vote: Vote, turn: &mut Turn<'_>) {
+    turn.send(number.island, Message::Vote { number, vote });
+    turn.act(Action::Await(Deadline::Ask(number)));
 }

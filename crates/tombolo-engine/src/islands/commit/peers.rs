@@ -43,32 +43,18 @@ impl Peers {
         self.tenures.set(self.me, Tenure { opening, term: term + 1 });
     }
 
-    /// Greets a peer that was just linked.
-    pub(super) fn greet(&self, peer: IslandId, out: &mut Vec<Action>) {
-        self.push(peer, Message::Hello, out);
+    /// Whether the peer said hello at another opening before, and no break was noticed since.
+    pub(super) fn is_reopened(&self, peer: IslandId) -> bool {
+        let opening = self.tenure(peer).opening;
+        self.greeted[peer.index()].is_some_and(|greeted| greeted != opening)
     }
 
-    /// Notes a greeting; says whether the peer was linked at another opening, and is not any more.
-    pub(super) fn note_greeting(&mut self, peer: IslandId) -> bool {
-        let opening = self.tenure(peer).opening;
-        let before = self.greeted[peer.index()].replace(opening);
-        before.is_some_and(|before| before != opening)
+    pub(super) fn note_greeting(&mut self, peer: IslandId) {
+        self.greeted[peer.index()] = Some(self.tenure(peer).opening);
     }
 
     pub(super) fn note_break(&mut self, peer: IslandId) {
         self.greeted[peer.index()] = None;
-    }
-
-    /// Sends `message`, if there is a link.
-    pub(super) fn send(&self, to: IslandId, message: Message, out: &mut Vec<Action>) {
-        if self.is_reached(to) {
-            self.push(to, message, out);
-        }
-    }
-
-    fn push(&self, to: IslandId, message: Message, out: &mut Vec<Action>) {
-        let envelope = Envelope { from: self.me, to, tenures: self.tenures.clone(), message };
-        out.push(Action::Send { to, message: envelope.encode() });
     }
 
     /// The message in `bytes` that came by the link from `from`, with its sender's tenure; `None`: of or to an
@@ -94,5 +80,36 @@ impl Peers {
         }
         self.tenures.merge(&envelope.tenures);
         Ok(Some((envelope.message, sender)))
+    }
+}
+
+/// What an event has at hand: the other islands, and the actions that follow from it.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    pub(super) peers: &'a mut Peers,
+    pub(super) out: &'a mut Vec<Action>,
+}
+
+impl Turn<'_> {
+    pub(super) fn act(&mut self, action: Action) {
+        self.out.push(action);
+    }
+
+    /// Sends `message`, if there is a link.
+    pub(super) fn send(&mut self, to: IslandId, message: Message) {
+        if self.peers.is_reached(to) {
+            self.push(to, message);
+        }
+    }
+
+    /// Greets a peer that was just linked.
+    pub(super) fn greet(&mut self, peer: IslandId) {
+        self.push(peer, Message::Hello);
+    }
+
+    fn push(&mut self, to: IslandId, message: Message) {
+        let (from, tenures) = (self.peers.me, self.peers.tenures.clone());
+        let message = Envelope { from, to, tenures, message }.encode();
+        self.act(Action::Send { to, message });
     }
 }
