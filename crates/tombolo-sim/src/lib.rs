@@ -11,11 +11,14 @@
 //! that runs it again. That the oracle would notice is proved by bugs planted in production code
 //! (`tombolo_storage::plant`).
 //!
+//! Islands that commit transactions together have a simulation of their own, over small stores (`commit`).
+//!
 //! Without faults, the same clock shows the effect of a pipeline's settings (`group_policies`).
 //!
 //! Not here: sockets, real files, real time. Nothing of this crate is published.
 
 pub mod clock;
+pub mod commit;
 pub mod database;
 pub mod faults;
 pub mod group_policies;

@@ -6,9 +6,9 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use tombolo_sim::seeds::report;
 use tombolo_sim::seeds::runner::{Plan, guarded, run};
-use tombolo_sim::{group_policies, run_seed};
+use tombolo_sim::seeds::{Simulation, Subject, report};
+use tombolo_sim::{commit, group_policies};
 use tombolo_storage::plant::{self, Plant};
 
 const USAGE: &str = "\
@@ -20,6 +20,9 @@ Usage: tombolo-sim [OPTIONS]
   --first N       the first of them (0)
   --seed N        this one alone, with its trace
   --threads N     on how many threads (2)
+  --commit        of islands that commit transactions together, not of one database; first one transaction
+                  with crashes at every step
+  --thorough      the same, and two crashes one after the other wherever three islands can have them
   --plant NAME    with this bug planted: until a rule breaks
   --list-plants   the bugs that can be planted
   --group-policies  no faults: when to flush, `auto` against timers and counts
@@ -31,11 +34,15 @@ Example: tombolo-sim --seeds 1000 --threads 2
 /// Seeds between two reports of progress, at least: some seconds' worth.
 const SEEDS_PER_REPORT: u64 = 2_000;
 
+/// Seeds that meet every state with every event, between islands.
+const SEEDS_COVERING: u64 = 5_000;
+
 /// What the command line asks for.
 struct Options {
     plan: Plan,
     seed: Option<u64>,
-    plant: Option<Plant>,
+    subject: Subject,
+    thorough: bool,
     group_policies: bool,
     json: bool,
 }
@@ -63,7 +70,9 @@ fn main() -> ExitCode {
 
 fn parse(words: &[String]) -> Result<Options, String> {
     let plan = Plan { first: 0, seeds: 10_000, threads: 2, until_violation: false };
-    let mut options = Options { plan, seed: None, plant: None, group_policies: false, json: false };
+    let subject = Subject::default();
+    let mut options =
+        Options { plan, seed: None, subject, thorough: false, group_policies: false, json: false };
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().ok_or(format!("{word} needs a value"));
@@ -77,27 +86,32 @@ fn parse(words: &[String]) -> Result<Options, String> {
             "--threads" => options.plan.threads = number(value()?)?.clamp(1, 256) as usize,
             "--group-policies" => options.group_policies = true,
             "--json" => options.json = true,
+            "--thorough" => options.thorough = true,
+            "--commit" => options.subject.simulation = Simulation::Commit,
             "--plant" => {
                 let name = value()?;
-                let plant = Plant::named(name);
-                options.plant = Some(plant.ok_or(format!("there is no plant {name}"))?);
+                let plant = Plant::named(name).ok_or(format!("there is no plant {name}"))?;
+                options.subject.plant = Some(plant);
+                if plant.is_of_commit() {
+                    options.subject.simulation = Simulation::Commit;
+                }
             }
             _ => return Err(format!("unknown option {word}")),
         }
     }
-    if options.plant.is_some() && !plant::POSSIBLE {
+    if options.subject.plant.is_some() && !plant::POSSIBLE {
         return Err("this build plants nothing: cargo xtask sim makes one that does".to_string());
     }
     Ok(options)
 }
 
 fn simulate(options: &Options) -> ExitCode {
-    if let Some(plant) = options.plant {
+    if let Some(plant) = options.subject.plant {
         plant::choose(plant);
     }
     match options.seed {
         _ if options.group_policies => compare_policies(options),
-        Some(seed) => replay(seed, options.plant),
+        Some(seed) => replay(seed, options.subject),
         None => many(options),
     }
 }
@@ -113,10 +127,10 @@ fn compare_policies(options: &Options) -> ExitCode {
 }
 
 /// Runs one seed and shows what happened.
-fn replay(seed: u64, plant: Option<Plant>) -> ExitCode {
-    let result = guarded(seed, true, run_seed);
+fn replay(seed: u64, subject: Subject) -> ExitCode {
+    let result = guarded(seed, true, subject.simulation.run_seed());
     let end = match &result.violation {
-        Some(violation) => report::violation_line(seed, violation, plant),
+        Some(violation) => report::violation_line(seed, violation, subject),
         None => result.to_string(),
     };
     let mut out = std::io::stdout().lock();
@@ -128,22 +142,46 @@ fn replay(seed: u64, plant: Option<Plant>) -> ExitCode {
     if result.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+/// One transaction between islands, crashed wherever it can be; says whether every rule held.
+fn exhaust(options: &Options) -> bool {
+    match commit::exhaustive::run(options.plan.threads, options.thorough) {
+        Ok(courses) => {
+            eprintln!(
+                "tombolo-sim: {} courses of one transaction, crashed at every step, {} failed",
+                courses.count, courses.failed
+            );
+            courses.first.iter().for_each(|first| eprintln!("  {first}"));
+            courses.failed == 0
+        }
+        Err(violation) => {
+            eprintln!("tombolo-sim: without a crash: {violation}");
+            false
+        }
+    }
+}
+
 fn many(options: &Options) -> ExitCode {
-    let until_violation = options.plant.is_some();
+    let subject = options.subject;
+    let until_violation = subject.plant.is_some();
+    let run_seed = subject.simulation.run_seed();
+    let exhausted = subject.simulation != Simulation::Commit || until_violation || exhaust(options);
     let Plan { seeds, .. } = options.plan;
     let stride = (seeds / 20).max(SEEDS_PER_REPORT);
     let summary = run(Plan { until_violation, ..options.plan }, run_seed, &|begun, violation| {
         if let Some((seed, violation)) = violation.filter(|_| !until_violation) {
-            eprintln!("{}", report::violation_line(seed, violation, None));
+            eprintln!("{}", report::violation_line(seed, violation, subject));
         }
         if begun.is_multiple_of(stride) && begun < seeds {
             eprintln!("tombolo-sim: {begun} of {seeds} seeds");
         }
     });
     match options.json {
-        true => println!("{}", report::json(&summary, options.plant)),
-        false => print!("{}", report::text(&summary, options.plant)),
+        true => println!("{}", report::json(&summary, subject)),
+        false => print!("{}", report::text(&summary, subject)),
     }
+    let reached = summary.coverage.as_ref().map(|coverage| coverage.reached());
+    // A few seeds do not reach everything.
+    let covered = seeds < SEEDS_COVERING || reached.is_none_or(|reached| reached.is_complete());
     let worthless = summary.counted < summary.seeds && summary.failed == 0;
     if worthless && !until_violation {
         println!("{} seeds ran too little to count", summary.seeds - summary.counted);
@@ -153,7 +191,7 @@ fn many(options: &Options) -> ExitCode {
     }
     let well = match until_violation {
         true => summary.failed > 0,
-        false => summary.failed == 0 && !worthless,
+        false => summary.failed == 0 && !worthless && exhausted && covered,
     };
     if well { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

@@ -1,7 +1,7 @@
 //! The simulator on the real engine: seeds hold every rule, and are the same again and again.
 
-use tombolo_sim::run_seed;
 use tombolo_sim::seeds::runner::{Plan, Summary, run};
+use tombolo_sim::{commit, run_seed};
 
 const PLAN: Plan = Plan { first: 0, seeds: 60, threads: 1, until_violation: false };
 
@@ -33,4 +33,24 @@ fn a_seed_leaves_the_same_trace_to_the_last_word() {
 #[test]
 fn a_log_that_is_gone_is_not_made_again_next_to_an_image() {
     assert_eq!(run_seed(3_041_264, false).violation, None);
+}
+
+#[test]
+fn islands_that_commit_together_hold_every_rule_on_any_number_of_threads() {
+    let plan = Plan { seeds: 300, ..PLAN };
+    let alone = untimed(run(plan, commit::run_seed, &|_, _| ()));
+    assert_eq!(alone.violations, []);
+    let reached = alone.coverage.as_ref().unwrap().reached();
+    assert_eq!(reached.unforeseen, [""; 0]);
+    assert!(reached.reached > 90, "{} pairs of state and event", reached.reached);
+    assert_eq!(untimed(run(Plan { threads: 3, ..plan }, commit::run_seed, &|_, _| ())), alone);
+}
+
+#[test]
+fn a_seed_of_islands_leaves_the_same_trace_to_the_last_word() {
+    for seed in 0..20 {
+        let first = commit::run_seed(seed, true);
+        assert_eq!(first, commit::run_seed(seed, true));
+        assert_eq!(first.hash, commit::run_seed(seed, false).hash);
+    }
 }

@@ -180,6 +180,48 @@ plants! {
     ArchiveNotKept: "archive-not-kept", "opening gives away what of the log is not archived";
     /// Archive: a part is taken that does not follow the one before.
     ArchiveUnchained: "archive-unchained", "a part is restored that does not follow the one before";
+    /// Atomic commit: a caller is answered before the decision is durable.
+    AnsweredBeforeDecision: "answered-before-decision",
+        "a caller hears of a commit before the decision is durable";
+    /// Atomic commit: participants hear the decision before it is durable.
+    DecisionSentEarly: "decision-sent-early", "participants hear a decision before it is durable";
+    /// Atomic commit: where one participant wrote, the decision has no row.
+    DecisionNotWritten: "decision-not-written", "where one participant wrote the decision has no row";
+    /// Atomic commit: an opening loads no decisions.
+    DecisionForgotten: "decision-forgotten", "an opening does not load decisions";
+    /// Atomic commit: an opening loads no prepared parts.
+    DoubtForgotten: "doubt-forgotten", "an opening does not load prepared parts";
+    /// Atomic commit: a participant votes yes before its part is durable.
+    VotedBeforeDurable: "voted-before-durable", "a vote leaves before its part is durable";
+    /// Atomic commit: a read-only vote does not wait for what it read.
+    ReadsNotSettled: "reads-not-settled", "a read-only vote does not wait for what was read";
+    /// Atomic commit: a part that only read releases its locks with its vote.
+    ReadLocksReleased: "read-locks-released", "a read-only vote releases its locks";
+    /// Atomic commit: a read-only vote counts though its locks were lost.
+    TenureIgnored: "tenure-ignored", "a read-only vote counts though its island lost the locks";
+    /// Atomic commit: a participant confirms a commit before it is durable.
+    ConfirmedBeforeDurable: "confirmed-before-durable", "a commit is confirmed before it is durable";
+    /// Atomic commit: the first confirmation lets the coordinator forget.
+    ForgottenEarly: "forgotten-early", "a decision is forgotten with its first confirmation";
+    /// Atomic commit: what the coordinator does not know is committed.
+    ForgottenIsCommitted: "forgotten-is-committed", "a transaction that is not known is committed";
+    /// Atomic commit: a question about a transaction that is not decided is answered.
+    UndecidedIsAborted: "undecided-is-aborted", "a question before the decision is answered: aborted";
+    /// Atomic commit: a participant in doubt aborts by itself.
+    DoubtAborted: "doubt-aborted", "a prepared part is aborted when no decision comes";
+    /// Atomic commit: a decision is not sent again when a link is made again.
+    DecisionNotRepeated: "decision-not-repeated", "a decision is not sent again by the next link";
+    /// Atomic commit: a part that arrives again runs again.
+    PartRunsTwice: "part-runs-twice", "a part that arrives again runs again";
+    /// Atomic commit: messages of and to earlier openings are accepted.
+    EarlierOpeningAccepted: "earlier-opening-accepted",
+        "messages of and to an earlier opening are accepted";
+    /// Atomic commit: a vote no counts as one that only read.
+    NoIgnored: "no-ignored", "a vote no does not abort";
+    /// Atomic commit: a part waits for any lock, also an older transaction's.
+    WaitNotDie: "wait-not-die", "a part waits for an older transaction's locks";
+    /// Atomic commit: nothing that waits for a lock runs when it is released.
+    WaitersNotWoken: "waiters-not-woken", "what waits for a lock does not run when it is released";
 }
 
 impl Plant {
@@ -213,6 +255,11 @@ impl Plant {
                 | Self::WordForgotten
                 | Self::LeaderNotWoken
         )
+    }
+
+    /// Whether it is in the commit between islands, which has a simulation of its own.
+    pub const fn is_of_commit(self) -> bool {
+        self as u8 >= Self::AnsweredBeforeDecision as u8
     }
 
     /// The plant of this name.

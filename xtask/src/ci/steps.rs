@@ -36,7 +36,7 @@ pub(super) enum Action {
 }
 
 /// All steps; those of one lane in the order of execution.
-pub(super) static STEPS: [Step; 19] = [
+pub(super) static STEPS: [Step; 20] = [
     first("fmt", "the code is formatted", Action::Call(fmt)),
     first("tidy", "the rules that no compiler knows hold", Action::Tidy),
     first("figures", "documents agree with results/", Action::Figures),
@@ -65,6 +65,11 @@ pub(super) static STEPS: [Step; 19] = [
         kills,
     ),
     of_command("sim", "10,000 simulated worlds of crashes and lies obey every rule", sim),
+    of_command(
+        "islands",
+        "10,000 simulated worlds of islands that crash while they commit obey every rule",
+        islands,
+    ),
     of_command("plants", "a sample of the bugs planted on purpose is detected", plants),
     of_command("trace", "one fdatasync per flush, and no answer before it, by system calls", trace),
     of_command("soak", "20 calling threads lose no call and no money, and none starves", soak),
@@ -177,6 +182,11 @@ fn sim(root: &Path) -> Option<Invocation> {
     let program = crate::folders::target_folder(root).join("release").join("tombolo-sim");
     let named = ["--program".to_string(), program.display().to_string()];
     own(root, "tombolo-sim", "sim").map(|call| call.with(named))
+}
+
+/// The same, for a few seconds.
+fn islands(root: &Path) -> Option<Invocation> {
+    sim(root).map(|call| call.with(["--commit".to_string()]))
 }
 
 /// The simulator in a build of its own, in which bugs can be planted; all of them are for a person to run.

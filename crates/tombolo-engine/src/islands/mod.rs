@@ -2,10 +2,12 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `commit/` | atomic commit between islands, as a state machine |
 //! | `topology.rs` | which cores share what, as the system says |
 //! | `placement.rs` | on which cores threads run |
 //!
-//! Not here: engines on islands, and transactions over several of them.
+//! Not here: engines on islands; what runs transactions over several of them.
 
+pub mod commit;
 pub mod placement;
 pub mod topology;

@@ -48,11 +48,23 @@ pub enum FaultKind {
     FilesMixed,
     /// A database was restored from a backup and the archive, to see what comes of it.
     Restored,
+    /// An island's log lost what was not durable.
+    TailLost,
+    /// A link between islands broke.
+    LinkBroken,
+    /// A message between islands was lost.
+    MessageLost,
+    /// It came again by the next link.
+    MessageRepeated,
+    /// A preparation or a commit on an island found no room.
+    CommitRefused,
+    /// A part that only read gave its locks up: its coordinator stayed away.
+    LocksGivenUp,
 }
 
 impl FaultKind {
     /// All of them with their names in reports, in the order they are reported.
-    const NAMED: [(Self, &str); 20] = [
+    const NAMED: [(Self, &str); 26] = [
         (Self::Crash, "crash"),
         (Self::CrashInRecovery, "crash-in-recovery"),
         (Self::SectorLost, "sector-lost"),
@@ -73,6 +85,12 @@ impl FaultKind {
         (Self::RotRehearsed, "rot-rehearsed"),
         (Self::FilesMixed, "files-mixed"),
         (Self::Restored, "restored"),
+        (Self::TailLost, "tail-lost"),
+        (Self::LinkBroken, "link-broken"),
+        (Self::MessageLost, "message-lost"),
+        (Self::MessageRepeated, "message-repeated"),
+        (Self::CommitRefused, "commit-refused"),
+        (Self::LocksGivenUp, "locks-given-up"),
     ];
 
     /// All of them, in the order they are reported.
@@ -83,6 +101,11 @@ impl FaultKind {
     /// Its name in reports.
     pub const fn name(self) -> &'static str {
         Self::NAMED[self as usize].1
+    }
+
+    /// Whether it befalls islands that commit together.
+    pub const fn is_between_islands(self) -> bool {
+        self as usize >= Self::TailLost as usize
     }
 
     /// Whether the medium broke a promise: what was synced may be gone, without an error.

@@ -45,6 +45,16 @@ pub enum Rule {
     Progress,
     /// A database that was restored to a group is what ran up to there.
     Restored,
+    /// A transaction over several islands is committed on all of them or on none, once.
+    Atomic,
+    /// What a caller was told of a transaction over several islands is so.
+    AnswerHolds,
+    /// No transaction makes money or loses it.
+    Money,
+    /// There is one order of all transactions that explains what each has seen.
+    Serializable,
+    /// Once faults stop no lock is held and no row of the commit protocol is left.
+    NothingLeft,
     /// Only requests that are meant to panic do.
     NoPanic,
 }
@@ -62,6 +72,11 @@ impl Rule {
             Self::JustRefusal => "just-refusal",
             Self::Progress => "progress",
             Self::Restored => "restored",
+            Self::Atomic => "atomic",
+            Self::AnswerHolds => "answer-holds",
+            Self::Money => "money",
+            Self::Serializable => "serializable",
+            Self::NothingLeft => "nothing-left",
             Self::NoPanic => "no-panic",
         }
     }

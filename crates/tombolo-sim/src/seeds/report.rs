@@ -10,29 +10,30 @@ use serde::Serialize;
 use tombolo_engine::threads;
 use tombolo_storage::plant::Plant;
 
+use super::Subject;
 use super::runner::Summary;
-use crate::faults::FaultKind;
+use crate::commit::Reached;
 use crate::oracle::Violation;
 
 /// The command that runs one seed again.
-pub fn replay_command(seed: u64, plant: Option<Plant>) -> String {
+pub fn replay_command(seed: u64, Subject { simulation, plant }: Subject) -> String {
     let plant = plant.map_or(String::new(), |plant| format!(" --plant {}", plant.name()));
-    format!("cargo xtask sim --seed {seed}{plant}")
+    format!("cargo xtask sim --seed {seed}{}{plant}", simulation.option())
 }
 
 /// One line: how to replay it, and what did not hold.
-pub fn violation_line(seed: u64, violation: &Violation, plant: Option<Plant>) -> String {
+pub fn violation_line(seed: u64, violation: &Violation, subject: Subject) -> String {
     let what = violation.what.replace('\n', " ");
-    format!("{}  # {}: {what}", replay_command(seed, plant), violation.rule.name())
+    format!("{}  # {}: {what}", replay_command(seed, subject), violation.rule.name())
 }
 
 /// The whole summary for people.
-pub fn text(summary: &Summary, plant: Option<Plant>) -> String {
+pub fn text(summary: &Summary, subject: Subject) -> String {
     let mut out = String::new();
     let ms = |ns: u64| ns as f64 / 1e6;
     let Summary { seeds, counted, failed, transactions, lives, given_up, .. } = summary;
     for (seed, violation) in &summary.violations {
-        _ = writeln!(out, "{}", violation_line(*seed, violation, plant));
+        _ = writeln!(out, "{}", violation_line(*seed, violation, subject));
     }
     _ = writeln!(out, "{seeds} seeds, {counted} of them count, {failed} failed");
     _ = writeln!(
@@ -46,8 +47,11 @@ pub fn text(summary: &Summary, plant: Option<Plant>) -> String {
         ms(summary.cpu_ns_max),
         summary.hash
     );
-    for kind in FaultKind::all() {
+    for kind in subject.simulation.faults() {
         _ = writeln!(out, "  {:<20}{:>12}", kind.name(), summary.faults.of(kind));
+    }
+    if let Some(coverage) = &summary.coverage {
+        _ = write!(out, "{}", coverage.text());
     }
     out
 }
@@ -105,6 +109,8 @@ struct Seeds<'a> {
     cpu_ms_mean: f64,
     cpu_ms_max: f64,
     traces: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    states_and_events: Option<Reached>,
     faults: BTreeMap<String, u64>,
     violations: Vec<Broken<'a>>,
 }
@@ -119,17 +125,17 @@ struct Broken<'a> {
 }
 
 /// The whole summary as one JSON object.
-pub fn json(summary: &Summary, plant: Option<Plant>) -> String {
-    let faults = FaultKind::all();
+pub fn json(summary: &Summary, subject: Subject) -> String {
+    let faults = subject.simulation.faults();
     let faults = faults.map(|kind| (kind.name().replace('-', "_"), summary.faults.of(kind)));
     let broken = summary.violations.iter().map(|(seed, Violation { rule, what })| Broken {
         seed: *seed,
         rule: rule.name(),
         what,
-        replay: replay_command(*seed, plant),
+        replay: replay_command(*seed, subject),
     });
     let seeds = Seeds {
-        plant: plant.map(Plant::name),
+        plant: subject.plant.map(Plant::name),
         seeds: summary.seeds,
         seeds_counted: summary.counted,
         seeds_failed: summary.failed,
@@ -139,10 +145,11 @@ pub fn json(summary: &Summary, plant: Option<Plant>) -> String {
         cpu_ms_mean: rounded(summary.cpu_ns_mean() as f64 / 1e6, 3),
         cpu_ms_max: rounded(summary.cpu_ns_max as f64 / 1e6, 3),
         traces: format!("{:016x}", summary.hash),
+        states_and_events: summary.coverage.as_ref().map(|coverage| coverage.reached()),
         faults: faults.collect(),
         violations: broken.collect(),
     };
-    result_json("sim", seeds)
+    result_json(subject.simulation.experiment(), seeds)
 }
 
 /// The plants that a simulated database can show, one per line.
@@ -163,7 +170,9 @@ mod tests {
 
     #[test]
     fn a_violation_is_one_line_that_replays_it() {
-        let text = text(&summary(), Some(Plant::SkippedFsync));
+        let plant = Some(Plant::SkippedFsync);
+        let subject = Subject { plant, ..Subject::default() };
+        let text = text(&summary(), subject);
         let line = text.lines().next().unwrap();
         let expected =
             "cargo xtask sim --seed 5 --plant skipped-fsync  # prefix: a \"row\" is gone";
@@ -173,14 +182,15 @@ mod tests {
 
     #[test]
     fn json_quotes_what_it_must() {
-        let json = json(&summary(), None);
+        let json = json(&summary(), Subject::default());
         assert!(json.contains(r#""what":"a \"row\"\nis gone""#), "{json}");
         assert!(json.contains(r#""plant":null"#) && json.contains(r#""sync_lied":0"#));
     }
 
     #[test]
     fn a_result_says_where_it_comes_from() {
-        let result: serde_json::Value = serde_json::from_str(&json(&summary(), None)).unwrap();
+        let result: serde_json::Value =
+            serde_json::from_str(&json(&summary(), Subject::default())).unwrap();
         assert_eq!((&result["experiment"], &result["simulated"]), (&"sim".into(), &true.into()));
         let commit = result["commit"].as_str().unwrap();
         assert!(commit == "unknown" || commit.len() == 40, "{commit}");

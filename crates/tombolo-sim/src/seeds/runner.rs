@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::threads::on_each;
 
+use crate::commit::Coverage;
 use crate::faults::FaultCounts;
 use crate::oracle::{Rule, Violation};
 use crate::workload::store::hide_planned_panics;
@@ -53,6 +54,8 @@ pub struct Summary {
     pub given_up: u64,
     /// How often each fault struck.
     pub faults: FaultCounts,
+    /// Which events met which states, in a simulation that counts that.
+    pub coverage: Option<Box<Coverage>>,
     /// All traces in one number.
     pub hash: u64,
     /// Processor time of all seeds, in nanoseconds.
@@ -70,13 +73,14 @@ impl Summary {
     fn of(result: SeedResult, cpu_ns: u64) -> Self {
         Self {
             seeds: 1,
-            counted: u64::from(result.counts()),
+            counted: u64::from(result.is_enough),
             failed: u64::from(result.violation.is_some()),
             violations: result.violation.map(|what| (result.seed, what)).into_iter().collect(),
             transactions: result.transactions,
             lives: result.lives,
             given_up: result.given_up,
             faults: result.faults,
+            coverage: result.coverage,
             hash: result.hash,
             cpu_ns,
             cpu_ns_max: cpu_ns,
@@ -92,6 +96,10 @@ impl Summary {
         self.lives += other.lives;
         self.given_up += other.given_up;
         self.faults.merge(&other.faults);
+        match (&mut self.coverage, other.coverage) {
+            (Some(own), Some(other)) => own.merge(&other),
+            (own, other) => *own = own.take().or(other),
+        }
         self.hash = self.hash.wrapping_add(other.hash);
         self.cpu_ns += other.cpu_ns;
         self.cpu_ns_max = self.cpu_ns_max.max(other.cpu_ns_max);
@@ -163,7 +171,19 @@ mod tests {
         let violation = (seed % 10 == 7).then(|| Violation::new(Rule::Prefix, "seven"));
         let (transactions, lives, given_up) = (190 + seed, 2, 0);
         let (hash, lines) = (seed * seed, Vec::new());
-        SeedResult { seed, violation, transactions, lives, given_up, faults, hash, lines }
+        let (is_enough, coverage) = (transactions >= 200, None);
+        SeedResult {
+            seed,
+            violation,
+            transactions,
+            lives,
+            given_up,
+            is_enough,
+            faults,
+            coverage,
+            hash,
+            lines,
+        }
     }
 
     #[test]

@@ -25,6 +25,7 @@ use tombolo_storage::store::Store;
 use tombolo_storage::value_log::GroupNumber;
 
 use crate::clock::SimClock;
+use crate::commit::Coverage;
 use crate::database::Refused;
 use crate::faults::{FaultCounts, FaultKind, FaultyDisk, one_in};
 use crate::oracle::{History, Rule, Violation, sound};
@@ -134,20 +135,16 @@ pub struct SeedResult {
     pub lives: u64,
     /// Databases that were damaged beyond repair.
     pub given_up: u64,
+    /// Whether the seed tested anything.
+    pub is_enough: bool,
     /// How often each fault struck.
     pub faults: FaultCounts,
+    /// Which events met which states, in a simulation that counts that.
+    pub coverage: Option<Box<Coverage>>,
     /// The trace's hash.
     pub hash: u64,
     /// The trace as text, where it was asked for.
     pub lines: Vec<String>,
-}
-
-impl SeedResult {
-    /// Whether the seed tested anything: it had 200 transactions and a crash.
-    pub fn counts(&self) -> bool {
-        let crashes = self.faults.of(FaultKind::Crash) + self.faults.of(FaultKind::CrashInRecovery);
-        self.transactions >= 200 && crashes >= 1
-    }
 }
 
 impl World {
@@ -183,13 +180,16 @@ impl World {
         let violation = self.run_lives::<E>().err();
         let mut faults = self.disk.counts();
         faults.merge(&self.struck);
+        let crashes = faults.of(FaultKind::Crash) + faults.of(FaultKind::CrashInRecovery);
         SeedResult {
             seed,
             violation,
             transactions: self.transactions,
             lives: self.lives,
             given_up: self.given_up,
+            is_enough: self.transactions >= 200 && crashes >= 1,
             faults,
+            coverage: None,
             hash: self.trace.hash(),
             lines: self.trace.take_lines(),
         }
