@@ -4,6 +4,10 @@
 #![cfg(not(any(loom, shuttle)))]
 #![expect(clippy::unwrap_used, reason = "a failing test may panic anywhere")]
 
+#[path = "held/bytes.rs"]
+mod bytes;
+#[path = "held/exclusion.rs"]
+mod exclusion;
 #[path = "held/items.rs"]
 mod items;
 #[path = "../src/memory/test_random.rs"]
