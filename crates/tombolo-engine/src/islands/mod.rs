@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `topology.rs` | which cores share what, as the system says |
 //! | `placement.rs` | on which cores threads run |
+//! | `prepared.rs` | parts that are prepared, and decisions, as rows of an island |
 //!
 //! Not here: engines on islands, and transactions over several of them.
 
 pub mod placement;
+pub mod prepared;
 pub mod topology;
