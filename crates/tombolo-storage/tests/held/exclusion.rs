@@ -262,6 +262,33 @@ fn a_part_locks_each_thing_once() {
     assert_eq!(keys.count(), 2, "{locked:?}");
 }
 
+/// One that reads many rows locks their table.
+#[test]
+fn a_part_locks_tables_rather_than_many_rows() {
+    let ((mut store, items), mut locks) = (store(), Locks::new().unwrap());
+    store.begin().unwrap();
+    store.begin_writes();
+    let rows: Vec<_> = (0..1_500)
+        .map(|id| store.create(&items.table, |row| row.set(Item::ID, id)).unwrap())
+        .collect();
+    let changes = store.set_aside().unwrap();
+    store.begin().unwrap();
+    store.begin_writes();
+    store.make(&changes).unwrap();
+    let part = |store: &mut MemoryStore<Memory>, locks: &mut Locks, count| {
+        hold(store, locks, |guarded| {
+            rows[..count].iter().try_for_each(|&row| guarded.pin(&items.table, row).map(|_| ()))
+        })
+    };
+    store.commit().unwrap();
+    let few = part(&mut store, &mut locks, 900);
+    assert_eq!(few.locks.iter().count(), 900);
+    locks.release(OWNER);
+    let many = part(&mut store, &mut locks, 1_500);
+    let whole = Lock::Table { table: 0, mode: Mode::Read };
+    assert_eq!(many.locks.iter().collect::<Vec<_>>(), [whole]);
+}
+
 /// An edge of a range may be longer than any key, and outside what its column may be.
 #[test]
 fn ranges_of_all_edges_are_locked() {

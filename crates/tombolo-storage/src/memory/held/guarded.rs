@@ -17,7 +17,7 @@
 //! | look-up, found or not | the key, to read it |
 //! | scan | the keys from the range's beginning to where the visitor stopped, to read them |
 //! | all rows of a table | the table, to read it |
-//! | pin | the row, to read it |
+//! | pin | the row, to read it; of many rows the table |
 //! | update, value set, deletion | the row, to write it; its table, to change something within |
 //! | creation | the table, to change something within |
 //! | entry inserted or removed | the key, to write it; where several rows may have it, to change something within |
@@ -116,7 +116,11 @@ impl<'g, P: MemoryProfile> Guarded<'g, P> {
         let table = table.position() as u32;
         self.admit(&Lock::Row { table, row, mode })?;
         self.note(&Lock::Row { table, row, mode: Mode::Read });
-        Ok(())
+        let has_many_rows = |reads: &RefCell<Noted>| reads.borrow().has_many_rows();
+        match self.reads.as_ref().is_some_and(has_many_rows) {
+            true => self.admit_read(&Lock::Table { table, mode: Mode::Read }),
+            false => Ok(()),
+        }
     }
 
     /// A row that is changed.

@@ -209,6 +209,9 @@ fn read_edge<'a>(from: &mut Source<'a>) -> Option<Position<'a>> {
     }
 }
 
+/// Rows that a part locks one by one before it locks a table as a whole.
+const ROWS_MAX: usize = 1_000;
+
 /// Locks in the order in which they were noted, some of them repeatedly.
 #[derive(Debug, Default)]
 pub(super) struct Noted {
@@ -217,13 +220,20 @@ pub(super) struct Noted {
     last: usize,
     /// The tables that are read as a whole, whose rows need no locks.
     whole: Vec<u32>,
+    /// Rows noted since the last table.
+    rows: usize,
 }
 
 impl Noted {
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.whole.clear();
-        self.last = 0;
+        (self.last, self.rows) = (0, 0);
+    }
+
+    /// Whether so many rows are noted that a table is better locked as a whole.
+    pub(super) fn has_many_rows(&self) -> bool {
+        self.rows >= ROWS_MAX
     }
 
     pub(super) fn note(&mut self, lock: &Lock<'_>) {
@@ -231,15 +241,18 @@ impl Noted {
             Lock::Row { table, mode: Mode::Read, .. } if self.whole.contains(&table) => return,
             Lock::Table { table, mode: Mode::Read } if !self.whole.contains(&table) => {
                 self.whole.push(table);
+                self.rows = 0;
             }
             _ => {}
         }
         let at = self.bytes.len();
         lock.write(&mut self.bytes);
         // A row is read several times in turn.
-        match self.bytes[self.last..at] == self.bytes[at..] {
-            true => self.bytes.truncate(at),
-            false => self.last = at,
+        if self.bytes[self.last..at] == self.bytes[at..] {
+            self.bytes.truncate(at);
+        } else {
+            self.last = at;
+            self.rows += usize::from(matches!(lock, Lock::Row { .. }));
         }
     }
 
