@@ -134,7 +134,7 @@ impl PreparedParts {
     /// Holds a part that was just executed, until its transaction is decided by another island.
     ///
     /// # Errors
-    /// Those of the store, `OutOfRange` if the part is too long for a row, and `Held`. Nothing is held then.
+    /// Those of the store, and `OutOfRange` if the part is too long for a row. Nothing is held then.
     pub fn prepare<P: MemoryProfile>(
         &self,
         store: &mut MemoryStore<P>,
@@ -288,10 +288,10 @@ impl PreparedParts {
                 let (Some(_), Some(own)) = (changes, own) else { return Err(Error::UnfitChanges) };
                 let owner = owner(row.get(Prepared::OWNER));
                 let coordinator = row.get(Prepared::COORDINATOR) as IslandNumber;
-                locks.acquire(owner, own).map_err(|error| match error {
-                    Error::Held { .. } => Error::UnfitChanges,
-                    error => error,
-                })?;
+                if locks.conflict_with(&own).is_some() {
+                    return Err(Error::UnfitChanges);
+                }
+                locks.acquire(owner, own)?;
                 found.in_doubt.push(InDoubt { owner, coordinator });
             }
             for row in rows(store, &self.decisions)? {

@@ -235,12 +235,15 @@ fn a_part_that_reads_changes_nothing() {
     // It has seen that there is a row 2.
     assert!(!may(&mut store, &locks, |guarded| items.step(guarded, &Step::Delete(2)).map(|_| ())));
     assert_eq!(locks.owners().collect::<Vec<_>>(), [OWNER]);
-    let refused = locks.acquire(Owner::new(1), {
-        let other = &mut Locks::new().unwrap();
-        hold(&mut store, other, |guarded| items.step(guarded, &update(4)).map(|_| ())).locks
-    });
-    assert_eq!(refused, Err(Error::Held { owner: OWNER }));
-    assert_eq!(locks.owners().count(), 1);
+    let mut others = Locks::new().unwrap();
+    let mut locks_of = |id| {
+        let update = |guarded: &mut Guard<'_>| items.step(guarded, &update(id)).map(|_| ());
+        let part = hold(&mut store, &mut others, update);
+        others.release(OWNER);
+        part.locks
+    };
+    assert_eq!(locks.conflict_with(&locks_of(4)), Some(OWNER));
+    assert_eq!(locks.conflict_with(&locks_of(6)), None);
 }
 
 /// A row that is read many times, and rows of a table that is read as a whole, are locked once.

@@ -138,8 +138,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn new() -> Self {
-        Self { bytes: sealed::open_new() }
+    /// With room for `capacity` bytes.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self { bytes: sealed::open_new(capacity) }
     }
 
     pub(super) fn write(&mut self, operation: &Operation<'_>) {

@@ -31,8 +31,8 @@ pub enum Mode {
 }
 
 impl Mode {
-    // One bit each for the first two: so modes exclude each other exactly if they are all bits together.
-    pub(super) const fn bits(self) -> u8 {
+    // One bit each for the first two: a transaction that has both has all bits.
+    const fn bits(self) -> u8 {
         match self {
             Self::Read => 1,
             Self::ChangeWithin => 2,
@@ -40,27 +40,12 @@ impl Mode {
         }
     }
 
-    pub(super) const fn of_bits(bits: u8) -> Option<Self> {
+    const fn of_bits(bits: u8) -> Option<Self> {
         match bits {
             1 => Some(Self::Read),
             2 => Some(Self::ChangeWithin),
             3 => Some(Self::Write),
             _ => None,
-        }
-    }
-
-    /// Whether two transactions cannot have the same thing in these modes at once.
-    pub const fn excludes(self, other: Self) -> bool {
-        self.bits() | other.bits() == Self::Write.bits()
-    }
-
-    /// The mode of a transaction that has both.
-    #[must_use]
-    pub const fn with(self, other: Self) -> Self {
-        match (self, other) {
-            (Self::Read, Self::Read) => Self::Read,
-            (Self::ChangeWithin, Self::ChangeWithin) => Self::ChangeWithin,
-            _ => Self::Write,
         }
     }
 }
@@ -109,7 +94,21 @@ const ROW: u8 = 2;
 const KEY: u8 = 3;
 const RANGE: u8 = 4;
 
+/// About the length of a lock.
+const LOCK_BYTES: usize = 12;
+
 const MARK: Mark = *b"TbL1";
+
+/// The first sixteen bytes as a number, with `fill` for each byte that there is not. Such numbers are ordered as
+/// the bytes are, or equal.
+pub(super) fn leading(bytes: &[u8], fill: u8) -> u128 {
+    if let Some(&leading) = bytes.first_chunk() {
+        return u128::from_be_bytes(leading);
+    }
+    let mut leading = [fill; size_of::<u128>()];
+    leading[..bytes.len()].copy_from_slice(bytes);
+    u128::from_be_bytes(leading)
+}
 
 /// The bytes of an edge, and whether it is behind all keys that begin with them.
 pub(super) fn edge(position: Position<'_>) -> (&[u8], bool) {
@@ -264,11 +263,13 @@ impl Noted {
         };
         let all = Each::of(&self.bytes);
         let needed = all.filter(|(_, lock)| !is_needless(lock) && !left_out(lock));
-        let mut records: Vec<_> = needed.map(|(bytes, _)| bytes).collect();
+        let mut records = Vec::with_capacity(self.bytes.len() / LOCK_BYTES);
+        // The first bytes are the whole of most locks.
+        records.extend(needed.map(|(bytes, _)| (leading(bytes, 0), bytes)));
         records.sort_unstable();
-        let mut bytes = sealed::open_new();
+        let mut bytes = sealed::open_new(self.bytes.len());
         let mut before: &[u8] = &[];
-        for record in records {
+        for (_, record) in records {
             let (mode, thing) = record.split_last().expect("a lock ends with its mode");
             if !before.is_empty() && *thing == before[..before.len() - 1] {
                 // All bits of both.

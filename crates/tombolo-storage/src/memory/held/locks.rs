@@ -13,7 +13,7 @@
 //! Not here: which locks an access needs (`guarded.rs`), waiting. Invariants: a part's locks and those of another
 //! part do not exclude each other; after [`Locks::release`] nothing of its owner is left.
 
-use super::lock::{Lock, LockSet, Mode, edge};
+use super::lock::{Lock, LockSet, Mode, edge, leading};
 use crate::error::{Error, Result};
 use crate::memory::btree::Position;
 use crate::memory::hash::HashTable;
@@ -29,7 +29,8 @@ const SEED: u64 = 0x5851_F42D_4C95_7F2D;
 /// The locks of all held parts of a store.
 #[derive(Debug)]
 pub struct Locks {
-    /// Tables, rows and keys by the number of their names; the values are [`Hold`]s.
+    /// Parts by the numbers of the tables, rows and keys that they read, and of those that they change: so that an
+    /// access meets no lock that does not exclude it, however many there are.
     names: HashTable,
     parts: Vec<Option<HeldPart>>,
     count: usize,
@@ -43,21 +44,30 @@ struct HeldPart {
     locks: LockSet,
 }
 
-/// A part's place among the parts, and the mode in which it has something.
-#[derive(Clone, Copy)]
-struct Hold(u32);
+/// One of the two things that a mode consists of; they exclude each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Aspect {
+    Read,
+    Change,
+}
 
-impl Hold {
-    fn new(part: u32, mode: Mode) -> Self {
-        Self(part << 2 | u32::from(mode.bits()))
+impl Aspect {
+    /// Those of a mode.
+    fn of(mode: Mode) -> &'static [Self] {
+        match mode {
+            Mode::Read => &[Self::Read],
+            Mode::ChangeWithin => &[Self::Change],
+            Mode::Write => &[Self::Read, Self::Change],
+        }
     }
 
-    fn part(self) -> u32 {
-        self.0 >> 2
-    }
-
-    fn is_excluded_by(self, mode: Mode) -> bool {
-        Mode::of_bits(self.0 as u8 & 3).is_some_and(|own| own.excludes(mode))
+    /// Those that exclude a mode.
+    fn excluding(mode: Mode) -> &'static [Self] {
+        match mode {
+            Mode::Read => &[Self::Change],
+            Mode::ChangeWithin => &[Self::Read],
+            Mode::Write => &[Self::Read, Self::Change],
+        }
     }
 }
 
@@ -89,17 +99,6 @@ struct ReadRange {
 struct ChangedKey {
     leading: u128,
     place: Place,
-}
-
-/// The first sixteen bytes as a number, with `fill` for each byte that there is not. Such numbers are ordered as
-/// the bytes are, or equal.
-fn leading(bytes: &[u8], fill: u8) -> u128 {
-    if let Some(&leading) = bytes.first_chunk() {
-        return u128::from_be_bytes(leading);
-    }
-    let mut leading = [fill; size_of::<u128>()];
-    leading[..bytes.len()].copy_from_slice(bytes);
-    u128::from_be_bytes(leading)
 }
 
 /// The numbers between which the first bytes of a key in a range are.
@@ -142,18 +141,17 @@ impl Locks {
         self.parts.iter().flatten().map(|part| part.owner)
     }
 
-    /// Gives `owner` the locks of its part.
+    /// Gives `owner` the locks of its part, right after it was executed: each access was compared with the locks
+    /// of others then, so none excludes them. Of locks that come from elsewhere, [`Locks::conflict_with`] says that.
     ///
     /// # Errors
-    /// `Held`: another one has a lock that excludes one of them. `NoSpace`. The owner has none then.
+    /// `NoSpace`. The owner has none then.
     ///
     /// # Panics
     /// When it has locks already.
     pub fn acquire(&mut self, owner: Owner, locks: LockSet) -> Result<()> {
         assert!(self.owners().all(|held| held != owner), "a transaction has one part in a store");
-        if let Some(owner) = locks.iter().find_map(|lock| self.conflict(&lock)) {
-            return Err(Error::Held { owner });
-        }
+        debug_assert_eq!(self.conflict_with(&locks), None, "locks that exclude each other");
         let vacant = self.parts.iter().position(Option::is_none).unwrap_or(self.parts.len());
         if vacant == self.parts.len() {
             self.parts.push(None);
@@ -182,6 +180,11 @@ impl Locks {
         true
     }
 
+    /// An owner of a lock that excludes one of these, if there is one.
+    pub fn conflict_with(&self, locks: &LockSet) -> Option<Owner> {
+        locks.iter().find_map(|lock| self.conflict(&lock))
+    }
+
     /// An owner of a lock that excludes this access, if there is one.
     #[inline]
     pub fn conflict(&self, access: &Lock<'_>) -> Option<Owner> {
@@ -206,11 +209,13 @@ impl Locks {
         for lock in self.parts.iter().flatten().flat_map(|part| part.locks.iter()) {
             match lock {
                 Lock::Range { .. } => counts.1 += 1,
-                Lock::Key { mode: Mode::Write | Mode::ChangeWithin, .. } => {
-                    counts.0 += 1;
-                    counts.2 += 1;
+                Lock::Key { mode, .. } => {
+                    counts.0 += Aspect::of(mode).len();
+                    counts.2 += usize::from(mode != Mode::Read);
                 }
-                _ => counts.0 += 1,
+                Lock::Table { mode, .. } | Lock::Row { mode, .. } => {
+                    counts.0 += Aspect::of(mode).len();
+                }
             }
         }
         let sum = |count: fn(&IndexLocks) -> usize| self.indexes.iter().map(count).sum::<usize>();
@@ -230,8 +235,8 @@ impl Locks {
     /// A part that has the named thing in a mode that excludes `mode`.
     #[inline]
     fn holder(&self, thing: &Lock<'_>, mode: Mode) -> Option<u32> {
-        let mut holds = self.names.candidates(self.name(thing)).map(Hold);
-        holds.find(|hold| hold.is_excluded_by(mode)).map(Hold::part)
+        let mut aspects = Aspect::excluding(mode).iter();
+        aspects.find_map(|&aspect| self.names.get(self.name(thing, aspect)))
     }
 
     /// A part that has read a range with this key.
@@ -271,11 +276,13 @@ impl Locks {
         self.part(place.part).locks.at(place.start)
     }
 
-    /// The number of the name of a table, a row or a key.
+    /// The number of the name of a table, a row or a key, with what is done with it.
     #[inline]
-    fn name(&self, thing: &Lock<'_>) -> u64 {
-        // The last byte tells the kinds apart.
-        let named = |position: u32, kind: u8| u64::from(position) << 8 | u64::from(kind);
+    fn name(&self, thing: &Lock<'_>, aspect: Aspect) -> u64 {
+        // The last byte tells the kinds apart, and what is done.
+        let named = |position: u32, kind: u8| {
+            u64::from(position) << 8 | u64::from(kind << 1 | aspect as u8)
+        };
         let (thing, within) = match *thing {
             Lock::Table { table, .. } => (named(table, 0), 0),
             Lock::Row { table, row, .. } => (named(table, 1), u64::from(row)),
@@ -316,8 +323,11 @@ impl Locks {
             }
             Lock::Table { mode, .. } | Lock::Row { mode, .. } | Lock::Key { mode, .. } => mode,
         };
-        let entered = self.names.insert_pair(self.name(lock), Hold::new(place.part, mode).0);
-        entered.map_err(|_| no_space(self.names.committed_bytes()))
+        for &aspect in Aspect::of(mode) {
+            let entered = self.names.insert_pair(self.name(lock, aspect), place.part);
+            entered.map_err(|_| no_space(self.names.committed_bytes()))?;
+        }
+        Ok(())
     }
 
     /// Removes a lock, if it was entered.
@@ -339,7 +349,9 @@ impl Locks {
             }
             Lock::Table { mode, .. } | Lock::Row { mode, .. } | Lock::Key { mode, .. } => mode,
         };
-        self.names.remove_pair(self.name(lock), Hold::new(place.part, mode).0);
+        for &aspect in Aspect::of(mode) {
+            self.names.remove_pair(self.name(lock, aspect), place.part);
+        }
     }
 }
 

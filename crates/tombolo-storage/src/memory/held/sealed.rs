@@ -11,9 +11,11 @@ pub(super) const HEAD_BYTES: usize = 8;
 /// The name of a format with its version.
 pub(super) type Mark = [u8; 4];
 
-/// The beginning of bytes that [`close`] ends.
-pub(super) fn open_new() -> Vec<u8> {
-    vec![0; HEAD_BYTES]
+/// The beginning of bytes that [`close`] ends, with room for `capacity` bytes of content.
+pub(super) fn open_new(capacity: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(HEAD_BYTES + capacity);
+    bytes.resize(HEAD_BYTES, 0);
+    bytes
 }
 
 /// Writes the head of bytes that [`open_new`] began.

@@ -24,6 +24,9 @@ use crate::store::Store;
 /// costs more.
 const GAP_BYTES: usize = 16;
 
+/// About the length of a change.
+const CHANGE_BYTES: usize = 32;
+
 /// A table and a slot.
 pub(super) type Place = (u32, u32);
 
@@ -231,7 +234,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
     }
 
     fn changes(&self, notes: &Notes<'_>) -> Changes {
-        let mut out = Writer::new();
+        let count = notes.updates.len() + notes.entries.len() + notes.left.len();
+        let mut out = Writer::new(count * CHANGE_BYTES);
         let numbers = notes.left.iter().copied().zip(0..);
         let mut created: Vec<_> = numbers.collect();
         created.sort_unstable();
