@@ -6,6 +6,8 @@
 use std::fmt;
 use std::io::ErrorKind;
 
+use crate::owner::Owner;
+
 /// Why a store refused an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -62,6 +64,14 @@ pub enum Error {
     LockTimeout,
     /// The lock table has no room for what the transaction wants to lock.
     LockTableFull,
+    /// The transaction met what a transaction over several islands holds until it is decided; it can only be
+    /// aborted.
+    Held {
+        /// The transaction that holds it.
+        owner: Owner,
+    },
+    /// The changes of a prepared transaction are not of these rows.
+    UnfitChanges,
     /// Every frame of the buffer pool is in use at the same time.
     PoolFull {
         /// How many frames there are.
@@ -112,10 +122,13 @@ pub enum Error {
     },
 }
 
+// Every call returns it: one that is longer would cost instructions on every path.
+const _: () = assert!(size_of::<Error>() == 24);
+
 impl Error {
     /// Whether the same transaction may succeed when it is simply tried again.
     pub const fn retry(self) -> bool {
-        matches!(self, Self::Deadlock | Self::LockTimeout)
+        matches!(self, Self::Deadlock | Self::LockTimeout | Self::Held { .. })
     }
 
     /// What ended a transaction that ran.
@@ -140,6 +153,15 @@ const DROPPED: &str = "a table, an index or a column was dropped that the handle
 
 const LOCK_TABLE_FULL: &str =
     "the lock table is full: give it more room or lock fewer rows in a transaction";
+
+const HOLDS: &str = "holds what this one needs, and is not decided yet: wait for its decision, then run \
+     this one again";
+
+const NO_SNAPSHOTS: &str =
+    "this profile keeps no undo information, hence no snapshots: use profile memory";
+
+const UNFIT_CHANGES: &str = "the changes of a prepared transaction are not of these rows: check the directory, \
+     restore a copy";
 
 const NO_COMMAND: &str = "the database's log holds commands, but no registered procedure was named for this \
      transaction: call it as one, or use log = value";
@@ -175,6 +197,8 @@ impl fmt::Display for Error {
             Self::Deadlock => f.write_str("the transaction gave way in a deadlock: try it again"),
             Self::LockTimeout => f.write_str("a lock was not granted in time: try again"),
             Self::LockTableFull => f.write_str(LOCK_TABLE_FULL),
+            Self::Held { owner } => write!(f, "transaction {owner} {HOLDS}"),
+            Self::UnfitChanges => f.write_str(UNFIT_CHANGES),
             Self::PoolFull { frames } => write!(
                 f,
                 "all {frames} frames of the buffer pool are in use at once: give it more frames"
@@ -199,9 +223,7 @@ impl fmt::Display for Error {
             }
             Self::NoCommand => f.write_str(NO_COMMAND),
             Self::DeadlinePassed | Self::Cancelled => f.write_str(self.ended_by()),
-            Self::NoSnapshots => f.write_str(
-                "this profile keeps no undo information, hence no snapshots: use profile memory",
-            ),
+            Self::NoSnapshots => f.write_str(NO_SNAPSHOTS),
             Self::SnapshotEnded { bytes_max } => write!(
                 f,
                 "the snapshot was ended: changes since it was opened need more than the \

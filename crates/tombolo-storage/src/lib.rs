@@ -20,6 +20,7 @@ pub mod latch;
 pub mod lock;
 pub mod log;
 pub mod memory;
+pub mod owner;
 pub mod paged;
 pub mod plant;
 pub mod probe;

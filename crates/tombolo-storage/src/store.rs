@@ -112,6 +112,11 @@ impl<I: IndexType> Clone for Index<I> {
 impl<I: IndexType<Shape: Copy>> Copy for Index<I> {}
 
 impl<I: IndexType> Index<I> {
+    /// The handle of the index at `position` of `schema`.
+    pub(crate) fn at(schema: &Schema, position: usize, shape: I::Shape) -> Self {
+        Self { position: position as u32, database: schema.database(), shape }
+    }
+
     /// The number of its database ([`Schema::database`]).
     #[inline(always)]
     pub fn database(&self) -> u32 {

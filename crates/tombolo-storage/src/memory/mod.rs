@@ -25,6 +25,7 @@ pub mod columns;
 pub mod cursor;
 pub mod dropping;
 mod entries;
+pub mod held;
 mod index;
 pub mod log;
 pub mod online;

@@ -31,6 +31,8 @@ mod workload;
 use tombolo_engine::rng::Rng;
 
 #[cfg(test)]
+mod held_tests;
+#[cfg(test)]
 mod store_tests;
 
 /// Districts of a warehouse.

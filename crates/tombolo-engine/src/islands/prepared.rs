@@ -1,0 +1,327 @@
+//! Prepared parts and decisions as rows: what an island keeps of transactions over several islands.
+//!
+//! ```text
+//!   participant:  executed ──prepare──► row: changes, locks ──commit──► changes made, no row
+//!                                          │   ▲               abort──► no row
+//!                                 crash ───┘   └─── open: locks taken again
+//!   coordinator:  own part ──decide──► own changes made, row: the participants ──forget──► no row
+//! ```
+//!
+//! Each arrow is one local transaction, so that log, image, replay, archive and backup treat these rows like any
+//! others (docs/decisions/0046). An answer that depends on one leaves when that transaction is durable. A part that
+//! changes nothing has no row, only its locks; after a crash it is gone, and its transaction is one of which a
+//! participant does not know.
+//!
+//! Not here: messages, votes and when to decide (`commit/`). Invariants: a row of a prepared part is there exactly
+//! while its changes are not made and its transaction is not known to be aborted; the locks of each row are held.
+
+use std::ops::ControlFlow;
+
+use tombolo_storage::error::{Error, Result, SchemaError};
+use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::held::{Changes, LockSet, Locks, Part};
+use tombolo_storage::owner::Owner;
+use tombolo_storage::profile::MemoryProfile;
+use tombolo_storage::row::RowId;
+use tombolo_storage::schema::{Schema, TableDef};
+use tombolo_storage::store::{Index, Phase, Store, Table, resolve_index, resolve_table};
+
+tombolo_storage::table! {
+    /// Parts that are prepared and not decided.
+    pub struct Prepared = "tombolo_prepared" {
+        OWNER: Uuid;
+        COORDINATOR: Integer;
+        CHANGES: Bytes;
+        LOCKS: Bytes;
+    }
+}
+tombolo_storage::index! {
+    /// By the number of the transaction.
+    pub struct PreparedByOwner = "tombolo_prepared_by_owner" on Prepared (OWNER: Uuid) unique Hash;
+}
+tombolo_storage::table! {
+    /// Transactions that this island decided to commit, until all participants have confirmed.
+    pub struct Decision = "tombolo_decision" { OWNER: Uuid; PARTICIPANTS: Bytes; }
+}
+tombolo_storage::index! {
+    /// By the number of the transaction.
+    pub struct DecisionByOwner = "tombolo_decision_by_owner" on Decision (OWNER: Uuid) unique Hash;
+}
+
+/// The number of an island.
+pub type IslandNumber = u32;
+
+/// The definitions of the tables.
+pub fn prepared_tables() -> [TableDef; 2] {
+    [
+        TableDef::of::<Prepared>().with::<PreparedByOwner>(),
+        TableDef::of::<Decision>().with::<DecisionByOwner>(),
+    ]
+}
+
+/// A part that was prepared before the island was opened, and is not decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InDoubt {
+    /// Its transaction.
+    pub owner: Owner,
+    /// The island that decides.
+    pub coordinator: IslandNumber,
+}
+
+/// A decision that not all participants have confirmed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// The transaction, which is committed.
+    pub owner: Owner,
+    /// The islands that prepared a part of it.
+    pub participants: Vec<IslandNumber>,
+}
+
+/// What is in doubt on an island, and decided there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Parts of transactions that other islands decide.
+    pub in_doubt: Vec<InDoubt>,
+    /// Decisions of this island.
+    pub decided: Vec<Decided>,
+}
+
+/// The tables of prepared parts and of decisions.
+#[derive(Clone, Copy, Debug)]
+pub struct PreparedParts {
+    prepared: Table<Prepared>,
+    by_owner: Index<PreparedByOwner>,
+    decisions: Table<Decision>,
+    decision_by_owner: Index<DecisionByOwner>,
+}
+
+const fn id(owner: Owner) -> [u8; 16] {
+    owner.number().to_be_bytes()
+}
+
+const fn owner(id: [u8; 16]) -> Owner {
+    Owner::new(u128::from_be_bytes(id))
+}
+
+/// Runs `work` as one transaction.
+fn transaction<P: MemoryProfile, T>(
+    store: &mut MemoryStore<P>,
+    work: impl FnOnce(&mut MemoryStore<P>) -> Result<T>,
+) -> Result<T> {
+    store.begin()?;
+    store.begin_writes();
+    let done = work(store).and_then(|done| store.commit().map(|()| done));
+    if done.is_err() && store.phase() != Phase::Idle {
+        store.abort()?;
+    }
+    done
+}
+
+impl PreparedParts {
+    /// The tables of this schema.
+    ///
+    /// # Errors
+    /// When the schema lacks one of them or defines it differently.
+    pub fn new(schema: &Schema) -> Result<Self, SchemaError> {
+        Ok(Self {
+            prepared: resolve_table(schema)?,
+            by_owner: resolve_index(schema)?,
+            decisions: resolve_table(schema)?,
+            decision_by_owner: resolve_index(schema)?,
+        })
+    }
+
+    /// Holds a part that was just executed, until its transaction is decided by another island.
+    ///
+    /// # Errors
+    /// Those of the store, and `OutOfRange` if the part is too long for a row. Nothing is held then.
+    pub fn prepare<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        locks: &mut Locks,
+        (owner, coordinator): (Owner, IslandNumber),
+        part: &Part,
+    ) -> Result<()> {
+        locks.acquire(owner, part.locks.clone())?;
+        if part.changes.is_empty() {
+            return Ok(());
+        }
+        let prepared = transaction(store, |store| {
+            let row = store.create(&self.prepared, |row| {
+                row.set(Prepared::OWNER, id(owner));
+                row.set(Prepared::COORDINATOR, coordinator as i32);
+            })?;
+            let (changes, locks) = (part.changes.as_bytes(), part.locks.as_bytes());
+            store.set_variable(&self.prepared, row, Prepared::CHANGES.offset(), changes)?;
+            store.set_variable(&self.prepared, row, Prepared::LOCKS.offset(), locks)?;
+            store.insert(&self.by_owner, id(owner), row)
+        });
+        if prepared.is_err() {
+            locks.release(owner);
+        }
+        prepared
+    }
+
+    /// Commits a held part; returns whether there was one. A repeated decision finds none.
+    ///
+    /// # Errors
+    /// Those of the store: the part is held as before, and the decision is to be repeated.
+    pub fn commit<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        locks: &mut Locks,
+        owner: Owner,
+    ) -> Result<bool> {
+        transaction(store, |store| {
+            let Some(row) = store.lookup(&self.by_owner, id(owner))? else { return Ok(()) };
+            let changes =
+                Changes::from_bytes(store.pin(&self.prepared, row)?.get(Prepared::CHANGES));
+            store.make(&changes.ok_or(Error::UnfitChanges)?)?;
+            self.remove(store, owner, row)
+        })?;
+        Ok(locks.release(owner))
+    }
+
+    /// Gives up a held part; returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of the store: the part is held as before.
+    pub fn abort<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        locks: &mut Locks,
+        owner: Owner,
+    ) -> Result<bool> {
+        transaction(store, |store| match store.lookup(&self.by_owner, id(owner))? {
+            Some(row) => self.remove(store, owner, row),
+            None => Ok(()),
+        })?;
+        Ok(locks.release(owner))
+    }
+
+    fn remove<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        owner: Owner,
+        row: RowId,
+    ) -> Result<()> {
+        store.remove(&self.by_owner, id(owner), row)?;
+        store.delete(&self.prepared, row)
+    }
+
+    /// Commits the part of the island that decides, and with it the decision.
+    ///
+    /// # Errors
+    /// Those of the store: nothing is decided.
+    pub fn decide<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        locks: &mut Locks,
+        (owner, own): (Owner, &Changes),
+        participants: &[IslandNumber],
+    ) -> Result<()> {
+        transaction(store, |store| {
+            store.make(own)?;
+            if participants.is_empty() {
+                return Ok(()); // none has to be told
+            }
+            let row = store.create(&self.decisions, |row| row.set(Decision::OWNER, id(owner)))?;
+            let islands: Vec<u8> =
+                participants.iter().flat_map(|island| island.to_le_bytes()).collect();
+            store.set_variable(&self.decisions, row, Decision::PARTICIPANTS.offset(), &islands)?;
+            store.insert(&self.decision_by_owner, id(owner), row)
+        })?;
+        locks.release(owner);
+        Ok(())
+    }
+
+    /// Forgets a decision that all participants have confirmed; returns whether there was one.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn forget<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        owner: Owner,
+    ) -> Result<bool> {
+        transaction(store, |store| {
+            let Some(row) = store.lookup(&self.decision_by_owner, id(owner))? else {
+                return Ok(false);
+            };
+            store.remove(&self.decision_by_owner, id(owner), row)?;
+            store.delete(&self.decisions, row)?;
+            Ok(true)
+        })
+    }
+
+    /// Whether this island has decided that a transaction commits, and remembers it. If not, it is aborted, or
+    /// all have confirmed, or it is not decided yet: which of them, the coordinator knows.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn is_committed<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        owner: Owner,
+    ) -> Result<bool> {
+        let look_up = |store: &mut MemoryStore<P>| store.lookup(&self.decision_by_owner, id(owner));
+        transaction(store, look_up).map(|row| row.is_some())
+    }
+
+    /// What was in doubt when the island was last open, whose locks are taken again, and what it had decided. To
+    /// be called before anything else runs.
+    ///
+    /// # Errors
+    /// `UnfitChanges`: a row is not one of this island, or two exclude each other. Those of the store.
+    pub fn open<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        locks: &mut Locks,
+    ) -> Result<Found> {
+        transaction(store, |store| {
+            let mut found = Found::default();
+            for row in rows(store, &self.prepared)? {
+                let row = store.pin(&self.prepared, row)?;
+                let schema = store.schema();
+                let changes = Changes::from_bytes(row.get(Prepared::CHANGES));
+                let own = LockSet::from_bytes(row.get(Prepared::LOCKS), schema);
+                let (Some(_), Some(own)) = (changes, own) else { return Err(Error::UnfitChanges) };
+                let owner = owner(row.get(Prepared::OWNER));
+                let coordinator = row.get(Prepared::COORDINATOR) as IslandNumber;
+                if locks.conflict_with(&own).is_some() {
+                    return Err(Error::UnfitChanges);
+                }
+                locks.acquire(owner, own)?;
+                found.in_doubt.push(InDoubt { owner, coordinator });
+            }
+            for row in rows(store, &self.decisions)? {
+                let row = store.pin(&self.decisions, row)?;
+                let (islands, rest) = row.get(Decision::PARTICIPANTS).as_chunks();
+                if !rest.is_empty() {
+                    return Err(Error::UnfitChanges);
+                }
+                let participants = islands.iter().copied().map(IslandNumber::from_le_bytes);
+                let owner = owner(row.get(Decision::OWNER));
+                found.decided.push(Decided { owner, participants: participants.collect() });
+            }
+            Ok(found)
+        })
+    }
+}
+
+/// The ids of all rows of a table.
+fn rows<P: MemoryProfile, R: tombolo_storage::store::TableType>(
+    store: &mut MemoryStore<P>,
+    table: &Table<R>,
+) -> Result<Vec<RowId>> {
+    let mut rows = Vec::new();
+    store.rows(table, |row| {
+        rows.push(row);
+        ControlFlow::Continue(())
+    })?;
+    Ok(rows)
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests;
