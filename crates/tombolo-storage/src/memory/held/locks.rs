@@ -4,9 +4,9 @@
 //! and the keys that it did not find, and the ranges that it scanned, are among them. Nothing waits here: the one
 //! that asks is told whose lock it met.
 //!
-//! An access to a row, a table or a key is one look-up in a hash table by a number made of the thing's name, so
-//! it costs a cache line or two; two things with the same number (one pair in 2⁶⁴) exclude each other needlessly,
-//! nothing worse. A change of a key is compared with the ranges that are read in its index, and a range with the
+//! An access to a row, a table or a key is a look-up in a hash table by a number made of the thing's name, two to
+//! write it, so it costs a cache line or two; two things with the same number (one pair in 2⁶⁴) exclude each other
+//! needlessly, nothing worse. A change of a key is compared with the ranges that are read in its index, and a range with the
 //! keys that are changed in its index, in order; that of most indexes is empty. Of each key the first sixteen bytes
 //! are at hand, and the rest is in the part's own list.
 //!
@@ -22,8 +22,7 @@ use crate::owner::Owner;
 /// Most bytes for the locks of all parts: ten million of them.
 const TABLE_BYTES_MAX: usize = 256 << 20;
 
-/// Where a lock lies in the table; there is no need to keep that from anybody: a long chain is of locks on one
-/// key.
+/// Where a lock lies in the table is no secret: few locks are held at a time, so no chain is long.
 const SEED: u64 = 0x5851_F42D_4C95_7F2D;
 
 /// The locks of all held parts of a store.
