@@ -180,6 +180,9 @@ plants! {
     ArchiveNotKept: "archive-not-kept", "opening gives away what of the log is not archived";
     /// Archive: a part is taken that does not follow the one before.
     ArchiveUnchained: "archive-unchained", "a part is restored that does not follow the one before";
+    /// Paged store: a restart sets no log space aside for what it undoes.
+    RestartReservesNothing: "restart-reserves-nothing",
+        "a restart of a paged store sets no room aside for what it undoes";
 }
 
 impl Plant {
@@ -199,7 +202,7 @@ impl Plant {
     /// number comes again behind a log that lost groups, which only a lying disk shows, once in some
     /// 300,000 seeds; an archive that is so far behind when a process ends that the image is past it, which is as
     /// rare; and parts of two courses of a log, which the simulator never mixes. A thread that sleeps for ever is
-    /// noticed by loom: the simulator's callers do not sleep.
+    /// noticed by loom: the simulator's callers do not sleep. Nor does it run the paged store.
     pub const fn is_simulated(self) -> bool {
         !matches!(
             self,
@@ -207,6 +210,7 @@ impl Plant {
                 | Self::BlockEpochIgnored
                 | Self::ArchiveNotKept
                 | Self::ArchiveUnchained
+                | Self::RestartReservesNothing
                 | Self::WordIgnored
                 | Self::WordNotLeft
                 | Self::WaiterNotEntered

@@ -218,10 +218,11 @@ impl LogFile {
     /// Reads back what was written up to `end`; says what is wrong with it.
     pub(super) fn verify(&self, end: u64) -> Result<(), LogError> {
         let found = read::read_records(&*self.disk, 0, |_, _| ())?;
-        if found.end < end {
+        // What was released may have been set aside, and is not there then.
+        let found_end = found.end.max(found.needed);
+        if found_end < end {
             let value_log::Positions { file, offset, .. } = found;
-            let what =
-                format!("the log ends here, at {}, but it is durable up to {end}", found.end);
+            let what = format!("the log ends here, at {found_end}, but it is durable up to {end}");
             return Err(LogFailure::Damaged { file, offset, what }.into());
         }
         Ok(())

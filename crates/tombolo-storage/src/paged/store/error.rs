@@ -4,6 +4,7 @@
 //! closing return [`OpenError`], which names file, place and reason.
 
 use std::fmt;
+use std::io::ErrorKind;
 
 use crate::error::{Error, SchemaError};
 use crate::lock::LockError;
@@ -87,6 +88,25 @@ impl OpenError {
         match self {
             Self::Pages(error) => matches!(error.failure(), PageFailure::InUse { .. }),
             Self::Log(error) => matches!(error.failure(), LogFailure::InUse { .. }),
+            _ => false,
+        }
+    }
+
+    /// Whether the disk is full: nothing is lost, and the call succeeds once there is room.
+    pub fn is_full(&self) -> bool {
+        let is_full =
+            |error: &Error| matches!(error, Error::Disk { kind: ErrorKind::StorageFull, .. });
+        match self {
+            Self::Pages(error) => match error.failure() {
+                PageFailure::Log(error) => is_full(error),
+                _ => error.is_full(),
+            },
+            Self::Log(error) => match error.failure() {
+                LogFailure::Disk(error) => error.is_full(),
+                LogFailure::Segments(failure) => failure.is_full(),
+                _ => false,
+            },
+            Self::Store(error) => is_full(error),
             _ => false,
         }
     }
