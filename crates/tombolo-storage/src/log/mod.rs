@@ -48,7 +48,7 @@ pub use none::NoLog;
 pub use numbers::{NumberedTransaction, Numbers};
 pub use read::{LogEnd, read_log};
 pub use session::{Destination, InMemory, Log, LogAhead, ToDisk};
-pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
+pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage, PagesMark};
 pub use transaction::LogTransaction;
 
 use self::record::Record;
@@ -206,7 +206,25 @@ pub trait Logging: Sized + Send + 'static {
     /// When it is damaged, in use or of another version, the disk fails, or the
     /// settings make no sense.
     fn open(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
+        Self::open_with(settings, disk, None)
+    }
+
+    /// The same if the log is that of `pages`; nothing is written if not.
+    ///
+    /// # Errors
+    /// As [`Logging::open`]; `NotTogether`.
+    fn open_with(
+        settings: LogSettings,
+        disk: Option<Arc<dyn Disk>>,
+        pages: Option<PagesMark>,
+    ) -> Result<Self, LogError> {
+        _ = pages;
         Self::create(settings, disk)
+    }
+
+    /// The number of the database whose log it is; 0 where none is kept.
+    fn number(&self) -> u64 {
+        0
     }
 
     /// The LSNs of the records that a restart needs: the first one's, and where they end, which are equal if

@@ -18,7 +18,7 @@ use super::buffer::{Claim, Full, Ring};
 use super::file::LogFile;
 use super::flush::{Flush, Flusher};
 use super::record::{self, Content, HEADER_BYTES, Record};
-use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
+use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage, PagesMark};
 use super::transaction::LogTransaction;
 use super::{Change, ChangeKind, Logging, UndoRecord};
 use crate::disk::Disk;
@@ -129,6 +129,10 @@ impl<L: Latching> WriteAhead for LogAhead<L> {
         self.core.flusher.is_some()
     }
 
+    fn number(&self) -> u64 {
+        self.core.number()
+    }
+
     #[inline]
     fn durable(&self) -> u64 {
         self.core.durable()
@@ -192,6 +196,10 @@ impl<L: Latching> Core<L> {
 
     fn durable(&self) -> u64 {
         self.flusher.as_ref().map_or(0, Flusher::durable)
+    }
+
+    fn number(&self) -> u64 {
+        self.flusher.as_ref().map_or(0, |flusher| flusher.file().number())
     }
 }
 
@@ -329,8 +337,16 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         Self::with(settings, disk, LogFile::create)
     }
 
-    fn open(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
-        Self::with(settings, disk, LogFile::open)
+    fn open_with(
+        settings: LogSettings,
+        disk: Option<Arc<dyn Disk>>,
+        pages: Option<PagesMark>,
+    ) -> Result<Self, LogError> {
+        Self::with(settings, disk, |disk, settings| LogFile::open(disk, settings, pages))
+    }
+
+    fn number(&self) -> u64 {
+        self.core.number()
     }
 
     fn unread(&self) -> Option<(u64, u64)> {

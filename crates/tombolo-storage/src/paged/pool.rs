@@ -263,6 +263,11 @@ pub trait WriteAhead {
         false
     }
 
+    /// The number of the database whose log it is; 0 if it is not kept.
+    fn number(&self) -> u64 {
+        0
+    }
+
     /// The log before this LSN is durable: at most the LSN of what is logged from now on.
     fn durable(&self) -> u64 {
         0
@@ -291,6 +296,10 @@ impl<W: WriteAhead> WriteAhead for crate::sync::Arc<W> {
 
     fn is_kept(&self) -> bool {
         (**self).is_kept()
+    }
+
+    fn number(&self) -> u64 {
+        (**self).number()
     }
 
     fn durable(&self) -> u64 {

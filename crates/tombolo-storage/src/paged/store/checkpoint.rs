@@ -113,7 +113,7 @@ impl<P: PagedProfile> Database<P> {
         // Relaxed, and where it is stored: the mutex orders the two.
         let last = checkpoints.began.load(Ordering::Relaxed);
         let began = self.log.tail();
-        let Some(dirty) = self.pages.checkpoint(last)? else { return Ok(None) };
+        let Some(dirty) = self.pages.checkpoint(last, began)? else { return Ok(None) };
         let first_missing = dirty.iter().map(|dirty| dirty.recovery_lsn).min();
         let needed = began.min(first_missing.unwrap_or(began)).min(checkpoints.oldest());
         // A transaction that ended meanwhile has records before that, and its last one behind: without it a

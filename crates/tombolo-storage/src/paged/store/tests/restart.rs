@@ -123,13 +123,139 @@ fn what_cannot_be_restarted_is_refused_as_it_is() {
     file.write_at(&[byte[0] ^ 1], 20_000).unwrap();
     let error = refused(&disk);
     assert_eq!(error.damage().unwrap().0, log_files(&disk)[1], "{error}");
-    // It is another database's: the pages know numbers that it has not reached.
-    let (disk, other) = (made(), CrashDisk::default());
-    drop(notes(&other));
-    log_files(&disk).iter().for_each(|name| disk.remove(name).unwrap());
-    for (name, bytes) in files(&other).into_iter().filter(|(name, _)| name.starts_with("log-0")) {
-        disk.open(&name, Open::New).unwrap().write_at(&bytes, 0).unwrap();
+}
+
+/// Puts the files of `from` with these beginnings of their names in the place of those of `disk`.
+fn replace(disk: &CrashDisk, from: &[(String, Vec<u8>)], beginning: &str) {
+    let is_one = |name: &&String| name.starts_with(beginning);
+    disk.list().unwrap().iter().filter(is_one).for_each(|name| disk.remove(name).unwrap());
+    for (name, bytes) in from.iter().filter(|(name, _)| is_one(&name)) {
+        disk.open(name, Open::New).unwrap().write_at(bytes, 0).unwrap();
     }
-    let error = PagedStore::<Conventional>::open(&disk, &small()).err().unwrap();
-    assert!(error.to_string().contains("the log ends at"), "{error}");
+}
+
+/// Commits, and moves up what a restart needs.
+fn go_on(store: &mut PagedStore<Conventional>, table: &DynamicTable, from: i64) {
+    for at in 0..3 {
+        insert(store, table, from + at * 50..from + at * 50 + 50);
+        store.commit().unwrap();
+        store.checkpoint().unwrap().unwrap();
+    }
+}
+
+#[test]
+fn pages_and_log_of_different_times_or_databases_are_refused() {
+    const TEXT: &str = "do not belong together";
+    let together = |disk: &CrashDisk, what: &str| {
+        let error = refused(disk).to_string();
+        assert!(error.contains(TEXT) && error.contains(what), "{error}");
+    };
+    for closes in [false, true] {
+        let disk = CrashDisk::default();
+        let (mut store, table) = notes(&disk);
+        go_on(&mut store, &table, 0);
+        let end = |store: PagedStore<Conventional>| {
+            if closes {
+                store.close().unwrap()
+            }
+        };
+        end(store);
+        let (disk, before) = (disk.kill(), files(&disk));
+        let mut store = PagedStore::open(&disk, &small()).unwrap();
+        go_on(&mut store, &table, 1_000);
+        end(store);
+        let after = files(&disk);
+        replace(&disk, &before, "pages");
+        together(&disk.kill(), "the pages are older than the log");
+        replace(&disk, &after, "pages");
+        replace(&disk, &before, "log-");
+        together(&disk.kill(), "the log is older than the pages");
+        let other = CrashDisk::default();
+        let mut settings = small();
+        settings.log.salt = 7;
+        drop(PagedStore::<Conventional>::create(&other, &settings).unwrap());
+        replace(&disk, &files(&other), "log-");
+        together(&disk.kill(), "they are of different databases");
+        replace(&disk, &after, "log-");
+        replace(&disk, &files(&other), "pages");
+        together(&disk.kill(), "they are of different databases");
+        replace(&disk, &after, "pages");
+        assert!(PagedStore::<Conventional>::open(&disk.kill(), &small()).is_ok());
+    }
+}
+
+#[test]
+fn another_version_is_refused_before_the_log_is_written() {
+    let disk = CrashDisk::default();
+    drop(notes(&disk));
+    let disk = disk.kill();
+    let file = disk.open(PAGES_FILE, Open::Write).unwrap();
+    let mut page = vec![0; 8_192];
+    file.read_at(&mut page, 0).unwrap();
+    page[48] = 9;
+    let checksum = crc32c::crc32c(&page[4..]);
+    page[..4].copy_from_slice(&checksum.to_le_bytes());
+    file.write_at(&page, 0).unwrap();
+    drop(file);
+    let error = refused(&disk).to_string();
+    assert!(error.contains("format version 9, this program reads"), "{error}");
+}
+
+/// A byte that changed is repaired, or found when its page is read.
+#[test]
+fn every_changed_byte_is_found_after_a_crash() {
+    let disk = CrashDisk::default();
+    let (mut store, table) = notes(&disk);
+    go_on(&mut store, &table, 0);
+    insert(&mut store, &table, 200..210);
+    store.commit().unwrap();
+    let pages = store.database.pages.page_count() as usize;
+    let disk = disk.kill();
+    drop(store);
+    let (mut random, mut found) = (Random::new(9), 0);
+    let others = (0..60).map(|_| 8_192 + random.below((pages as u64 - 1) * 8_192));
+    for offset in (0..120).chain((120..8_192).step_by(199)).chain(others.collect::<Vec<_>>()) {
+        let disk = disk.kill();
+        let file = disk.open(PAGES_FILE, Open::Write).unwrap();
+        let mut byte = [0];
+        file.read_at(&mut byte, offset).unwrap();
+        file.write_at(&[byte[0] ^ 0x10], offset).unwrap();
+        drop(file);
+        let opened = PagedStore::<Conventional>::open(&disk, &small());
+        let mut store = match opened {
+            Ok(store) => store,
+            Err(error) => {
+                assert_eq!(error.damage().map(|(file, ..)| file), Some(PAGES_FILE), "{error}");
+                found += 1;
+                continue;
+            }
+        };
+        let damage = store.check();
+        if damage.is_empty() {
+            store.begin().unwrap();
+            assert_eq!(table.row_ids(&mut store).unwrap().len(), 160, "{offset}");
+            store.commit().unwrap();
+        }
+        found += u32::from(!damage.is_empty());
+    }
+    eprintln!("{found} were found, the others repaired");
+}
+
+#[test]
+fn a_sync_that_fails_in_a_restart_loses_nothing() {
+    let disk = MemDisk::new();
+    drop(Bank::<Conventional>::create(&disk, 200));
+    let mut failed = 0;
+    for after in 0.. {
+        let (operation, kind) = (Operation::Sync, std::io::ErrorKind::Other);
+        disk.set_fault(Some(Fault { operation, after, kind }));
+        let opened = PagedStore::<Conventional>::open(&disk, &settings());
+        disk.set_fault(None);
+        if let Ok(store) = opened {
+            assert_eq!(Bank::with(store).sum(), (200, 200 * START));
+            break;
+        }
+        failed += 1;
+    }
+    assert!(failed > 3, "{failed} syncs failed");
 }
