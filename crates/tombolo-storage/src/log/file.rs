@@ -12,9 +12,10 @@
 use super::buffer::Ring;
 use super::read;
 use super::record::Record;
-use super::settings::{LogError, LogFailure, LogSettings, PagesMark};
+use super::settings::{LogError, LogFailure, LogSettings};
 use crate::disk::{ALIGNMENT_MAX, Disk};
 use crate::latch::Latching;
+use crate::paged::pool::PagesMark;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::value_log::{
     self, DirectoryLock, LogStart, LogWriter, Preparer, RecoverOptions, SLOT_BYTES, Space,

@@ -48,7 +48,7 @@ pub use none::NoLog;
 pub use numbers::{NumberedTransaction, Numbers};
 pub use read::{LogEnd, read_log};
 pub use session::{Destination, InMemory, Log, LogAhead, ToDisk};
-pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage, PagesMark};
+pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 pub use transaction::LogTransaction;
 
 use self::record::Record;
@@ -56,7 +56,7 @@ use crate::disk::Disk;
 use crate::error::Error;
 use crate::paged::heap::Place;
 use crate::paged::page::{PageId, PageSize, StoreId};
-use crate::paged::pool::WriteAhead;
+use crate::paged::pool::{DirtyPage, PagesMark, WriteAhead};
 use crate::paged::step::{Stamp, Step};
 use crate::row::RowId;
 use crate::store::Damage;
@@ -390,6 +390,15 @@ pub trait Logging: Sized + Send + 'static {
     #[inline(always)]
     fn end_abort(&self, transaction: &mut Self::Transaction) -> Result<(), Error> {
         self.commit(transaction).map(drop)
+    }
+
+    /// Logs that a checkpoint began at `began`, and of which pages the file may lack changes all the same.
+    ///
+    /// # Errors
+    /// `Disk` when it is full; `Poisoned`.
+    fn checkpoint(&self, began: u64, dirty: &[DirtyPage]) -> Result<(), Error> {
+        _ = (began, dirty);
+        Ok(())
     }
 
     /// Says that a restart needs nothing before `lsn`, which makes the log durable up to there; its

@@ -15,17 +15,17 @@
 use std::marker::PhantomData;
 
 use super::buffer::{Claim, Full, Ring};
-use super::file::LogFile;
+use super::file::{LEFT_FOR_IMAGES, LogFile};
 use super::flush::{Flush, Flusher};
 use super::record::{self, Content, HEADER_BYTES, Record};
-use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage, PagesMark};
+use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 use super::transaction::LogTransaction;
 use super::{Change, ChangeKind, Logging, UndoRecord};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::latch::Latching;
 use crate::paged::page::PageSize;
-use crate::paged::pool::{NoWriteAhead, WriteAhead};
+use crate::paged::pool::{DirtyPage, NoWriteAhead, PagesMark, WriteAhead};
 use crate::paged::step::{SpaceImage, Stamp, Step};
 use crate::plant::{self, Plant};
 use crate::probe::{self, Counter};
@@ -535,6 +535,29 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         }
         let verified = flusher.file().verify(flusher.durable());
         verified.map_or_else(|error| damage(error.to_string()), |()| Vec::new())
+    }
+
+    fn checkpoint(&self, began: u64, dirty: &[DirtyPage]) -> Result<(), Error> {
+        const PAGES_MAX: usize = record::IMAGE_BYTES_MAX / DirtyPage::BYTES;
+        if self.core.flusher.is_none() {
+            return Ok(());
+        }
+        let count = dirty.len().div_ceil(PAGES_MAX).max(1);
+        let (mut record, mut previous) = (Vec::new(), 0);
+        for at in 0..count {
+            let rest = &dirty[at * PAGES_MAX..];
+            let pages = &rest[..rest.len().min(PAGES_MAX)];
+            let bytes: Vec<u8> = pages.iter().flat_map(|page| page.to_bytes()).collect();
+            let following = (count - 1 - at) as u16;
+            let content = Content::Checkpoint { began, following, bytes: &bytes };
+            let part =
+                Record { is_redo_only: true, transaction: 0, previous, undo_next: 0, content };
+            record.clear();
+            part.encode(&mut record);
+            let claim = Claim { left: LEFT_FOR_IMAGES, ..Claim::default() };
+            previous = self.core.publish(&mut record, &[], claim)?;
+        }
+        Ok(())
     }
 
     fn release_before(&self, lsn: u64) -> Result<usize, Error> {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::disk::DiskError;
+use crate::paged::pool::PagesMark;
 use crate::value_log::{self, LogKind};
 
 /// When a committed transaction's answer may leave.
@@ -102,18 +103,6 @@ pub struct LogUsage {
     pub buffer_bytes: u64,
     /// Length of all segments, in bytes, those taken ahead of use included.
     pub file_bytes: u64,
-}
-
-/// What pages say of the log that goes with them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PagesMark {
-    /// The log's number, which is its database's.
-    pub number: u64,
-    /// Up to where the log was durable when they were written; no later checkpoint is known to them. 0 if they
-    /// were written without a log.
-    pub position: u64,
-    /// Whether they were closed: then the log ends there.
-    pub is_closed: bool,
 }
 
 impl PagesMark {

@@ -22,10 +22,11 @@ use super::frame::{CLEAN, ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame}
 use super::space::{Space, SpaceState};
 use super::table::PageTable;
 use super::write_back::DirtyPage;
-use super::{ExclusivePage, PINS_MAX, PageAccess, ReadPage, Result, WriteAhead, prefetch_lines};
+use super::{
+    ExclusivePage, PINS_MAX, PageAccess, PagesMark, ReadPage, Result, WriteAhead, prefetch_lines,
+};
 use crate::disk::Disk;
 use crate::latch::{Counter, Latch, Latching, RawLatch};
-use crate::log::PagesMark;
 use crate::memory::region::Region;
 use crate::memory::slab::prefetch;
 use crate::paged::page::{PageId, PageKind, PageMut, PageSize, StoreId};

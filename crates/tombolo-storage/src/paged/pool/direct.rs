@@ -21,10 +21,11 @@ use std::ptr::NonNull;
 
 use super::file::PageFile;
 use super::space::{Space, SpaceState};
-use super::{ExclusivePage, PageAccess, PageError, ReadPage, Result, SharedPage, prefetch_lines};
+use super::{
+    ExclusivePage, PageAccess, PageError, PagesMark, ReadPage, Result, SharedPage, prefetch_lines,
+};
 use crate::disk::Disk;
 use crate::latch::{Latch, Latching, RawLatch};
-use crate::log::PagesMark;
 use crate::memory::region::Region;
 use crate::memory::slab::prefetch;
 use crate::paged::page::{Page, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId};

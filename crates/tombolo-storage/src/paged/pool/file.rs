@@ -11,9 +11,8 @@
 use super::copies::{Copies, PageBatch};
 use super::error::PageFailure;
 use super::space::SpaceState;
-use super::{PageError, Result};
+use super::{PageError, PagesMark, Result};
 use crate::disk::{ALIGNMENT_MAX, Disk, DiskFile, Open};
-use crate::log::PagesMark;
 use crate::paged::page::{
     FORMAT_VERSION, HEADER_BYTES, MAGIC, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId,
 };

@@ -14,9 +14,8 @@ use std::cell::Cell;
 
 use super::error::{PageError, PageFailure};
 use super::file::PageFile;
-use super::{ExclusivePage, PageAccess, ReadPage, Result};
+use super::{ExclusivePage, PageAccess, PagesMark, ReadPage, Result};
 use crate::latch::{GuardedU32, Latch, LatchGuard, Latching};
-use crate::log::PagesMark;
 use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
 use crate::paged::step::{FreedPage, SpaceImage, Stamp};
 use crate::store::Damage;

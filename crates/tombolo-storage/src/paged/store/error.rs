@@ -160,6 +160,9 @@ impl From<LockError> for OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Pages(error) if error.is_full() => {
+                write!(f, "{error}: make room on the disk; nothing is lost")
+            }
             Self::Pages(error) => error.fmt(f),
             Self::Log(error) => error.fmt(f),
             Self::Schema(error) => error.fmt(f),

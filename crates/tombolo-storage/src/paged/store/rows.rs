@@ -14,13 +14,12 @@ use super::error::OpenError;
 use super::settings::PagedSettings;
 use crate::disk::Disk;
 use crate::latch::Latching;
-use crate::log::PagesMark;
 use crate::memory::variable::{Handle, SizeClasses};
 use crate::paged::heap::{HeapFile, RowFile, SlabRows, value_in_copy, value_in_frame};
 use crate::paged::page::PageSize;
 use crate::paged::pool::{
-    BufferPool, DirectFrames, DirectPin, DirtyPage, PageAccess, Pointers, PoolUsage, Result,
-    WriteAhead,
+    BufferPool, DirectFrames, DirectPin, DirtyPage, PageAccess, PagesMark, Pointers, PoolUsage,
+    Result, WriteAhead,
 };
 use crate::probe::{self, Counter};
 use crate::row::{RowBytes, RowId};

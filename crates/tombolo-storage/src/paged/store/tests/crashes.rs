@@ -336,7 +336,7 @@ impl<P: PagedProfile> World<P> {
         let before = self.disk.is_limited().then(|| end(&self.disk.kill()).unwrap());
         let opened = PagedStore::open(&self.disk, &crash_settings());
         if let (Err(error), Some(before), false) = (&opened, before, self.disk.has_failed()) {
-            assert!(error.is_full(), "{error}");
+            assert!(error.is_full() && error.to_string().contains("room"), "{error}");
             assert_eq!(end(&self.disk.kill()), Ok(before), "{error}");
         }
         opened
