@@ -34,10 +34,10 @@
 //! | 39 map entry | the page is one of a heap file's map; slot: the entry; row: the heap page |
 //! | 40 ended | what its committed transaction deleted is cleared away |
 //! | 41 prepared | image after: its coordinator's id (16 bytes), and its locks (name 8, mode 1 each) |
-//! | 42 checkpoint | row: where it began; image after: dirty pages (page 4, recovery LSN 8 each); within: how many records of the same checkpoint follow, each of which names the one before as previous |
+//! | 42 checkpoint | row: where it began; image after: dirty pages (page 4, recovery LSN 8 each); within: as below |
 //!
 //! Kinds 32 and 35 to 39 are parts of a step, which is redone as a whole: *within* is how many of its records
-//! follow, and each names the one before as previous.
+//! follow, and each names the one before as previous. So are those of kind 42 parts of a checkpoint.
 //!
 //! A record in another place than the one it was written for is found
 //! by its checksum, and so is a length or a byte that changed. Not here: files, buffers.

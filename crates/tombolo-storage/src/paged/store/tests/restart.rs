@@ -329,7 +329,7 @@ fn what_was_given_back_and_used_again_is_not_given_back_twice() {
     let rows = table.row_ids(&mut store).unwrap();
     let mut lengths = [0; 2];
     for row in rows {
-        let found = table.read(&mut store, row, |values| match values[2] {
+        let found = table.read(&store, row, |values| match values[2] {
             Value::Text(text) => text.len(),
             ref other => panic!("{other:?}"),
         });
