@@ -222,6 +222,9 @@ plants! {
     WaitNotDie: "wait-not-die", "a part waits for an older transaction's locks";
     /// Atomic commit: nothing that waits for a lock runs when it is released.
     WaitersNotWoken: "waiters-not-woken", "what waits for a lock does not run when it is released";
+    /// Paged store: a restart sets no log space aside for what it undoes.
+    RestartReservesNothing: "restart-reserves-nothing",
+        "a restart of a paged store sets no room aside for what it undoes";
 }
 
 impl Plant {
@@ -241,7 +244,7 @@ impl Plant {
     /// number comes again behind a log that lost groups, which only a lying disk shows, once in some
     /// 300,000 seeds; an archive that is so far behind when a process ends that the image is past it, which is as
     /// rare; and parts of two courses of a log, which the simulator never mixes. A thread that sleeps for ever is
-    /// noticed by loom: the simulator's callers do not sleep.
+    /// noticed by loom: the simulator's callers do not sleep. Nor does it run the paged store.
     pub const fn is_simulated(self) -> bool {
         !matches!(
             self,
@@ -249,6 +252,7 @@ impl Plant {
                 | Self::BlockEpochIgnored
                 | Self::ArchiveNotKept
                 | Self::ArchiveUnchained
+                | Self::RestartReservesNothing
                 | Self::WordIgnored
                 | Self::WordNotLeft
                 | Self::WaiterNotEntered

@@ -1,6 +1,7 @@
 //! Which settings make a plan, and what is refused before anything starts.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
 
 use tombolo_engine::threads;
@@ -290,6 +291,49 @@ fn files_are_kept_where_it_was_said() {
     let given = [("profile", "conventional"), durability, data_flag];
     let again = plan(&given).unwrap().verify_machine().unwrap_err();
     assert!(again.to_string().contains("is not empty"), "{again}");
+}
+
+/// Every file of a directory but the lock, byte by byte.
+fn bytes_in(directory: &Path) -> BTreeMap<String, Vec<u8>> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());
+    let files = entries.map(|entry| {
+        let name = entry.file_name().into_string().unwrap();
+        (name, fs::read(entry.path()).unwrap())
+    });
+    files.collect()
+}
+
+#[test]
+fn what_was_not_closed_is_checked_as_a_restart_makes_it_and_stays_as_it_is() {
+    let scratch = tempfile::tempdir().unwrap();
+    let given = TINY.into_iter().chain([("profile", "conventional"), ("durability", "group")]);
+    let plan = plan(&given.collect::<Vec<_>>()).unwrap();
+    let disk = Arc::new(OsDisk::open(scratch.path()).unwrap());
+    let options = Options { disk, ..plan.options() };
+    let mut instance = drive::create("conventional", &options).unwrap();
+    instance.load(plan.scale(), 1, &mut |_, _| {}).unwrap();
+    let (inputs, mut tally) = (plan.inputs().take(50), Tally::default());
+    instance.run(&inputs.collect::<Vec<_>>(), &mut tally).unwrap();
+    let hash = instance.rest().unwrap().state_hash().unwrap();
+    drop(instance);
+    let before = bytes_in(scratch.path());
+    for _ in 0..2 {
+        let checked = check::check(&[scratch.path()], None, None, &mut ()).unwrap();
+        assert_eq!((checked.failure(), checked.state_hash), (None, Some(hash)));
+        let notice = checked.notice.unwrap();
+        assert!(
+            notice.contains("was not closed") && notice.contains(" 0 transactions"),
+            "{notice}"
+        );
+        assert!(before == bytes_in(scratch.path()), "something was written");
+    }
+    // Damage in what redo needs is a finding.
+    let log = scratch.path().join("log-000001");
+    let mut bytes = fs::read(&log).unwrap();
+    bytes[20_000] ^= 1;
+    fs::write(&log, &bytes).unwrap();
+    let checked = check::check(&[scratch.path()], None, None, &mut ()).unwrap();
+    assert_eq!(checked.verification.damage[0].check, "log", "{:?}", checked.verification);
 }
 
 #[test]

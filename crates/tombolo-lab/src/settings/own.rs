@@ -36,7 +36,7 @@ setting_list! {
         "durability",
         Kind::Choice(&["none", "async", "group", "sync"]),
         Default::Means("the most the profile can: group or none"),
-        "what a committed transaction survives; on pages, without restart yet, only a clean end",
+        "what a committed transaction survives; with none, on pages, only a clean end",
     );
     /// Where a paged database lies.
     pub DATA = Setting::new(

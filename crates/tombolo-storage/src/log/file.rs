@@ -15,6 +15,7 @@ use super::record::Record;
 use super::settings::{LogError, LogFailure, LogSettings};
 use crate::disk::{ALIGNMENT_MAX, Disk};
 use crate::latch::Latching;
+use crate::paged::pool::PagesMark;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::value_log::{
     self, DirectoryLock, LogStart, LogWriter, Preparer, RecoverOptions, SLOT_BYTES, Space,
@@ -57,6 +58,8 @@ pub(super) struct LogFile {
     space: Space,
     preparer: Preparer,
     disk: Arc<dyn Disk>,
+    /// The database's number.
+    number: u64,
     /// The LSN of the first record that is written.
     base: u64,
     /// The LSN of the first record that a restart needs.
@@ -82,8 +85,12 @@ impl LogFile {
         Ok(Self::with(disk, writer))
     }
 
-    /// Opens a log, to be written on behind its records.
-    pub(super) fn open(disk: Arc<dyn Disk>, settings: &LogSettings) -> Result<Self, LogError> {
+    /// Opens a log, to be written on behind its records, if it is that of `pages`.
+    pub(super) fn open(
+        disk: Arc<dyn Disk>,
+        settings: &LogSettings,
+        pages: Option<PagesMark>,
+    ) -> Result<Self, LogError> {
         let lock = DirectoryLock::take(&*disk)?;
         if disk.exists(FORMER_FILE)? {
             let (file, found) = (FORMER_FILE.to_owned(), 1);
@@ -91,6 +98,9 @@ impl LogFile {
         }
         // All of it is verified before anything is changed.
         let found = read::read_records(&*disk, 0, |_, _| ())?;
+        if let Some(pages) = pages {
+            pages.verify(found.salt, found.needed, found.end.max(found.needed))?;
+        }
         let first = LogStart::from(found.first);
         let options = RecoverOptions { first, ..RecoverOptions::default() };
         let (mut replay, mut report) = (|_, _: &[u8]| Ok(()), |_| ());
@@ -106,9 +116,14 @@ impl LogFile {
 
     fn with(disk: Arc<dyn Disk>, writer: LogWriter) -> Self {
         let (space, preparer, base) = (writer.space(), writer.preparer(), writer.end());
-        let is_preparing = AtomicBool::new(false);
+        let (is_preparing, number) = (AtomicBool::new(false), writer.salt());
         let (writer, needed) = (Mutex::new(writer), base);
-        Self { writer, space, preparer, disk, base, needed, is_preparing }
+        Self { writer, space, preparer, disk, number, base, needed, is_preparing }
+    }
+
+    /// The database's number.
+    pub(super) fn number(&self) -> u64 {
+        self.number
     }
 
     /// The LSN of the first record that is written.
@@ -218,10 +233,11 @@ impl LogFile {
     /// Reads back what was written up to `end`; says what is wrong with it.
     pub(super) fn verify(&self, end: u64) -> Result<(), LogError> {
         let found = read::read_records(&*self.disk, 0, |_, _| ())?;
-        if found.end < end {
+        // What was released may have been set aside, and is not there then.
+        let found_end = found.end.max(found.needed);
+        if found_end < end {
             let value_log::Positions { file, offset, .. } = found;
-            let what =
-                format!("the log ends here, at {}, but it is durable up to {end}", found.end);
+            let what = format!("the log ends here, at {found_end}, but it is durable up to {end}");
             return Err(LogFailure::Damaged { file, offset, what }.into());
         }
         Ok(())

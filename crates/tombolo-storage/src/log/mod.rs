@@ -56,7 +56,7 @@ use crate::disk::Disk;
 use crate::error::Error;
 use crate::paged::heap::Place;
 use crate::paged::page::{PageId, PageSize, StoreId};
-use crate::paged::pool::WriteAhead;
+use crate::paged::pool::{DirtyPage, PagesMark, WriteAhead};
 use crate::paged::step::{Stamp, Step};
 use crate::row::RowId;
 use crate::store::Damage;
@@ -206,7 +206,25 @@ pub trait Logging: Sized + Send + 'static {
     /// When it is damaged, in use or of another version, the disk fails, or the
     /// settings make no sense.
     fn open(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
+        Self::open_with(settings, disk, None)
+    }
+
+    /// The same if the log is that of `pages`; nothing is written if not.
+    ///
+    /// # Errors
+    /// As [`Logging::open`]; `NotTogether`.
+    fn open_with(
+        settings: LogSettings,
+        disk: Option<Arc<dyn Disk>>,
+        pages: Option<PagesMark>,
+    ) -> Result<Self, LogError> {
+        _ = pages;
         Self::create(settings, disk)
+    }
+
+    /// The number of the database whose log it is; 0 where none is kept.
+    fn number(&self) -> u64 {
+        0
     }
 
     /// The LSNs of the records that a restart needs: the first one's, and where they end, which are equal if
@@ -372,6 +390,15 @@ pub trait Logging: Sized + Send + 'static {
     #[inline(always)]
     fn end_abort(&self, transaction: &mut Self::Transaction) -> Result<(), Error> {
         self.commit(transaction).map(drop)
+    }
+
+    /// Logs that a checkpoint began at `began`, and of which pages the file may lack changes all the same.
+    ///
+    /// # Errors
+    /// `Disk` when it is full; `Poisoned`.
+    fn checkpoint(&self, began: u64, dirty: &[DirtyPage]) -> Result<(), Error> {
+        _ = (began, dirty);
+        Ok(())
     }
 
     /// Says that a restart needs nothing before `lsn`, which makes the log durable up to there; its

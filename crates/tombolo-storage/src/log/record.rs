@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | 0 | 4 | length of the whole record, a multiple of 8 |
 //! | 4 | 4 | checksum (below) |
-//! | 8 | 1 | kind: 1–9 a change ([`ChangeKind`]), 32–41 below |
+//! | 8 | 1 | kind: 1–9 a change ([`ChangeKind`]), 32–42 below |
 //! | 9 | 1 | flags: bit 0 redo only; bit 1, of *committed*, that *ended* follows |
 //! | 10 | 2 | store |
 //! | 12 | 4 | page |
@@ -34,9 +34,10 @@
 //! | 39 map entry | the page is one of a heap file's map; slot: the entry; row: the heap page |
 //! | 40 ended | what its committed transaction deleted is cleared away |
 //! | 41 prepared | image after: its coordinator's id (16 bytes), and its locks (name 8, mode 1 each) |
+//! | 42 checkpoint | row: where it began; image after: dirty pages (page 4, recovery LSN 8 each); within: as below |
 //!
 //! Kinds 32 and 35 to 39 are parts of a step, which is redone as a whole: *within* is how many of its records
-//! follow, and each names the one before as previous.
+//! follow, and each names the one before as previous. So are those of kind 42 parts of a checkpoint.
 //!
 //! A record in another place than the one it was written for is found
 //! by its checksum, and so is a length or a byte that changed. Not here: files, buffers.
@@ -91,6 +92,7 @@ const SPACE: u8 = 37;
 const MAP_ENTRY: u8 = 39;
 const ENDED: u8 = 40;
 const PREPARED: u8 = 41;
+const CHECKPOINT: u8 = 42;
 
 const _: () = assert!(HEADER_BYTES == 64 && HEADER_BYTES.is_multiple_of(ALIGNMENT_BYTES));
 const _: () = assert!(ROW.is_multiple_of(8) && IMAGE_BYTES_MAX <= u16::MAX as usize);
@@ -168,6 +170,15 @@ pub enum Content<'a> {
         /// The coordinator's id and the transaction's locks.
         bytes: &'a [u8],
     },
+    /// A checkpoint was made.
+    Checkpoint {
+        /// The log's end when it began.
+        began: u64,
+        /// How many records of it come behind.
+        following: u16,
+        /// Pages of which the file may lack changes logged before this record, and from which LSN on.
+        bytes: &'a [u8],
+    },
     /// The transaction is undone.
     Aborted {
         /// The log before this LSN was known to be durable.
@@ -222,6 +233,7 @@ impl<'a> Record<'a> {
             Content::Change { before, after, .. } => record_bytes(before.len() + after.len()),
             Content::PageImage { bytes, .. }
             | Content::Space { bytes, .. }
+            | Content::Checkpoint { bytes, .. }
             | Content::Prepared { bytes } => record_bytes(bytes.len()),
             _ => HEADER_BYTES,
         }
@@ -234,6 +246,7 @@ impl<'a> Record<'a> {
             Content::Change { before, after, .. } => (before, after),
             Content::PageImage { bytes, .. }
             | Content::Space { bytes, .. }
+            | Content::Checkpoint { bytes, .. }
             | Content::Prepared { bytes } => (&[], bytes),
             _ => (&[], &[]),
         }
@@ -293,6 +306,9 @@ impl<'a> Record<'a> {
             }
             Content::Ended => control(ENDED),
             Content::Prepared { .. } => control(PREPARED),
+            Content::Checkpoint { began, following, .. } => {
+                Fields { within: following, row: began, ..control(CHECKPOINT) }
+            }
             Content::Committed { durable, .. } => Fields { row: durable, ..control(COMMITTED) },
             Content::Aborted { durable } => Fields { row: durable, ..control(ABORTED) },
         }
@@ -449,6 +465,10 @@ fn content<'a>(
         ABORTED => return Ok(Content::Aborted { durable: long(bytes, ROW) }),
         ENDED => return Ok(Content::Ended),
         PREPARED => return Ok(Content::Prepared { bytes: after }),
+        CHECKPOINT => {
+            let (began, following) = (long(bytes, ROW), read_u16(bytes, WITHIN));
+            return Ok(Content::Checkpoint { began, following, bytes: after });
+        }
         PAGE_FREED..=MAP_ENTRY => return step_content(bytes, after),
         _ => {}
     }

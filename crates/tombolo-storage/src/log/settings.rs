@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::disk::DiskError;
+use crate::paged::pool::PagesMark;
 use crate::value_log::{self, LogKind};
 
 /// When a committed transaction's answer may leave.
@@ -104,6 +105,32 @@ pub struct LogUsage {
     pub file_bytes: u64,
 }
 
+impl PagesMark {
+    /// Refuses a log with this number, which a restart needs from `needed` on and which ends at `end`, if it is
+    /// not the pages' own.
+    ///
+    /// # Errors
+    /// `NotTogether`.
+    pub(crate) fn verify(self, number: u64, needed: u64, end: u64) -> Result<(), LogError> {
+        let Self { number: own, position, is_closed } = self;
+        let is_logged = position > 0;
+        let what = if is_logged && number != own {
+            "they are of different databases"
+        } else if end < position {
+            "the log is older than the pages, or its end is missing"
+        } else if is_logged && (needed > position || is_closed && end > position) {
+            "the pages are older than the log, which lacks what happened to them"
+        } else if is_closed && needed < end {
+            "the pages were closed, the log was not"
+        } else if !is_closed && !is_logged {
+            "the pages were written without this log, and not closed"
+        } else {
+            return Ok(());
+        };
+        Err(LogFailure::NotTogether { what }.into())
+    }
+}
+
 /// Why a log could not be made, opened or closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogError(Box<LogFailure>);
@@ -129,6 +156,11 @@ pub enum LogFailure {
         file: String,
         /// Bytes of intact records in it.
         intact_bytes: u64,
+    },
+    /// The log is not that of the pages in its directory.
+    NotTogether {
+        /// Why.
+        what: &'static str,
     },
     /// What is to be read was released: no restart needs it.
     Released {
@@ -207,6 +239,10 @@ impl fmt::Display for LogError {
                 f,
                 "{file} holds {intact_bytes} bytes of a database that was not closed: \
                  its pages may be older than its log"
+            ),
+            LogFailure::NotTogether { what } => write!(
+                f,
+                "pages and log do not belong together: {what}; restore both from one copy of the directory"
             ),
             LogFailure::Released { lsn, base } => {
                 write!(f, "LSN {lsn} was released: the log is kept from {base} on")

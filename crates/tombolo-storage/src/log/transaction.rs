@@ -101,6 +101,7 @@ impl LogTransaction {
     /// of the space that was reserved for that.
     #[inline(always)]
     pub(super) fn claim(&self, is_redo_only: bool, bytes: u64) -> Claim {
+        debug_assert!(!self.is_undoing || self.reserved >= bytes, "no room is set aside to undo");
         if self.is_undoing {
             // What is left is for the record that ends the transaction.
             let reserved_after = self.reserved.saturating_sub(bytes).max(HEADER_BYTES as u64);

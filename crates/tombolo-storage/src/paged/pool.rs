@@ -253,6 +253,18 @@ pub trait ExclusivePage: ReadPage {
     fn is_alone(&self) -> bool;
 }
 
+/// What pages say of the log that goes with them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PagesMark {
+    /// The log's number, which is its database's.
+    pub number: u64,
+    /// Up to where the log was durable when they were written; no later checkpoint is known to them. 0 if they
+    /// were written without a log.
+    pub position: u64,
+    /// Whether they were closed: then the log ends there.
+    pub is_closed: bool,
+}
+
 /// The write-ahead rule (LG-18): a page goes to disk only after the log has, up to the page's LSN.
 pub trait WriteAhead {
     /// Whether a log may be kept at all.
@@ -261,6 +273,11 @@ pub trait WriteAhead {
     /// Whether the log outlives the process, so that a restart brings pages up to it.
     fn is_kept(&self) -> bool {
         false
+    }
+
+    /// The number of the database whose log it is; 0 if it is not kept.
+    fn number(&self) -> u64 {
+        0
     }
 
     /// The log before this LSN is durable: at most the LSN of what is logged from now on.
@@ -291,6 +308,10 @@ impl<W: WriteAhead> WriteAhead for crate::sync::Arc<W> {
 
     fn is_kept(&self) -> bool {
         (**self).is_kept()
+    }
+
+    fn number(&self) -> u64 {
+        (**self).number()
     }
 
     fn durable(&self) -> u64 {

@@ -26,6 +26,8 @@ pub(crate) struct Positions {
     pub(crate) end: u64,
     /// The first group that was read.
     pub(crate) first: GroupNumber,
+    /// The log's salt: the number of its database.
+    pub(crate) salt: u64,
     /// Bytes of a torn tail.
     pub(crate) torn_bytes: u64,
     /// The file in which the groups end, and where in it.
@@ -129,5 +131,5 @@ pub(crate) fn read_positions<'a>(
         end = aside;
     }
     let torn_bytes = cut.map_or(0, |cut| cut.torn_bytes);
-    Ok(Positions { needed, end, first, torn_bytes, file, offset: place.at })
+    Ok(Positions { needed, end, first, salt, torn_bytes, file, offset: place.at })
 }

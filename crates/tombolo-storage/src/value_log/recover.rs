@@ -212,20 +212,21 @@ pub fn recover_locked(
     remove(&*disk, &unfinished)?;
     let Segments { pool, closed, current } = open_segments(&*disk, &settings, &mut end, &damaged)?;
     let Place { at, chain, .. } = end.groups.place;
-    let tail = Tail {
-        newest: chain.number - 1,
-        checksum: chain.previous.unwrap_or_default(),
-        transactions: end.transactions,
-        time_us: end.time_us,
-        epoch: end.newest_epoch + u32::from(!plant::is(Plant::EpochNotRaised)),
-        at,
-    };
     // What was set aside continues the newest group, which the next one will be no more: it goes into that.
     let aside = match settings.kind {
         LogKind::Paged => side::read(&*disk, chain, salt)?,
         LogKind::Value | LogKind::Command => None,
     };
-    let aside = aside.map(|(_, records)| records).unwrap_or_default();
+    let (aside_end, aside) = aside.unwrap_or((end.transactions, Vec::new()));
+    let tail = Tail {
+        newest: chain.number - 1,
+        checksum: chain.previous.unwrap_or_default(),
+        // Not where the newest group ends if what followed was released while it was set aside.
+        transactions: aside_end - aside.len() as u64,
+        time_us: end.time_us,
+        epoch: end.newest_epoch + u32::from(!plant::is(Plant::EpochNotRaised)),
+        at,
+    };
     let segments = Segments { pool, current, closed };
     let mut writer = LogWriter::start(Arc::clone(&disk), settings, lock, segments, tail, &aside)?;
     if let Some(leftovers_end) = leftovers_end {

@@ -1,4 +1,5 @@
-//! Checking the files of a paged store: opened as they are, with what is written kept in memory.
+//! Checking the files of a paged store: opened as they are, with what is written kept in memory. So a database
+//! that was not closed is restarted there, and the directory stays as it was.
 //!
 //! Which profile made them is not known; how they are laid out is, by the files themselves, and any
 //! profile that lays data out so will do. Not here: what a store verifies.
@@ -9,7 +10,7 @@ use std::sync::Arc;
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::log::{Durability, LogError, LogFailure};
 use tombolo_storage::paged::pool::{PAGES_FILE, PageError, PageFailure};
-use tombolo_storage::paged::store::OpenError;
+use tombolo_storage::paged::store::{OpenError, Restart};
 use tombolo_storage::profile::PROFILES;
 use tombolo_storage::value_log;
 
@@ -41,7 +42,8 @@ pub(super) fn holds_log(directory: &Path) -> bool {
 /// Verifies the database in `directory`.
 ///
 /// # Errors
-/// When it was not closed, is in use, or cannot be read; damage is part of what is found.
+/// When it is in use, cannot be read, or was not closed and has no log to be restarted by; damage is part of what is
+/// found.
 pub(super) fn check(
     directory: &Path,
     tamper: Option<&str>,
@@ -51,7 +53,9 @@ pub(super) fn check(
     let opened = open(directory)?;
     match opened {
         Ok(mut instance) => {
+            let restart = instance.restart();
             let mut checked = verify(instance.rest()?, tamper, dump, REMEDY, progress)?;
+            checked.notice = restart.map(|restart| notice(&restart));
             let pages = directory.join(PAGES_FILE).display().to_string();
             let in_file = checked.verification.damage.iter_mut().filter(|f| f.offset.is_some());
             in_file.for_each(|finding| finding.file = Some(pages.clone()));
@@ -63,6 +67,15 @@ pub(super) fn check(
             Ok(Checked::new(verification, None, None, REMEDY))
         }
     }
+}
+
+/// What was done before it could be checked.
+fn notice(restart: &Restart) -> String {
+    format!(
+        "the database was not closed: checked is what a restart makes of it, which was done in memory ({} changes \
+         redone, {} transactions undone)",
+        restart.records_redone, restart.transactions_undone
+    )
 }
 
 /// Opens the files with the first profile that lays data out as they are; damage that keeps them
@@ -100,7 +113,6 @@ fn options(directory: &Path) -> Result<Options, Failure> {
     let pages = std::fs::metadata(directory.join(PAGES_FILE)).map_or(0, |file| file.len());
     let wanted = (pages + pages / 8).max(POOL_BYTES_MIN);
     let mut options = Options { disk: Arc::new(OverlayDisk::new(disk)), ..Options::default() };
-    options.paged.restarts = false;
     options.paged.pool_bytes = wanted.min(host::available_bytes() / 4 * 3) as usize;
     Ok(options)
 }
@@ -133,8 +145,7 @@ fn judge(directory: &Path, error: &OpenError) -> Result<Finding, Failure> {
     let text = match error {
         _ if error.is_not_closed() => {
             format!(
-                "{path} was not closed and cannot be checked before it was restarted: open it with tombolo \
-                 run --resume --data: {error}"
+                "{path} was not closed and cannot be checked: without a log it cannot be restarted: {error}"
             )
         }
         _ if error.is_in_use() => format!("{path} is in use: end what uses it first: {error}"),

@@ -7,7 +7,7 @@ fn random_content<'a>(random: &mut Random, before: &'a [u8], after: &'a [u8]) ->
     let store = StoreId(random.next() as u16);
     let page = PageId(random.next() as u32);
     let (following, next) = (random.below(5) as u16, PageId(random.next() as u32));
-    match random.below(12) {
+    match random.below(13) {
         0 => Content::Committed { durable: random.next(), clears: random.below(2) == 0 },
         1 => Content::Aborted { durable: random.next() },
         2 => Content::PageImage { store, page, following, bytes: after },
@@ -26,6 +26,7 @@ fn random_content<'a>(random: &mut Random, before: &'a [u8], after: &'a [u8]) ->
         }
         7 => Content::Ended,
         8 => Content::Prepared { bytes: after },
+        9 => Content::Checkpoint { began: random.next(), following, bytes: after },
         _ => {
             let kind = ChangeKind::ALL[random.below(9) as usize];
             let slot_kind = [SlotKind::Record, SlotKind::Value][random.below(2) as usize];

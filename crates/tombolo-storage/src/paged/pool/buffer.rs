@@ -22,7 +22,9 @@ use super::frame::{CLEAN, ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame}
 use super::space::{Space, SpaceState};
 use super::table::{PageTable, Place};
 use super::write_back::DirtyPage;
-use super::{ExclusivePage, PINS_MAX, PageAccess, ReadPage, Result, WriteAhead, prefetch_lines};
+use super::{
+    ExclusivePage, PINS_MAX, PageAccess, PagesMark, ReadPage, Result, WriteAhead, prefetch_lines,
+};
 use crate::disk::Disk;
 use crate::latch::{Counter, Latch, Latching, RawLatch};
 use crate::memory::region::Region;
@@ -85,7 +87,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// When `frames` is 0 or more than 2^31: it comes from a setting with limits.
     pub fn create(disk: &dyn Disk, frames: usize, log: W) -> Result<Self> {
         let memory = FrameMemory::new::<S>(frames)?;
-        let (file, state) = PageFile::create(disk, log.is_kept())?;
+        let mark = [log.number(), log.durable()];
+        let (file, state) = PageFile::create(disk, log.is_kept(), mark)?;
         Ok(Self::with(memory, frames, file, state, log))
     }
 
@@ -112,6 +115,14 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         let memory = FrameMemory::new::<S>(frames)?;
         let (file, state) = PageFile::open(disk, log.is_kept(), restarts)?;
         Ok(Self::with(memory, frames, file, state, log))
+    }
+
+    /// What a file says of its log; `None` if it does not say, because its first page is not whole.
+    ///
+    /// # Errors
+    /// When there is no file, it is of another version, or the disk fails.
+    pub fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
+        PageFile::<S>::survey(disk)
     }
 
     /// Says in the file that it is not closed.
@@ -144,15 +155,20 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
 
     /// Writes pages with changes that the file may lack and that were logged before `older`, and makes the file
     /// durable; it still counts as not closed. Waits until no thread holds such a page alone. Returns the pages
-    /// that the file still may lack changes of.
+    /// that the file still may lack changes of. Where a log is kept, page 0 says that it was durable up to
+    /// `position`, and it is.
     ///
     /// # Errors
     /// When log or disk fail.
-    pub fn checkpoint(&self, older: u64) -> Result<Vec<DirtyPage>> {
+    pub fn checkpoint(&self, older: u64, position: u64) -> Result<Vec<DirtyPage>> {
         self.write_older(older)?;
         let dirty = self.dirty_pages();
+        if self.log.is_kept() {
+            self.space.set_log(self.log.number(), position);
+        }
         let state = self.space.state();
-        self.log.flush_to(state.lsn).map_err(PageFailure::Log)?;
+        let newest = state.lsn.max(position.saturating_sub(1));
+        self.log.flush_to(newest).map_err(PageFailure::Log)?;
         self.file.write_header(state, false)?;
         self.file.sync()?;
         Ok(dirty)
@@ -163,7 +179,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// # Errors
     /// When log or disk fail.
     pub fn flush(&self) -> Result<()> {
-        self.checkpoint(CLEAN).map(drop)
+        self.checkpoint(CLEAN, self.log.durable()).map(drop)
     }
 
     /// Writes every dirty page and closes the file, so that it can be opened again. Nothing may be

@@ -21,7 +21,9 @@ use std::ptr::NonNull;
 
 use super::file::PageFile;
 use super::space::{Space, SpaceState};
-use super::{ExclusivePage, PageAccess, PageError, ReadPage, Result, SharedPage, prefetch_lines};
+use super::{
+    ExclusivePage, PageAccess, PageError, PagesMark, ReadPage, Result, SharedPage, prefetch_lines,
+};
 use crate::disk::Disk;
 use crate::latch::{Latch, Latching, RawLatch};
 use crate::memory::region::Region;
@@ -75,7 +77,15 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
     /// # Errors
     /// When the file exists, the disk fails, or there is no memory.
     pub fn create(disk: &dyn Disk, limit_bytes: usize) -> Result<Self> {
-        let (file, state) = PageFile::create(disk, true)?;
+        Self::create_with(disk, limit_bytes, [0; 2])
+    }
+
+    /// The same, for a log with this number that is durable up to this LSN.
+    ///
+    /// # Errors
+    /// As [`DirectFrames::create`].
+    pub fn create_with(disk: &dyn Disk, limit_bytes: usize, log: [u64; 2]) -> Result<Self> {
+        let (file, state) = PageFile::create(disk, true, log)?;
         Self::with(file, state, limit_bytes)
     }
 
@@ -107,6 +117,14 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
             }
         }
         Ok(frames)
+    }
+
+    /// What a file says of its log; `None` if it does not say, because its first page is not whole.
+    ///
+    /// # Errors
+    /// When there is no file, it is of another version, or the disk fails.
+    pub fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
+        PageFile::<S>::survey(disk)
     }
 
     /// Says in the file that it is not closed.

@@ -11,7 +11,7 @@
 use super::copies::{Copies, PageBatch};
 use super::error::PageFailure;
 use super::space::SpaceState;
-use super::{PageError, Result};
+use super::{PageError, PagesMark, Result};
 use crate::disk::{ALIGNMENT_MAX, Disk, DiskFile, Open};
 use crate::paged::page::{
     FORMAT_VERSION, HEADER_BYTES, MAGIC, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId,
@@ -25,7 +25,7 @@ pub const PAGES_FILE: &str = "pages";
 const EXTENT_BYTES_MIN: u64 = 256 << 10;
 const EXTENT_BYTES_MAX: u64 = 64 << 20;
 
-/// Offsets in the body of page 0, all `u32` but the magic: docs/format.md.
+/// Offsets in the body of page 0, `u32` but for the magic and the last two: docs/format.md.
 const VERSION: usize = MAGIC.len();
 const PAGE_BYTES: usize = VERSION + 4;
 const PAGES: usize = PAGE_BYTES + 4;
@@ -33,6 +33,8 @@ const FREE_HEAD: usize = PAGES + 4;
 const FREE_PAGES: usize = FREE_HEAD + 4;
 const ROOT: usize = FREE_PAGES + 4;
 const CLOSED: usize = ROOT + 4;
+const LOG: usize = CLOSED + 4;
+const POSITION: usize = LOG + 8;
 const PREFIX_BYTES: usize = HEADER_BYTES + PAGES;
 
 /// The data file of a directory.
@@ -55,10 +57,15 @@ pub(super) struct PageWriter<S> {
 impl<S: PageSize> PageFile<S> {
     /// Makes the file, and the one of copies if a crash must not tear a page. It counts as not closed until
     /// [`PageFile::write_header`] says so.
-    pub(super) fn create(disk: &dyn Disk, copies: bool) -> Result<(Self, SpaceState)> {
+    pub(super) fn create(
+        disk: &dyn Disk,
+        copies: bool,
+        [log, position]: [u64; 2],
+    ) -> Result<(Self, SpaceState)> {
         let file = Self::locked(disk.open_direct(PAGES_FILE, Open::New)?)?;
         let copies = copies.then(|| Copies::create::<S>(disk)).transpose()?;
-        let (file, state) = (Self::with(file, copies), SpaceState::empty());
+        let state = SpaceState { log, position, ..SpaceState::empty() };
+        let file = Self::with(file, copies);
         file.write_header(state, false)?;
         file.sync()?;
         disk.sync_dir()?;
@@ -85,6 +92,27 @@ impl<S: PageSize> PageFile<S> {
             file.read_header(restarts)
         })?;
         Ok((file, state))
+    }
+
+    /// What the file says of its log; `None` if page 0 is not whole, so that it says nothing yet. Takes nothing and
+    /// writes nothing.
+    pub(super) fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
+        let file = Self::with(disk.open(PAGES_FILE, Open::Read)?, None);
+        let mut scratch = PageBuffer::<S>::new();
+        let mut page = scratch.page_mut();
+        if file.file.len()? < S::BYTES as u64 {
+            return Ok(None);
+        }
+        file.file.read_at(page.bytes_mut(), 0)?;
+        let page = page.read();
+        if page.verify_checksum().is_err() || page.body()[..MAGIC.len()] != MAGIC {
+            return Ok(None);
+        }
+        // Of another version it may say something else there.
+        file.check_prefix(S::BYTES as u64)?;
+        let (number, position) = (read_u64(page.body(), LOG), read_u64(page.body(), POSITION));
+        let is_closed = read_u32(page.body(), CLOSED) == 1;
+        Ok(Some(PagesMark { number, position, is_closed }))
     }
 
     /// Says that the file is not closed, durably, if it says so.
@@ -144,6 +172,8 @@ impl<S: PageSize> PageFile<S> {
         }
         let state = SpaceState {
             is_closed,
+            log: read_u64(page.read().body(), LOG),
+            position: read_u64(page.read().body(), POSITION),
             lsn: page.read().lsn(),
             pages: field(PAGES),
             reserved_pages: (len / S::BYTES as u64).try_into().unwrap_or(u32::MAX),
@@ -208,6 +238,9 @@ impl<S: PageSize> PageFile<S> {
         ] {
             body[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
+        for (at, value) in [(LOG, state.log), (POSITION, state.position)] {
+            body[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
         let mut writer = self.writer();
         writer.batch.push(page.read());
         self.write(&mut writer)
@@ -270,6 +303,10 @@ impl<S: PageSize> PageFile<S> {
     pub(super) fn sync(&self) -> Result<()> {
         Ok(self.file.sync()?)
     }
+}
+
+fn read_u64(bytes: &[u8], at: usize) -> u64 {
+    u64::from(read_u32(bytes, at)) | u64::from(read_u32(bytes, at + 4)) << 32
 }
 
 fn read_u32(bytes: &[u8], at: usize) -> u32 {

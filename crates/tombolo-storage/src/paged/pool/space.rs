@@ -14,7 +14,7 @@ use std::cell::Cell;
 
 use super::error::{PageError, PageFailure};
 use super::file::PageFile;
-use super::{ExclusivePage, PageAccess, ReadPage, Result};
+use super::{ExclusivePage, PageAccess, PagesMark, ReadPage, Result};
 use crate::latch::{GuardedU32, Latch, LatchGuard, Latching};
 use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
 use crate::paged::step::{FreedPage, SpaceImage, Stamp};
@@ -25,6 +25,9 @@ use crate::store::Damage;
 pub(super) struct SpaceState {
     /// Whether the file says that it was closed.
     pub(super) is_closed: bool,
+    /// The log that goes with the pages: its number, and up to where it was durable when page 0 was written.
+    pub(super) log: u64,
+    pub(super) position: u64,
     /// The LSN of the last change.
     pub(super) lsn: u64,
     /// Pages in use or free, page 0 among them.
@@ -42,9 +45,10 @@ pub(super) struct SpaceState {
 impl SpaceState {
     /// Of a file that holds page 0 only.
     pub(super) fn empty() -> Self {
+        let (log, position) = (0, 0);
         let ([pages, reserved_pages], [free_head, free_pages, root]) = ([1; 2], [0; 3]);
         let (is_closed, lsn) = (false, 0);
-        Self { is_closed, lsn, pages, reserved_pages, free_head, free_pages, root }
+        Self { is_closed, log, position, lsn, pages, reserved_pages, free_head, free_pages, root }
     }
 }
 
@@ -77,9 +81,17 @@ impl<L: Latching> Space<L> {
         self.state().lsn
     }
 
-    /// Whether the file says that it was closed.
-    pub fn is_closed(&self) -> bool {
-        self.state().is_closed
+    /// What the file says of its log.
+    pub fn mark(&self) -> PagesMark {
+        let SpaceState { log: number, position, is_closed, .. } = self.state();
+        PagesMark { number, position, is_closed }
+    }
+
+    /// Says that the pages go with the log of this number, which is durable up to `position`; with none if that is
+    /// 0. Page 0 says so when it is written next.
+    pub fn set_log(&self, number: u64, position: u64) {
+        let held = self.state.hold();
+        held.set(SpaceState { log: number, position, ..held.get() });
     }
 
     /// Sets what page 0 says, by the log; the file is as long as it should be.
@@ -91,8 +103,7 @@ impl<L: Latching> Space<L> {
         let held = self.state.hold();
         let before = held.get();
         let reserved_pages = access.reserve(pages, before.reserved_pages)?;
-        let is_closed = before.is_closed;
-        held.set(SpaceState { is_closed, lsn, pages, reserved_pages, free_head, free_pages, root });
+        held.set(SpaceState { lsn, pages, reserved_pages, free_head, free_pages, root, ..before });
         self.pages.set(pages);
         Ok(())
     }

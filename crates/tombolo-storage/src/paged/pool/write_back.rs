@@ -16,6 +16,7 @@ use super::error::PageFailure;
 use super::frame::{CLEAN, Frame, FramePin, NO_PAGE};
 use super::{Result, WriteAhead};
 use crate::error::Error;
+use crate::header_copies::{long, short};
 use crate::latch::{Latching, RawLatch};
 use crate::paged::page::{Page, PageId, PageSize};
 use crate::sync::Parker;
@@ -30,6 +31,25 @@ pub struct DirtyPage {
     pub page: PageId,
     /// At most the LSN of the first change that may be missing.
     pub recovery_lsn: u64,
+}
+
+impl DirtyPage {
+    /// Bytes of one in a log record.
+    pub const BYTES: usize = 12;
+
+    /// As it is logged.
+    pub fn to_bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        bytes[..4].copy_from_slice(&self.page.0.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.recovery_lsn.to_le_bytes());
+        bytes
+    }
+
+    /// What [`DirtyPage::to_bytes`] made.
+    pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
+        let page = PageId(short(bytes, 0));
+        Self { page, recovery_lsn: long(bytes, 4) }
+    }
 }
 
 impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {

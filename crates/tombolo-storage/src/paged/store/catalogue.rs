@@ -282,7 +282,7 @@ pub(super) fn read<P: PagedProfile>(database: &mut Database<P>) -> Result<(), Op
         Some((root, catalogue)) => {
             catalogue.tables.into_iter().try_for_each(|table| open_table(database, root, table))
         }
-        None if database.pages.space().is_closed() => {
+        None if database.pages.space().mark().is_closed => {
             Err(damaged::<P>(PageId(0), "the data file has no catalogue"))
         }
         // It ended before it had any table.

@@ -10,10 +10,12 @@
 //! what a restart does.
 
 use std::cell::RefCell;
+use std::io::ErrorKind;
 
 use super::database::Database;
 use super::error::OpenError;
 use super::rows::RowAccess;
+use crate::error::Error;
 use crate::latch::{Latch, Latching};
 use crate::log::Logging;
 use crate::profile::PagedProfile;
@@ -113,9 +115,14 @@ impl<P: PagedProfile> Database<P> {
         // Relaxed, and where it is stored: the mutex orders the two.
         let last = checkpoints.began.load(Ordering::Relaxed);
         let began = self.log.tail();
-        let Some(dirty) = self.pages.checkpoint(last)? else { return Ok(None) };
+        let Some(dirty) = self.pages.checkpoint(last, began)? else { return Ok(None) };
         let first_missing = dirty.iter().map(|dirty| dirty.recovery_lsn).min();
         let needed = began.min(first_missing.unwrap_or(began)).min(checkpoints.oldest());
+        match self.log.checkpoint(began, &dirty) {
+            // Without room a restart looks at more pages.
+            Err(Error::Disk { kind: ErrorKind::StorageFull, .. }) => {}
+            logged => logged?,
+        }
         // A transaction that ended meanwhile has records before that, and its last one behind: without it a
         // restart would take it for one that did not end.
         self.log.flush()?;

@@ -255,6 +255,9 @@ impl<P: PagedProfile> Database<P> {
         // No page is written before its log record. The log goes when it is not needed any more, and only
         // then the file counts as closed.
         self.log.flush()?;
+        if self.log.unread().is_some() {
+            self.pages.space().set_log(self.log.number(), self.log.tail());
+        }
         self.pages.flush()?;
         self.log.close()?;
         self.pages.close()

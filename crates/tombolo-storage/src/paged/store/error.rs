@@ -4,6 +4,7 @@
 //! closing return [`OpenError`], which names file, place and reason.
 
 use std::fmt;
+use std::io::ErrorKind;
 
 use crate::error::{Error, SchemaError};
 use crate::lock::LockError;
@@ -91,6 +92,25 @@ impl OpenError {
         }
     }
 
+    /// Whether the disk is full: nothing is lost, and the call succeeds once there is room.
+    pub fn is_full(&self) -> bool {
+        let is_full =
+            |error: &Error| matches!(error, Error::Disk { kind: ErrorKind::StorageFull, .. });
+        match self {
+            Self::Pages(error) => match error.failure() {
+                PageFailure::Log(error) => is_full(error),
+                _ => error.is_full(),
+            },
+            Self::Log(error) => match error.failure() {
+                LogFailure::Disk(error) => error.is_full(),
+                LogFailure::Segments(failure) => failure.is_full(),
+                _ => false,
+            },
+            Self::Store(error) => is_full(error),
+            _ => false,
+        }
+    }
+
     /// Whether a file does not hold what it should, and where: file, offset, what.
     pub fn damage(&self) -> Option<(&str, u64, &str)> {
         match self {
@@ -140,6 +160,9 @@ impl From<LockError> for OpenError {
 impl fmt::Display for OpenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Pages(error) if error.is_full() => {
+                write!(f, "{error}: make room on the disk; nothing is lost")
+            }
             Self::Pages(error) => error.fmt(f),
             Self::Log(error) => error.fmt(f),
             Self::Schema(error) => error.fmt(f),

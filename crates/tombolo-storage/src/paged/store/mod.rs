@@ -163,11 +163,27 @@ impl<P: PagedProfile> PagedStore<P> {
             // Refused before the log is written.
             disk.open(PAGES_FILE, Open::Read).map_err(PageError::from)?;
         }
-        let log = P::Log::open(settings.log, Some(share(disk.clone())))?;
+        // Refused before the log is written, too, if the pages' version or their log is another one.
+        let is_there = files.iter().any(|name| name == PAGES_FILE);
+        let mark = if is_there { P::Pages::survey(disk)? } else { None };
+        let log = P::Log::open_with(settings.log, Some(share(disk.clone())), mark)?;
         let restarts = settings.restarts && log.unread().is_some();
         let pages = P::Pages::open(disk, settings, log.ahead(), restarts)?;
-        let mut database = Database::new(pages, log, settings);
+        if let (None, Some((needed, end))) = (mark, log.unread()) {
+            // Page 0 had to be repaired before it could say.
+            pages.space().mark().verify(log.number(), needed, end)?;
+        }
+        let mut database = Database::<P>::new(pages, log, settings);
         let restart = restart::open_tables(&mut database)?;
+        let space = database.pages.space();
+        match database.log.unread() {
+            Some((_, end)) if space.mark().position == 0 => {
+                space.set_log(database.log.number(), end)
+            }
+            Some(_) => {}
+            // From now on pages change without a log.
+            None => space.set_log(0, 0),
+        }
         RowAccess::<<P::Log as Logging>::Ahead>::mark_open(&database.pages)?;
         Self::first_session(database, restart)
     }

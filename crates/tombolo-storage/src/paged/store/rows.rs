@@ -18,8 +18,8 @@ use crate::memory::variable::{Handle, SizeClasses};
 use crate::paged::heap::{HeapFile, RowFile, SlabRows, value_in_copy, value_in_frame};
 use crate::paged::page::PageSize;
 use crate::paged::pool::{
-    BufferPool, DirectFrames, DirectPin, DirtyPage, PageAccess, Pointers, PoolUsage, Result,
-    WriteAhead,
+    BufferPool, DirectFrames, DirectPin, DirtyPage, PageAccess, PagesMark, Pointers, PoolUsage,
+    Result, WriteAhead,
 };
 use crate::probe::{self, Counter};
 use crate::row::{RowBytes, RowId};
@@ -40,6 +40,15 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
     /// # Errors
     /// When there are some, the disk fails, or there is no memory.
     fn create(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self>;
+
+    /// What the pages on `disk` say of their log; `None` if they say nothing. Nothing is written.
+    ///
+    /// # Errors
+    /// When there are none, or the disk fails; `Damaged` if they are of another version.
+    fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
+        _ = disk;
+        Ok(None)
+    }
 
     /// Opens the pages of a database that was closed, or, if `restarts`, that the log brings into order. Nothing
     /// is written to the file before [`RowAccess::mark_open`].
@@ -66,12 +75,13 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
     fn flush(&self) -> Result<(), OpenError>;
 
     /// Writes pages with changes logged before `older` that the file may lack, and makes the file durable.
-    /// Returns the pages it still may lack changes of; `None` where pages are written only at the end.
+    /// Returns the pages it still may lack changes of; `None` where pages are written only at the end. The file
+    /// says that the log was durable up to `position`.
     ///
     /// # Errors
     /// When log or disk fail.
-    fn checkpoint(&self, older: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
-        _ = older;
+    fn checkpoint(&self, older: u64, position: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
+        _ = (older, position);
         Ok(None)
     }
 
@@ -200,6 +210,10 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
         Self::create(disk, frames::<S>(settings), ahead)
     }
 
+    fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
+        Self::survey(disk)
+    }
+
     fn open(
         disk: &dyn Disk,
         settings: &PagedSettings,
@@ -231,8 +245,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
         Ok(Self::flush(self)?)
     }
 
-    fn checkpoint(&self, older: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
-        Ok(Some(Self::checkpoint(self, older)?))
+    fn checkpoint(&self, older: u64, position: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
+        Ok(Some(Self::checkpoint(self, older, position)?))
     }
 
     fn close(&self) -> Result<(), OpenError> {
@@ -253,13 +267,18 @@ fn frames<S: PageSize>(settings: &PagedSettings) -> usize {
     (settings.pool_bytes / S::BYTES).clamp(16, 1 << 31)
 }
 
-impl<S: PageSize, L: Latching, W> RowAccess<W> for DirectFrames<S, L> {
+impl<S: PageSize, L: Latching, W: WriteAhead> RowAccess<W> for DirectFrames<S, L> {
     const COPIES: bool = false;
     type Rows = HeapFile<Self>;
     type Pin<'a> = RowInFrame<'a, S, L>;
 
-    fn create(disk: &dyn Disk, settings: &PagedSettings, _: W) -> Result<Self> {
-        Self::create(disk, settings.structure_bytes_max)
+    fn create(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self> {
+        let log = [ahead.number(), ahead.durable()];
+        Self::create_with(disk, settings.structure_bytes_max, log)
+    }
+
+    fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
+        Self::survey(disk)
     }
 
     fn open(

@@ -31,9 +31,17 @@ struct State {
     durable_files: BTreeMap<String, Shared>,
     /// Calls that still succeed.
     calls_left: Option<u64>,
+    /// Whether a call failed because none was left.
+    has_failed: bool,
     calls: u64,
     /// The most bytes that all files may have together.
     capacity_bytes: Option<usize>,
+}
+
+impl State {
+    fn used_bytes(&self) -> usize {
+        self.files.values().map(|file| file.lock().bytes.len()).sum()
+    }
 }
 
 /// See the module's head. Clones are the same disk.
@@ -48,6 +56,21 @@ impl CrashDisk {
     /// Lets every call but the next `calls` fail.
     pub(crate) fn fail_after(&self, calls: Option<u64>) {
         self.0.lock().calls_left = calls;
+    }
+
+    /// Whether a call failed as if the power had gone.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.0.lock().has_failed
+    }
+
+    /// Bytes of all files.
+    pub(crate) fn used_bytes(&self) -> usize {
+        self.0.lock().used_bytes()
+    }
+
+    /// Whether the disk has an end.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.0.lock().capacity_bytes.is_some()
     }
 
     /// Lets the disk hold at most so many bytes.
@@ -115,7 +138,10 @@ impl CrashDisk {
         let mut state = self.0.lock();
         state.calls += 1;
         match &mut state.calls_left {
-            Some(0) => return Err(error(operation, name, io::ErrorKind::BrokenPipe)),
+            Some(0) => {
+                state.has_failed = true;
+                return Err(error(operation, name, io::ErrorKind::BrokenPipe));
+            }
             Some(left) => *left -= 1,
             None => {}
         }
@@ -250,7 +276,7 @@ impl DiskFile for CrashFile {
 
     fn set_len(&self, bytes: u64) -> Result<(), DiskError> {
         self.disk.call(Operation::SetLen, &self.name, |state| {
-            let used: usize = state.files.values().map(|file| file.lock().bytes.len()).sum();
+            let used = state.used_bytes();
             let mut content = self.content.lock();
             let needed = used - content.bytes.len() + bytes as usize;
             if state.capacity_bytes.is_some_and(|capacity| needed > capacity) {

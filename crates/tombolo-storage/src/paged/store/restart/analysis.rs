@@ -9,6 +9,7 @@ use super::damaged_record;
 use crate::log::Logging;
 use crate::log::record::{Content, Record};
 use crate::paged::page::PageId;
+use crate::paged::pool;
 use crate::paged::step::SpaceImage;
 use crate::paged::store::catalogue;
 use crate::paged::store::error::OpenError;
@@ -20,6 +21,8 @@ pub(in crate::paged::store) struct DirtyPage {
     pub(super) recovery_lsn: u64,
     /// Whether that change makes all of it, so that what the file holds does not matter.
     pub(super) is_whole: bool,
+    /// The LSN of its newest change.
+    pub(super) newest: u64,
 }
 
 /// A transaction that did not end.
@@ -63,8 +66,12 @@ pub(super) struct Analysis {
     pub(super) catalogue: BTreeMap<PageId, (u64, Vec<u8>)>,
     /// The records of steps that did not happen.
     pub(super) void: BTreeSet<u64>,
+    /// Where the newest checkpoint began; 0 if there is none.
+    pub(super) checkpoint: u64,
     /// Steps of which the end has not come yet, by their newest records.
     open: BTreeMap<u64, Vec<Part>>,
+    /// A checkpoint of which not all records have come: the newest one's LSN, and the dirty pages so far.
+    listed: Option<(u64, BTreeMap<PageId, u64>)>,
 }
 
 /// A record of a step.
@@ -103,6 +110,9 @@ impl Analysis {
         if let Some(following) = record.following() {
             return self.note_part(lsn, record, following);
         }
+        if let Content::Checkpoint { began, following, bytes } = record.content {
+            return self.note_checkpoint((lsn, record.previous), began, following, bytes);
+        }
         if let Some(page) = record.page() {
             self.note_page(page, lsn, false);
         }
@@ -130,8 +140,42 @@ impl Analysis {
     }
 
     fn note_page(&mut self, page: PageId, recovery_lsn: u64, is_whole: bool) {
-        let fresh = DirtyPage { recovery_lsn, is_whole };
-        self.known.dirty.entry(page).or_insert(fresh);
+        let fresh = DirtyPage { recovery_lsn, is_whole, newest: recovery_lsn };
+        let dirty = self.known.dirty.entry(page).or_insert(fresh);
+        dirty.newest = recovery_lsn.max(dirty.newest);
+    }
+
+    /// Takes out what a checkpoint found in the file: changes before it began, of a dirty page those before the
+    /// one that it may lack.
+    fn note_checkpoint(
+        &mut self,
+        (lsn, previous): (u64, u64),
+        began: u64,
+        following: u16,
+        bytes: &[u8],
+    ) -> Result<(), &'static str> {
+        let listed = match previous {
+            0 => Some(BTreeMap::new()),
+            _ => self.listed.take().filter(|(last, _)| *last == previous).map(|(_, pages)| pages),
+        };
+        // Without its beginning, which is not needed any more, it says nothing.
+        let Some(mut listed) = listed else { return Ok(()) };
+        let (pages, []) = bytes.as_chunks() else { return Err("no list of pages") };
+        let pages = pages.iter().map(pool::DirtyPage::from_bytes);
+        listed.extend(pages.map(|dirty| (dirty.page, dirty.recovery_lsn)));
+        if following > 0 {
+            self.listed = Some((lsn, listed));
+            return Ok(());
+        }
+        self.checkpoint = began;
+        self.known.dirty.retain(|page, dirty| {
+            let lacks_from = listed.get(page).copied().unwrap_or(began);
+            if dirty.recovery_lsn < lacks_from {
+                (dirty.recovery_lsn, dirty.is_whole) = (lacks_from, false);
+            }
+            dirty.newest >= lacks_from
+        });
+        Ok(())
     }
 
     fn note_part(

@@ -78,16 +78,13 @@ pub(super) fn open_tables<P: PagedProfile>(
         );
         return Err(PageError::damaged_page::<SizeOf<P>>(PageId(0), &what).into());
     }
-    if space.is_closed() {
-        return match needed == end {
-            true => catalogue::read(database).map(|()| None),
-            false => {
-                let (file, intact_bytes) = (LOG_FILES.to_owned(), end - needed);
-                Err(OpenError::Log(LogFailure::NotClosed { file, intact_bytes }.into()))
-            }
-        };
+    let mark = space.mark();
+    if mark.is_closed {
+        return catalogue::read(database).map(|()| None);
     }
     let analysis = analysis::analyse(&database.log, Known::at(needed))?;
+    // What it says is in the file is not in an older one.
+    mark.verify(mark.number, analysis.checkpoint, end)?;
     let redone = redo::redo(database, analysis, end)?;
     catalogue::read(database)?;
     undo::undo(database, redone).map(Some)

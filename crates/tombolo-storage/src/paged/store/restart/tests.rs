@@ -83,7 +83,7 @@ static TWO_STEPS: [Record<'static>; 5] = [
 #[test]
 fn a_step_without_its_end_did_not_happen() {
     let analysis = analyse(&Written(&TWO_STEPS), Known::at(8)).unwrap();
-    let dirty = |recovery_lsn, is_whole| DirtyPage { recovery_lsn, is_whole };
+    let dirty = |recovery_lsn, is_whole| DirtyPage { recovery_lsn, is_whole, newest: recovery_lsn };
     let expected = [(PageId(2), dirty(192, false)), (PageId(7), dirty(64, true))];
     assert!(analysis.known.dirty.iter().map(|(page, dirty)| (*page, *dirty)).eq(expected));
     assert_eq!(analysis.void.into_iter().collect::<Vec<_>>(), [128, 256]);
@@ -102,4 +102,38 @@ fn a_step_that_began_before_what_is_needed_counts() {
     assert_eq!(analysis.void.into_iter().collect::<Vec<_>>(), [256]);
     // Where it should be known, it is damage that it is not.
     assert!(analyse(&Written(&TWO_STEPS[2..]), Known::at(8)).is_err());
+}
+
+const fn checkpoint(
+    previous: u64,
+    began: u64,
+    following: u16,
+    bytes: &'static [u8],
+) -> Record<'static> {
+    part(previous, Content::Checkpoint { began, following, bytes })
+}
+
+/// Pages 7 and 2, from LSN 100 and 192 on.
+const LISTED: [[u8; 12]; 2] =
+    [[7, 0, 0, 0, 100, 0, 0, 0, 0, 0, 0, 0], [2, 0, 0, 0, 192, 0, 0, 0, 0, 0, 0, 0]];
+
+#[test]
+fn what_a_checkpoint_found_in_the_file_is_not_redone() {
+    let of = |lists: Vec<Record<'static>>| {
+        let records = [&TWO_STEPS[..3], &[TWO_STEPS[4]], &lists].concat();
+        let analysis = analyse(&Written(Vec::leak(records)), Known::at(8)).unwrap();
+        let dirty = analysis.known.dirty.into_iter();
+        let dirty = dirty.map(|(page, dirty)| (page.0, dirty.recovery_lsn, dirty.is_whole));
+        (analysis.checkpoint, dirty.collect::<Vec<_>>())
+    };
+    let all = vec![(2, 192, false), (7, 64, true)];
+    assert_eq!(of(vec![]), (0, all.clone()));
+    // Page 7 lacks what comes behind its only change: nothing. Page 2 may lack its own.
+    let parts = [checkpoint(0, 300, 1, &LISTED[0]), checkpoint(320, 300, 0, &LISTED[1])];
+    assert_eq!(of(parts.to_vec()), (300, vec![(2, 192, false)]));
+    // Changes behind its beginning count in any case.
+    assert_eq!(of(vec![checkpoint(0, 100, 0, &[])]), (100, vec![(2, 192, false)]));
+    // Half of a checkpoint says nothing.
+    assert_eq!(of(parts[..1].to_vec()), (0, all.clone()));
+    assert_eq!(of(parts[1..].to_vec()), (0, all));
 }

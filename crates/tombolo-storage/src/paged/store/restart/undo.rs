@@ -56,7 +56,11 @@ pub(super) fn undo<P: PagedProfile>(
     }
     session.end(database);
     // A page's frame says from where on the file lacks changes, and knows of none before this restart.
-    RowAccess::<<P::Log as Logging>::Ahead>::checkpoint(&database.pages, u64::MAX)?;
+    RowAccess::<<P::Log as Logging>::Ahead>::checkpoint(
+        &database.pages,
+        u64::MAX,
+        database.log.tail(),
+    )?;
     database.sessions.continue_behind(newest);
     Ok(restart)
 }

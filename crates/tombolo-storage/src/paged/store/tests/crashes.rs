@@ -1,5 +1,5 @@
-//! Random transactions, a crash at some call to the disk, also during restart: afterwards the database is what
-//! had committed, and work goes on.
+//! Random transactions, a crash at some call to the disk, also during restart, and disks that are full for a while:
+//! afterwards the database is what had committed, and work goes on.
 //!
 //! A case is known by its number: `TOMBOLO_CRASH_FIRST` and `TOMBOLO_CRASH_CASES` say from which one on and how
 //! many are run.
@@ -8,6 +8,7 @@ use super::*;
 use crate::dynamic::DynamicTable;
 use crate::log::read_log;
 use crate::log::record::Content;
+use crate::plant::{self, Plant};
 use crate::schema::{ColumnDef, IndexDef, IndexKind};
 use crate::types::{Integer, Text, Varchar};
 use crate::value::Value;
@@ -85,6 +86,8 @@ struct World<P: PagedProfile> {
     table_in_doubt: bool,
     /// Whether pages may be torn.
     tears: bool,
+    /// One in how many steps finds the disk full, or with room again; never if 0.
+    fills: u64,
 }
 
 impl<P: PagedProfile> World<P> {
@@ -93,10 +96,11 @@ impl<P: PagedProfile> World<P> {
         let disk = CrashDisk::default();
         let store = PagedStore::create(&disk, &crash_settings()).unwrap();
         let tears = random.below(5) > 0;
+        let fills = [0, 0, 10, 40][random.below(4) as usize];
         let (committed, in_doubt, table_in_doubt) = (Rows::new(), None, false);
         let clients = vec![Client { store, changes: None }];
         let tables = Vec::new();
-        Self { random, disk, clients, tables, committed, in_doubt, table_in_doubt, tears }
+        Self { random, disk, clients, tables, committed, in_doubt, table_in_doubt, tears, fills }
     }
 
     /// Lets sessions work on what was opened.
@@ -113,11 +117,22 @@ impl<P: PagedProfile> World<P> {
     fn add_table(&mut self) -> Run {
         self.clients.truncate(1);
         let number = self.tables.len();
-        let made = self.clients[0].store.create_table(definition(number));
-        self.table_in_doubt = made.is_err();
-        made.map_err(|_| Stop::Crashed)?;
-        self.tables.push(DynamicTable::new(self.clients[0].store.schema(), number));
+        match self.clients[0].store.create_table(definition(number)) {
+            Ok(_) => self.tables.push(DynamicTable::new(self.clients[0].store.schema(), number)),
+            Err(_) if self.disk.has_failed() => {
+                self.table_in_doubt = true;
+                return Err(Stop::Crashed);
+            }
+            Err(error) => assert!(self.disk.is_limited(), "{error}"),
+        }
         Ok(())
+    }
+
+    /// Lets the disk end soon.
+    fn limit(&mut self) {
+        let room = [0, 0, 30_000, 200_000][self.random.below(4) as usize];
+        let bytes = self.disk.used_bytes() + self.random.below(room + 1) as usize;
+        self.disk.set_capacity_bytes(Some(bytes));
     }
 
     fn any_row(&mut self) -> Row_ {
@@ -173,11 +188,37 @@ impl<P: PagedProfile> World<P> {
         Ok(())
     }
 
+    /// Makes all rows that a client may have and that are not there, so that trees grow, or shrink when it aborts.
+    fn insert_all(&mut self, at: usize) -> Result<(), Error> {
+        for table in 0..self.tables.len() {
+            for id in (0..IDS as i64).map(|id| id * 2 + at as i64) {
+                let new = (self.random.below(7) as i64, String::new());
+                let label = label(new.0, id);
+                let (text, label) = (Value::Text(&new.1), Value::Text(&label));
+                let values = [Value::Integer(id), Value::Integer(new.0), text, label];
+                let Client { store, changes } = &mut self.clients[at];
+                let Some(changes) = changes else { return Ok(()) };
+                let index = self.tables[table].indexes().next().unwrap();
+                if store.lookup_for_update(index, &[Value::Integer(id)])?.is_none() {
+                    self.tables[table].insert(store, &values)?;
+                    changes.insert((table, id), Some(new));
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn step(&mut self) -> Run {
         let is_time =
             self.tables.is_empty() || self.tables.len() < TABLES && self.random.below(60) == 0;
         if is_time && self.clients.iter().all(|client| client.changes.is_none()) {
             return self.add_table();
+        }
+        if self.fills > 0 && self.random.below(self.fills) == 0 {
+            match self.random.below(3) {
+                0 => self.disk.set_capacity_bytes(None),
+                _ => self.limit(),
+            }
         }
         if self.clients.len() < 2 {
             let session = self.clients[0].store.session();
@@ -193,13 +234,16 @@ impl<P: PagedProfile> World<P> {
         for _ in 0..self.random.below(4) {
             let changed = match self.random.below(40) {
                 0 => self.delete_all(at),
+                1 => self.insert_all(at),
                 _ => self.change(at),
             };
             match changed {
                 Ok(()) => {}
                 Err(Error::LockTimeout | Error::Deadlock) => return self.end(at, false),
-                Err(Error::Disk { .. } | Error::Poisoned { .. } | Error::Damaged { .. }) => {
-                    return Err(Stop::Crashed);
+                Err(_) if self.disk.has_failed() => return Err(Stop::Crashed),
+                Err(Error::Disk { kind, .. }) => {
+                    assert_eq!(kind, std::io::ErrorKind::StorageFull);
+                    return self.end(at, false);
                 }
                 Err(error) => panic!("{error:?}"),
             }
@@ -211,7 +255,10 @@ impl<P: PagedProfile> World<P> {
         }?;
         if self.random.below(6) == 0 {
             // The other session's transaction goes on.
-            self.clients[at].store.checkpoint().map_err(|_| Stop::Crashed)?;
+            match self.clients[at].store.checkpoint() {
+                Err(_) if self.disk.has_failed() => return Err(Stop::Crashed),
+                made => assert!(made.as_ref().err().is_none_or(OpenError::is_full), "{made:?}"),
+            }
         }
         Ok(())
     }
@@ -229,7 +276,9 @@ impl<P: PagedProfile> World<P> {
         match if commits { store.commit() } else { store.abort() } {
             Ok(()) if commits => self.committed = after,
             Ok(()) => {}
-            Err(_) => {
+            Err(error) => {
+                // No full disk stops a commit or an abort.
+                assert!(self.disk.has_failed(), "{error}");
                 self.in_doubt = commits.then_some(after);
                 return Err(Stop::Crashed);
             }
@@ -258,16 +307,39 @@ impl<P: PagedProfile> World<P> {
         for _ in 0..self.random.below(5) {
             let calls = [10, 60, 300][self.random.below(3) as usize];
             self.disk.fail_after(Some(self.random.below(calls)));
-            let opened = PagedStore::<P>::open(&self.disk, &crash_settings());
+            if self.fills > 0 && self.random.below(2) == 0 {
+                self.limit();
+            }
+            let opened = self.open();
             self.crash();
             drop(opened);
         }
         self.disk.fail_after(None);
-        match PagedStore::open(&self.disk, &crash_settings()) {
+        if self.fills > 0 && self.random.below(2) == 0 {
+            self.limit();
+        }
+        let opened = self.open().or_else(|_| {
+            // It was full, and now there is room.
+            self.disk.set_capacity_bytes(None);
+            self.open()
+        });
+        match opened {
             Ok(store) => self.enter(store),
             Err(error) => panic!("{error}"),
         }
         self.verify();
+    }
+
+    /// Opens the database. If it is refused for want of room, no record was written: nothing was begun.
+    fn open(&self) -> Result<PagedStore<P>, OpenError> {
+        let end = |disk: &CrashDisk| read_log(disk, 0, |_, _| ()).map(|end| end.lsn);
+        let before = self.disk.is_limited().then(|| end(&self.disk.kill()).unwrap());
+        let opened = PagedStore::open(&self.disk, &crash_settings());
+        if let (Err(error), Some(before), false) = (&opened, before, self.disk.has_failed()) {
+            assert!(error.is_full() && error.to_string().contains("room"), "{error}");
+            assert_eq!(end(&self.disk.kill()), Ok(before), "{error}");
+        }
+        opened
     }
 
     fn verify(&mut self) {
@@ -298,8 +370,9 @@ impl<P: PagedProfile> World<P> {
             Some(_) => return,
             None => client.store.close(),
         };
-        if closed.is_ok() {
-            self.in_doubt = None;
+        match closed {
+            Ok(()) => self.in_doubt = None,
+            Err(error) => assert!(self.disk.has_failed() || error.is_full(), "{error}"),
         }
     }
 }
@@ -376,4 +449,15 @@ fn what_committed_is_there_after_any_crash() {
 #[test]
 fn the_same_where_all_pages_stay_in_memory() {
     cases::<AloneBufferManager>(400);
+}
+
+/// One of the first cases notices a bug that is planted.
+fn notices(plant: Plant) {
+    let passes = |seed| catch_unwind(|| plant::with(plant, || case::<Conventional>(seed))).is_ok();
+    assert!(!(0..200).all(passes), "{}", plant.name());
+}
+
+#[test]
+fn a_restart_that_reserves_no_log_space_is_noticed() {
+    notices(Plant::RestartReservesNothing);
 }
