@@ -6,9 +6,9 @@
 //!
 //! An access to a row, a table or a key is a look-up in a hash table by a number made of the thing's name, two to
 //! write it, so it costs a cache line or two; two things with the same number (one pair in 2⁶⁴) exclude each other
-//! needlessly, nothing worse. A change of a key is compared with the ranges that are read in its index, and a range with the
-//! keys that are changed in its index, in order; that of most indexes is empty. Of each key the first sixteen bytes
-//! are at hand, and the rest is in the part's own list.
+//! needlessly, nothing worse. A change of a key is compared with the ranges that are read in its index, and a range
+//! with the keys that are changed in its index, in order; that of most indexes is empty. Of each key the first
+//! sixteen bytes are at hand, and the rest is in the part's own list.
 //!
 //! Not here: which locks an access needs (`guarded.rs`), waiting. Invariants: a part's locks and those of another
 //! part do not exclude each other; after [`Locks::release`] nothing of its owner is left.
