@@ -17,6 +17,7 @@
 
 use std::ops::ControlFlow;
 
+use super::commit::{Age, Found, IslandId, TransactionNumber};
 use tombolo_storage::error::{Error, Result, SchemaError};
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::held::{Changes, LockSet, Locks, Part};
@@ -29,78 +30,50 @@ use tombolo_storage::store::{Index, Phase, Store, Table, resolve_index, resolve_
 tombolo_storage::table! {
     /// Parts that are prepared and not decided.
     pub struct Prepared = "tombolo_prepared" {
-        OWNER: Uuid;
-        COORDINATOR: Integer;
+        NUMBER: Uuid;
+        AGE: BigInt;
+        FIRST: Uuid;
         CHANGES: Bytes;
         LOCKS: Bytes;
     }
 }
 tombolo_storage::index! {
     /// By the number of the transaction.
-    pub struct PreparedByOwner = "tombolo_prepared_by_owner" on Prepared (OWNER: Uuid) unique Hash;
+    pub struct PreparedByNumber = "tombolo_prepared_by_number" on Prepared (NUMBER: Uuid) unique Hash;
 }
 tombolo_storage::table! {
     /// Transactions that this island decided to commit, until all participants have confirmed.
-    pub struct Decision = "tombolo_decision" { OWNER: Uuid; PARTICIPANTS: Bytes; }
+    pub struct Decision = "tombolo_decision" { NUMBER: Uuid; PARTICIPANTS: Bytes; }
 }
 tombolo_storage::index! {
     /// By the number of the transaction.
-    pub struct DecisionByOwner = "tombolo_decision_by_owner" on Decision (OWNER: Uuid) unique Hash;
+    pub struct DecisionByNumber = "tombolo_decision_by_number" on Decision (NUMBER: Uuid) unique Hash;
 }
-
-/// The number of an island.
-pub type IslandNumber = u32;
 
 /// The definitions of the tables.
 pub fn prepared_tables() -> [TableDef; 2] {
     [
-        TableDef::of::<Prepared>().with::<PreparedByOwner>(),
-        TableDef::of::<Decision>().with::<DecisionByOwner>(),
+        TableDef::of::<Prepared>().with::<PreparedByNumber>(),
+        TableDef::of::<Decision>().with::<DecisionByNumber>(),
     ]
-}
-
-/// A part that was prepared before the island was opened, and is not decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InDoubt {
-    /// Its transaction.
-    pub owner: Owner,
-    /// The island that decides.
-    pub coordinator: IslandNumber,
-}
-
-/// A decision that not all participants have confirmed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Decided {
-    /// The transaction, which is committed.
-    pub owner: Owner,
-    /// The islands that prepared a part of it.
-    pub participants: Vec<IslandNumber>,
-}
-
-/// What is in doubt on an island, and decided there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Found {
-    /// Parts of transactions that other islands decide.
-    pub in_doubt: Vec<InDoubt>,
-    /// Decisions of this island.
-    pub decided: Vec<Decided>,
 }
 
 /// The tables of prepared parts and of decisions.
 #[derive(Clone, Copy, Debug)]
 pub struct PreparedParts {
     prepared: Table<Prepared>,
-    by_owner: Index<PreparedByOwner>,
+    by_number: Index<PreparedByNumber>,
     decisions: Table<Decision>,
-    decision_by_owner: Index<DecisionByOwner>,
+    decision_by_number: Index<DecisionByNumber>,
 }
 
-const fn id(owner: Owner) -> [u8; 16] {
-    owner.number().to_be_bytes()
+/// A transaction's number as rows have it.
+const fn id(number: TransactionNumber) -> [u8; 16] {
+    number.owner().number().to_be_bytes()
 }
 
-const fn owner(id: [u8; 16]) -> Owner {
-    Owner::new(u128::from_be_bytes(id))
+fn number(id: [u8; 16]) -> Result<TransactionNumber> {
+    TransactionNumber::of(Owner::new(u128::from_be_bytes(id))).ok_or(Error::UnfitChanges)
 }
 
 /// Runs `work` as one transaction.
@@ -125,9 +98,9 @@ impl PreparedParts {
     pub fn new(schema: &Schema) -> Result<Self, SchemaError> {
         Ok(Self {
             prepared: resolve_table(schema)?,
-            by_owner: resolve_index(schema)?,
+            by_number: resolve_index(schema)?,
             decisions: resolve_table(schema)?,
-            decision_by_owner: resolve_index(schema)?,
+            decision_by_number: resolve_index(schema)?,
         })
     }
 
@@ -139,25 +112,26 @@ impl PreparedParts {
         &self,
         store: &mut MemoryStore<P>,
         locks: &mut Locks,
-        (owner, coordinator): (Owner, IslandNumber),
+        (number, age): (TransactionNumber, Age),
         part: &Part,
     ) -> Result<()> {
-        locks.acquire(owner, part.locks.clone())?;
+        locks.acquire(number.owner(), part.locks.clone())?;
         if part.changes.is_empty() {
             return Ok(());
         }
         let prepared = transaction(store, |store| {
             let row = store.create(&self.prepared, |row| {
-                row.set(Prepared::OWNER, id(owner));
-                row.set(Prepared::COORDINATOR, coordinator as i32);
+                row.set(Prepared::NUMBER, id(number));
+                row.set(Prepared::AGE, age.at.cast_signed());
+                row.set(Prepared::FIRST, id(age.first));
             })?;
             let (changes, locks) = (part.changes.as_bytes(), part.locks.as_bytes());
             store.set_variable(&self.prepared, row, Prepared::CHANGES.offset(), changes)?;
             store.set_variable(&self.prepared, row, Prepared::LOCKS.offset(), locks)?;
-            store.insert(&self.by_owner, id(owner), row)
+            store.insert(&self.by_number, id(number), row)
         });
         if prepared.is_err() {
-            locks.release(owner);
+            locks.release(number.owner());
         }
         prepared
     }
@@ -170,16 +144,16 @@ impl PreparedParts {
         &self,
         store: &mut MemoryStore<P>,
         locks: &mut Locks,
-        owner: Owner,
+        number: TransactionNumber,
     ) -> Result<bool> {
         transaction(store, |store| {
-            let Some(row) = store.lookup(&self.by_owner, id(owner))? else { return Ok(()) };
+            let Some(row) = store.lookup(&self.by_number, id(number))? else { return Ok(()) };
             let changes =
                 Changes::from_bytes(store.pin(&self.prepared, row)?.get(Prepared::CHANGES));
             store.make(&changes.ok_or(Error::UnfitChanges)?)?;
-            self.remove(store, owner, row)
+            self.remove(store, number, row)
         })?;
-        Ok(locks.release(owner))
+        Ok(locks.release(number.owner()))
     }
 
     /// Gives up a held part; returns whether there was one.
@@ -190,22 +164,22 @@ impl PreparedParts {
         &self,
         store: &mut MemoryStore<P>,
         locks: &mut Locks,
-        owner: Owner,
+        number: TransactionNumber,
     ) -> Result<bool> {
-        transaction(store, |store| match store.lookup(&self.by_owner, id(owner))? {
-            Some(row) => self.remove(store, owner, row),
+        transaction(store, |store| match store.lookup(&self.by_number, id(number))? {
+            Some(row) => self.remove(store, number, row),
             None => Ok(()),
         })?;
-        Ok(locks.release(owner))
+        Ok(locks.release(number.owner()))
     }
 
     fn remove<P: MemoryProfile>(
         &self,
         store: &mut MemoryStore<P>,
-        owner: Owner,
+        number: TransactionNumber,
         row: RowId,
     ) -> Result<()> {
-        store.remove(&self.by_owner, id(owner), row)?;
+        store.remove(&self.by_number, id(number), row)?;
         store.delete(&self.prepared, row)
     }
 
@@ -217,21 +191,21 @@ impl PreparedParts {
         &self,
         store: &mut MemoryStore<P>,
         locks: &mut Locks,
-        (owner, own): (Owner, &Changes),
-        participants: &[IslandNumber],
+        (number, own): (TransactionNumber, &Changes),
+        participants: &[IslandId],
     ) -> Result<()> {
         transaction(store, |store| {
             store.make(own)?;
             if participants.is_empty() {
                 return Ok(()); // none has to be told
             }
-            let row = store.create(&self.decisions, |row| row.set(Decision::OWNER, id(owner)))?;
+            let row = store.create(&self.decisions, |row| row.set(Decision::NUMBER, id(number)))?;
             let islands: Vec<u8> =
-                participants.iter().flat_map(|island| island.to_le_bytes()).collect();
+                participants.iter().flat_map(|island| island.0.to_le_bytes()).collect();
             store.set_variable(&self.decisions, row, Decision::PARTICIPANTS.offset(), &islands)?;
-            store.insert(&self.decision_by_owner, id(owner), row)
+            store.insert(&self.decision_by_number, id(number), row)
         })?;
-        locks.release(owner);
+        locks.release(number.owner());
         Ok(())
     }
 
@@ -242,13 +216,13 @@ impl PreparedParts {
     pub fn forget<P: MemoryProfile>(
         &self,
         store: &mut MemoryStore<P>,
-        owner: Owner,
+        number: TransactionNumber,
     ) -> Result<bool> {
         transaction(store, |store| {
-            let Some(row) = store.lookup(&self.decision_by_owner, id(owner))? else {
+            let Some(row) = store.lookup(&self.decision_by_number, id(number))? else {
                 return Ok(false);
             };
-            store.remove(&self.decision_by_owner, id(owner), row)?;
+            store.remove(&self.decision_by_number, id(number), row)?;
             store.delete(&self.decisions, row)?;
             Ok(true)
         })
@@ -262,9 +236,10 @@ impl PreparedParts {
     pub fn is_committed<P: MemoryProfile>(
         &self,
         store: &mut MemoryStore<P>,
-        owner: Owner,
+        number: TransactionNumber,
     ) -> Result<bool> {
-        let look_up = |store: &mut MemoryStore<P>| store.lookup(&self.decision_by_owner, id(owner));
+        let look_up =
+            |store: &mut MemoryStore<P>| store.lookup(&self.decision_by_number, id(number));
         transaction(store, look_up).map(|row| row.is_some())
     }
 
@@ -286,13 +261,14 @@ impl PreparedParts {
                 let changes = Changes::from_bytes(row.get(Prepared::CHANGES));
                 let own = LockSet::from_bytes(row.get(Prepared::LOCKS), schema);
                 let (Some(_), Some(own)) = (changes, own) else { return Err(Error::UnfitChanges) };
-                let owner = owner(row.get(Prepared::OWNER));
-                let coordinator = row.get(Prepared::COORDINATOR) as IslandNumber;
+                let number = number(row.get(Prepared::NUMBER))?;
+                let at = row.get(Prepared::AGE).cast_unsigned();
+                let age = Age { at, first: self::number(row.get(Prepared::FIRST))? };
                 if locks.conflict_with(&own).is_some() {
                     return Err(Error::UnfitChanges);
                 }
-                locks.acquire(owner, own)?;
-                found.in_doubt.push(InDoubt { owner, coordinator });
+                locks.acquire(number.owner(), own)?;
+                found.prepared.push((number, age));
             }
             for row in rows(store, &self.decisions)? {
                 let row = store.pin(&self.decisions, row)?;
@@ -300,9 +276,9 @@ impl PreparedParts {
                 if !rest.is_empty() {
                     return Err(Error::UnfitChanges);
                 }
-                let participants = islands.iter().copied().map(IslandNumber::from_le_bytes);
-                let owner = owner(row.get(Decision::OWNER));
-                found.decided.push(Decided { owner, participants: participants.collect() });
+                let island = |bytes: &[u8; 2]| IslandId(u16::from_le_bytes(*bytes));
+                let participants = islands.iter().map(island).collect();
+                found.decided.push((number(row.get(Decision::NUMBER))?, participants));
             }
             Ok(found)
         })

@@ -3,6 +3,8 @@
 //! A number never repeats: an island counts its openings durably before it uses one. A transaction that runs again
 //! has a new number and its old age.
 
+use tombolo_storage::owner::Owner;
+
 /// An island of a database, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IslandId(pub u16);
@@ -29,6 +31,22 @@ pub struct TransactionNumber {
     pub opening: u32,
     /// Which transaction of that opening.
     pub counter: u64,
+}
+
+impl TransactionNumber {
+    /// The number by which what the transaction holds is known.
+    pub const fn owner(self) -> Owner {
+        let island = (self.island.0 as u128) << (u32::BITS + u64::BITS);
+        Owner::new(island | (self.opening as u128) << u64::BITS | self.counter as u128)
+    }
+
+    /// The transaction with this number; `None` if no island has it.
+    pub fn of(owner: Owner) -> Option<Self> {
+        let number = owner.number();
+        let island = u16::try_from(number >> (u32::BITS + u64::BITS)).ok()?;
+        let (opening, counter) = ((number >> u64::BITS) as u32, number as u64);
+        Some(Self { island: IslandId(island), opening, counter })
+    }
 }
 
 impl std::fmt::Display for TransactionNumber {
@@ -86,5 +104,19 @@ impl Tenures {
 impl FromIterator<Tenure> for Tenures {
     fn from_iter<I: IntoIterator<Item = Tenure>>(tenures: I) -> Self {
         Self(tenures.into_iter().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_that_of_its_owner() {
+        for (island, opening, counter) in [(0, 1, 0), (1, 2, 3), (u16::MAX, u32::MAX, u64::MAX)] {
+            let number = TransactionNumber { island: IslandId(island), opening, counter };
+            assert_eq!(TransactionNumber::of(number.owner()), Some(number));
+        }
+        assert_eq!(TransactionNumber::of(Owner::new(1 << 112)), None);
     }
 }

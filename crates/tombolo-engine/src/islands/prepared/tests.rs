@@ -32,8 +32,8 @@ type Booking = (i32, i64);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Moment {
     accounts: BTreeMap<i32, i64>,
-    in_doubt: BTreeMap<u128, Vec<Booking>>,
-    decided: BTreeMap<u128, Vec<IslandNumber>>,
+    in_doubt: BTreeMap<TransactionNumber, Vec<Booking>>,
+    decided: BTreeMap<TransactionNumber, Vec<IslandId>>,
 }
 
 impl Moment {
@@ -42,6 +42,17 @@ impl Moment {
             *self.accounts.entry(account).or_default() += amount;
         }
     }
+}
+
+/// A transaction that an island coordinates.
+fn numbered(island: u16, counter: u64) -> TransactionNumber {
+    TransactionNumber { island: IslandId(island), opening: 7, counter }
+}
+
+/// Of a transaction that ran twice before.
+fn age_of(number: TransactionNumber) -> Age {
+    let first = TransactionNumber { counter: number.counter.saturating_sub(2), ..number };
+    Age { at: u64::MAX - number.counter, first }
 }
 
 fn empty() -> Island {
@@ -102,7 +113,7 @@ struct Bank {
     now: Moment,
     moments: Vec<Moment>,
     random: Rng,
-    numbers: u128,
+    numbers: u64,
 }
 
 impl Bank {
@@ -128,7 +139,8 @@ impl Bank {
 
     fn go_on(&mut self) {
         let undecided = self.now.in_doubt.keys().copied().collect::<Vec<_>>();
-        let any = |random: &mut Rng, of: &[u128]| of[random.below(of.len() as u64) as usize];
+        let any =
+            |random: &mut Rng, of: &[TransactionNumber]| of[random.below(of.len() as u64) as usize];
         match self.random.below(8) {
             0 | 1 => {
                 let bookings = self.bookings();
@@ -154,10 +166,10 @@ impl Bank {
                     return;
                 }
                 let number = any(&mut self.random, &decided);
-                assert_eq!(self.parts.is_committed(&mut self.store, Owner::new(number)), Ok(true));
-                assert_eq!(self.parts.forget(&mut self.store, Owner::new(number)), Ok(true));
-                assert_eq!(self.parts.forget(&mut self.store, Owner::new(number)), Ok(false));
-                assert_eq!(self.parts.is_committed(&mut self.store, Owner::new(number)), Ok(false));
+                assert_eq!(self.parts.is_committed(&mut self.store, number), Ok(true));
+                assert_eq!(self.parts.forget(&mut self.store, number), Ok(true));
+                assert_eq!(self.parts.forget(&mut self.store, number), Ok(false));
+                assert_eq!(self.parts.is_committed(&mut self.store, number), Ok(false));
                 self.now.decided.remove(&number);
                 self.logged();
             }
@@ -177,29 +189,29 @@ impl Bank {
         }
         let part = part.unwrap();
         self.numbers += 1;
-        let owner = Owner::new(self.numbers);
+        let number = numbered(if is_own { 0 } else { 3 }, self.numbers);
         if is_own {
-            self.locks.acquire(owner, part.locks).unwrap();
-            let participants = [2, 5];
-            let own = (owner, &part.changes);
+            self.locks.acquire(number.owner(), part.locks).unwrap();
+            let participants = [IslandId(2), IslandId(5)];
+            let own = (number, &part.changes);
             self.parts.decide(&mut self.store, &mut self.locks, own, &participants).unwrap();
             self.now.book(&bookings);
-            self.now.decided.insert(self.numbers, participants.to_vec());
+            self.now.decided.insert(number, participants.to_vec());
         } else {
-            let from = (owner, 3);
-            self.parts.prepare(&mut self.store, &mut self.locks, from, &part).unwrap();
-            self.now.in_doubt.insert(self.numbers, bookings);
+            let aged = (number, age_of(number));
+            self.parts.prepare(&mut self.store, &mut self.locks, aged, &part).unwrap();
+            self.now.in_doubt.insert(number, bookings);
         }
         self.logged();
     }
 
     /// Decides a part that is held.
-    fn settle(&mut self, number: u128, commits: bool) {
-        let (owner, locks) = (Owner::new(number), &mut self.locks);
+    fn settle(&mut self, number: TransactionNumber, commits: bool) {
+        let locks = &mut self.locks;
         for is_first in [true, false] {
             let settled = match commits {
-                true => self.parts.commit(&mut self.store, locks, owner),
-                false => self.parts.abort(&mut self.store, locks, owner),
+                true => self.parts.commit(&mut self.store, locks, number),
+                false => self.parts.abort(&mut self.store, locks, number),
             };
             assert_eq!(settled, Ok(is_first), "a decision that is repeated finds nothing");
         }
@@ -210,17 +222,15 @@ impl Bank {
     }
 
     /// The same island after its process has ended.
-    fn reopened(store: Island, now: Moment, (random, numbers): (Rng, u128)) -> Self {
+    fn reopened(store: Island, now: Moment, (random, numbers): (Rng, u64)) -> Self {
         let parts = PreparedParts::new(store.schema()).unwrap();
         let (locks, moments) = (Locks::new().unwrap(), Vec::new());
         let mut bank = Self { store, locks, parts, now, moments, random, numbers };
         let found = bank.parts.open(&mut bank.store, &mut bank.locks).unwrap();
-        let mut in_doubt: Vec<_> = found.in_doubt.iter().map(|one| one.owner.number()).collect();
-        in_doubt.sort_unstable();
-        assert!(in_doubt.iter().eq(bank.now.in_doubt.keys()));
-        assert!(found.in_doubt.iter().all(|one| one.coordinator == 3));
-        let decided = found.decided.into_iter().map(|one| (one.owner.number(), one.participants));
-        assert_eq!(decided.collect::<BTreeMap<_, _>>(), bank.now.decided);
+        let in_doubt: BTreeMap<_, _> = found.prepared.into_iter().collect();
+        assert!(in_doubt.keys().eq(bank.now.in_doubt.keys()));
+        assert!(in_doubt.iter().all(|(&number, &age)| age == age_of(number)));
+        assert_eq!(found.decided.into_iter().collect::<BTreeMap<_, _>>(), bank.now.decided);
         assert_eq!(bank.locks.owners().count(), bank.now.in_doubt.len());
         bank
     }
@@ -323,13 +333,14 @@ fn parts_without_a_row() {
     let only_read = part(&mut bank, &|guarded| {
         assert_eq!(guarded.lookup(&by_id, 2), Ok(None));
     });
-    let (owner, bytes) = (Owner::new(1), bank.store.log_bytes());
+    let (number, bytes) = (numbered(0, 1), bank.store.log_bytes());
+    let aged = (number, age_of(number));
     let Bank { store, locks, parts, .. } = &mut bank;
-    parts.prepare(store, locks, (owner, 0), &only_read).unwrap();
+    parts.prepare(store, locks, aged, &only_read).unwrap();
     assert_eq!(store.log_bytes(), bytes, "it logs nothing");
     let refused = book(&mut Guarded::local(store, locks), &[(2, 1)]);
-    assert_eq!(refused, Err(Error::Held { owner }));
-    assert_eq!(parts.commit(store, locks, owner), Ok(true));
+    assert_eq!(refused, Err(Error::Held { owner: number.owner() }));
+    assert_eq!(parts.commit(store, locks, number), Ok(true));
     assert_eq!(store.log_bytes(), bytes);
 
     let long = part(&mut bank, &|guarded| {
@@ -341,7 +352,7 @@ fn parts_without_a_row() {
         }
     });
     let Bank { store, locks, parts, .. } = &mut bank;
-    let refused = parts.prepare(store, locks, (owner, 0), &long);
+    let refused = parts.prepare(store, locks, aged, &long);
     assert!(matches!(refused, Err(Error::OutOfRange { .. })), "{refused:?}");
     assert!(locks.is_empty());
     assert_eq!(store.check(), []);

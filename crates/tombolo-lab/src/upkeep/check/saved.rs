@@ -87,12 +87,14 @@ fn open(directory: &Path) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, F
         .filter(|profile| profile.switches[1] == has_log && profiles::can_be_saved(profile.name));
     let mut refused = None;
     for profile in fitting {
-        let mut options = options(directory)?;
-        if has_log {
-            // With less than this the log's file would not even be looked at.
-            options.paged.log.durability = Durability::Async;
-        }
-        match drive::open_saved(profile.name, &options) {
+        // Not restarted unless it has to be: a restart puts back what is torn, and here that is damage.
+        let opened = match open_with(profile.name, directory, has_log, false)? {
+            Err(NoDatabase::Refused(error)) if has_log && error.is_not_closed() => {
+                open_with(profile.name, directory, has_log, true)?
+            }
+            opened => opened,
+        };
+        match opened {
             Ok(instance) => return Ok(Ok(instance)),
             Err(NoDatabase::Refused(error)) if is_another_layout(&error) => refused = Some(error),
             Err(NoDatabase::Refused(error)) => return judge(directory, &error).map(Err),
@@ -105,6 +107,22 @@ fn open(directory: &Path) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, F
         Some(error) => judge(directory, &error).map(Err),
         None => Err(Failure::check("no profile keeps files")),
     }
+}
+
+/// Opens the files with a profile, restarted or not.
+fn open_with(
+    profile: &str,
+    directory: &Path,
+    has_log: bool,
+    restarts: bool,
+) -> Result<Result<Box<dyn Instance<Scale>>, NoDatabase>, Failure> {
+    let mut options = options(directory)?;
+    options.paged.restarts = restarts;
+    if has_log {
+        // With less than this the log's file would not even be looked at.
+        options.paged.log.durability = Durability::Async;
+    }
+    Ok(drive::open_saved(profile, &options))
 }
 
 /// Reads from the directory, writes into memory; the pool holds all of the file if it can.
