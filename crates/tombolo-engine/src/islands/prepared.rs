@@ -17,7 +17,6 @@
 
 use std::ops::ControlFlow;
 
-use super::commit::{Age, Found, IslandId, TransactionNumber};
 use tombolo_storage::error::{Error, Result, SchemaError};
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::held::{Changes, LockSet, Locks, Part};
@@ -25,7 +24,10 @@ use tombolo_storage::owner::Owner;
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::{Schema, TableDef};
-use tombolo_storage::store::{Index, Phase, Store, Table, resolve_index, resolve_table};
+use tombolo_storage::store::{Index, Store, Table, resolve_index, resolve_table};
+
+use super::commit::{Age, Found, IslandId, TransactionNumber};
+use crate::transaction::{Stop, execute_undoable};
 
 tombolo_storage::table! {
     /// Parts that are prepared and not decided.
@@ -81,13 +83,14 @@ fn transaction<P: MemoryProfile, T>(
     store: &mut MemoryStore<P>,
     work: impl FnOnce(&mut MemoryStore<P>) -> Result<T>,
 ) -> Result<T> {
-    store.begin()?;
-    store.begin_writes();
-    let done = work(store).and_then(|done| store.commit().map(|()| done));
-    if done.is_err() && store.phase() != Phase::Idle {
-        store.abort()?;
-    }
-    done
+    let done = execute_undoable(store, |mut transaction| {
+        let done = work(transaction.store())?;
+        transaction.commit(done)
+    });
+    done.map_err(|stop| match stop {
+        Stop::Error(error) => error,
+        Stop::Abort(reason) => unreachable!("the work does not abort: {reason}"),
+    })
 }
 
 impl PreparedParts {

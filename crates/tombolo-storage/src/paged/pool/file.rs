@@ -13,6 +13,7 @@ use super::error::PageFailure;
 use super::space::SpaceState;
 use super::{PageError, PagesMark, Result};
 use crate::disk::{ALIGNMENT_MAX, Disk, DiskFile, Open};
+use crate::header_copies::{long, short};
 use crate::paged::page::{
     FORMAT_VERSION, HEADER_BYTES, MAGIC, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId,
 };
@@ -110,8 +111,8 @@ impl<S: PageSize> PageFile<S> {
         }
         // Of another version it may say something else there.
         file.check_prefix(S::BYTES as u64)?;
-        let (number, position) = (read_u64(page.body(), LOG), read_u64(page.body(), POSITION));
-        let is_closed = read_u32(page.body(), CLOSED) == 1;
+        let (number, position) = (long(page.body(), LOG), long(page.body(), POSITION));
+        let is_closed = short(page.body(), CLOSED) == 1;
         Ok(Some(PagesMark { number, position, is_closed }))
     }
 
@@ -162,7 +163,7 @@ impl<S: PageSize> PageFile<S> {
         let mut scratch = PageBuffer::<S>::new();
         let mut page = scratch.page_mut();
         self.read_page(PageId(0), &mut page)?;
-        let field = |at| read_u32(page.read().body(), at);
+        let field = |at| short(page.read().body(), at);
         if page.read().kind() != PageKind::Header {
             return Err(self.damaged(0, "page 0 is not a header"));
         }
@@ -172,8 +173,8 @@ impl<S: PageSize> PageFile<S> {
         }
         let state = SpaceState {
             is_closed,
-            log: read_u64(page.read().body(), LOG),
-            position: read_u64(page.read().body(), POSITION),
+            log: long(page.read().body(), LOG),
+            position: long(page.read().body(), POSITION),
             lsn: page.read().lsn(),
             pages: field(PAGES),
             reserved_pages: (len / S::BYTES as u64).try_into().unwrap_or(u32::MAX),
@@ -206,12 +207,12 @@ impl<S: PageSize> PageFile<S> {
         if body[..MAGIC.len()] != MAGIC {
             return Err(self.damaged(at(0), "this is no data file of Tombolo"));
         }
-        let version = read_u32(body, VERSION);
+        let version = short(body, VERSION);
         if version != FORMAT_VERSION {
             let what = format!("format version {version}, this program reads {FORMAT_VERSION}");
             return Err(self.damaged(at(VERSION), what));
         }
-        let bytes = read_u32(body, PAGE_BYTES);
+        let bytes = short(body, PAGE_BYTES);
         if bytes as usize != S::BYTES {
             let what = format!("pages of {bytes} bytes, this profile uses {}", S::BYTES);
             return Err(self.damaged(at(PAGE_BYTES), what));
@@ -303,14 +304,4 @@ impl<S: PageSize> PageFile<S> {
     pub(super) fn sync(&self) -> Result<()> {
         Ok(self.file.sync()?)
     }
-}
-
-fn read_u64(bytes: &[u8], at: usize) -> u64 {
-    u64::from(read_u32(bytes, at)) | u64::from(read_u32(bytes, at + 4)) << 32
-}
-
-fn read_u32(bytes: &[u8], at: usize) -> u32 {
-    let mut value = [0; 4];
-    value.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(value)
 }
