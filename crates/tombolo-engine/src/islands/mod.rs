@@ -3,13 +3,15 @@
 //! | file | holds |
 //! |---|---|
 //! | `commit/` | atomic commit between islands, as a state machine |
+//! | `island.rs` | what the state machine wants, done on a memory store |
 //! | `topology.rs` | which cores share what, as the system says |
 //! | `placement.rs` | on which cores threads run |
 //! | `prepared.rs` | parts that are prepared, and decisions, as rows of an island |
 //!
-//! Not here: engines on islands; what runs transactions over several of them.
+//! Not here: the engines on islands, and who calls them (crate `tombolo`, `islands/`).
 
 pub mod commit;
+pub mod island;
 pub mod placement;
 pub mod prepared;
 pub mod topology;

@@ -19,7 +19,7 @@ use std::ops::ControlFlow;
 
 use tombolo_storage::error::{Error, Result, SchemaError};
 use tombolo_storage::memory::MemoryStore;
-use tombolo_storage::memory::held::{Changes, LockSet, Locks, Part};
+use tombolo_storage::memory::held::{Changes, LockSet, Locks};
 use tombolo_storage::owner::Owner;
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::row::RowId;
@@ -107,36 +107,42 @@ impl PreparedParts {
         })
     }
 
-    /// Holds a part that was just executed, until its transaction is decided by another island.
+    /// Keeps a part that is executed and has acquired its locks, until its transaction is decided by another island.
     ///
     /// # Errors
-    /// Those of the store, and `OutOfRange` if the part is too long for a row. Nothing is held then.
+    /// Those of the store, and `OutOfRange` if the part is too long for a row: it is not prepared, and has its locks.
     pub fn prepare<P: MemoryProfile>(
         &self,
         store: &mut MemoryStore<P>,
-        locks: &mut Locks,
+        locks: &Locks,
         (number, age): (TransactionNumber, Age),
-        part: &Part,
+        changes: &Changes,
     ) -> Result<()> {
-        locks.acquire(number.owner(), part.locks.clone())?;
-        if part.changes.is_empty() {
-            return Ok(());
-        }
-        let prepared = transaction(store, |store| {
+        let locks = locks.of(number.owner()).expect("a part has its locks before it is prepared");
+        transaction(store, |store| {
             let row = store.create(&self.prepared, |row| {
                 row.set(Prepared::NUMBER, id(number));
                 row.set(Prepared::AGE, age.at.cast_signed());
                 row.set(Prepared::FIRST, id(age.first));
             })?;
-            let (changes, locks) = (part.changes.as_bytes(), part.locks.as_bytes());
+            let (changes, locks) = (changes.as_bytes(), locks.as_bytes());
             store.set_variable(&self.prepared, row, Prepared::CHANGES.offset(), changes)?;
             store.set_variable(&self.prepared, row, Prepared::LOCKS.offset(), locks)?;
             store.insert(&self.by_number, id(number), row)
+        })
+    }
+
+    /// Bytes of the changes of a prepared part, if there is one.
+    pub fn changes_bytes<P: MemoryProfile>(
+        &self,
+        store: &mut MemoryStore<P>,
+        number: TransactionNumber,
+    ) -> Option<usize> {
+        let bytes = transaction(store, |store| {
+            let Some(row) = store.lookup(&self.by_number, id(number))? else { return Ok(None) };
+            Ok(Some(store.pin(&self.prepared, row)?.get(Prepared::CHANGES).len()))
         });
-        if prepared.is_err() {
-            locks.release(number.owner());
-        }
-        prepared
+        bytes.ok().flatten()
     }
 
     /// Commits a held part; returns whether there was one. A repeated decision finds none.
@@ -194,11 +200,11 @@ impl PreparedParts {
         &self,
         store: &mut MemoryStore<P>,
         locks: &mut Locks,
-        (number, own): (TransactionNumber, &Changes),
+        (number, own): (TransactionNumber, Option<&Changes>),
         participants: &[IslandId],
     ) -> Result<()> {
         transaction(store, |store| {
-            store.make(own)?;
+            own.map_or(Ok(()), |own| store.make(own))?;
             if participants.is_empty() {
                 return Ok(()); // none has to be told
             }
@@ -303,4 +309,4 @@ fn rows<P: MemoryProfile, R: tombolo_storage::store::TableType>(
 
 #[cfg(not(loom))]
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -21,12 +21,12 @@ tombolo_storage::table! {
 }
 tombolo_storage::index! { struct ById = "account_by_id" on Account (ID: Integer) unique Tree; }
 
-type Island = MemoryStore<MemoryLogged>;
+pub(in super::super) type Island = MemoryStore<MemoryLogged>;
 
 const ACCOUNTS: i32 = 12;
 
 /// A booking: an account that is opened, if it is not there, or changed.
-type Booking = (i32, i64);
+pub(in super::super) type Booking = (i32, i64);
 
 /// What is there at one moment: accounts, parts in doubt with their bookings, decisions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,7 +55,7 @@ fn age_of(number: TransactionNumber) -> Age {
     Age { at: u64::MAX - number.counter, first }
 }
 
-fn empty() -> Island {
+pub(in super::super) fn empty() -> Island {
     let mut store = Island::new(Limits::default());
     store.create_table(TableDef::of::<Account>().with::<ById>()).unwrap();
     for table in prepared_tables() {
@@ -69,7 +69,7 @@ fn memo(balance: i64) -> Vec<u8> {
 }
 
 /// Runs one transaction on an island, or on one that is guarded.
-fn book<S: Store>(store: &mut S, bookings: &[Booking]) -> Result<()> {
+pub(in super::super) fn book<S: Store>(store: &mut S, bookings: &[Booking]) -> Result<()> {
     let (table, by_id): (Table<Account>, Index<ById>) =
         (resolve_table(store.schema()).unwrap(), resolve_index(store.schema()).unwrap());
     store.begin()?;
@@ -95,7 +95,7 @@ fn book<S: Store>(store: &mut S, bookings: &[Booking]) -> Result<()> {
     }
 }
 
-fn accounts(store: &mut Island) -> BTreeMap<i32, i64> {
+pub(in super::super) fn accounts(store: &mut Island) -> BTreeMap<i32, i64> {
     let table: Table<Account> = resolve_table(store.schema()).unwrap();
     let rows = store.live_rows(&table).map(|(_, row)| {
         let balance = row.get(Account::BALANCE);
@@ -193,13 +193,14 @@ impl Bank {
         if is_own {
             self.locks.acquire(number.owner(), part.locks).unwrap();
             let participants = [IslandId(2), IslandId(5)];
-            let own = (number, &part.changes);
+            let own = (number, Some(&part.changes));
             self.parts.decide(&mut self.store, &mut self.locks, own, &participants).unwrap();
             self.now.book(&bookings);
             self.now.decided.insert(number, participants.to_vec());
         } else {
             let aged = (number, age_of(number));
-            self.parts.prepare(&mut self.store, &mut self.locks, aged, &part).unwrap();
+            self.locks.acquire(number.owner(), part.locks).unwrap();
+            self.parts.prepare(&mut self.store, &self.locks, aged, &part.changes).unwrap();
             self.now.in_doubt.insert(number, bookings);
         }
         self.logged();
@@ -334,14 +335,12 @@ fn parts_without_a_row() {
         assert_eq!(guarded.lookup(&by_id, 2), Ok(None));
     });
     let (number, bytes) = (numbered(0, 1), bank.store.log_bytes());
-    let aged = (number, age_of(number));
     let Bank { store, locks, parts, .. } = &mut bank;
-    parts.prepare(store, locks, aged, &only_read).unwrap();
-    assert_eq!(store.log_bytes(), bytes, "it logs nothing");
+    locks.acquire(number.owner(), only_read.locks).unwrap();
     let refused = book(&mut Guarded::local(store, locks), &[(2, 1)]);
     assert_eq!(refused, Err(Error::Held { owner: number.owner() }));
     assert_eq!(parts.commit(store, locks, number), Ok(true));
-    assert_eq!(store.log_bytes(), bytes);
+    assert_eq!(store.log_bytes(), bytes, "it logs nothing");
 
     let long = part(&mut bank, &|guarded| {
         for id in 10..12 {
@@ -352,8 +351,10 @@ fn parts_without_a_row() {
         }
     });
     let Bank { store, locks, parts, .. } = &mut bank;
-    let refused = parts.prepare(store, locks, aged, &long);
+    locks.acquire(number.owner(), long.locks).unwrap();
+    let refused = parts.prepare(store, locks, (number, age_of(number)), &long.changes);
     assert!(matches!(refused, Err(Error::OutOfRange { .. })), "{refused:?}");
+    assert_eq!(parts.abort(store, locks, number), Ok(true));
     assert!(locks.is_empty());
     assert_eq!(store.check(), []);
 }

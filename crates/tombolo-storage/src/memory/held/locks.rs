@@ -140,6 +140,12 @@ impl Locks {
         self.parts.iter().flatten().map(|part| part.owner)
     }
 
+    /// The locks of an owner's part.
+    pub fn of(&self, owner: Owner) -> Option<&LockSet> {
+        let mut parts = self.parts.iter().flatten();
+        parts.find(|part| part.owner == owner).map(|part| &part.locks)
+    }
+
     /// Gives `owner` the locks of its part, right after it was executed: each access was compared with the locks
     /// of others then, so none excludes them. Of locks that come from elsewhere, [`Locks::conflict_with`] says that.
     ///
