@@ -42,6 +42,8 @@ pub trait Host<P: MemoryProfile> {
         locks: &Locks,
         call: u64,
     ) -> Option<TransactionNumber>;
+    /// The most bytes that a waiting call of this island may log.
+    fn log_bytes_of_call(&self, call: u64) -> usize;
     /// Answers the caller of a transaction over several islands.
     fn answer(&mut self, call: u64, answer: Answer);
     /// A call of this island waited too long for a lock.
@@ -156,7 +158,7 @@ impl Island {
         host: &mut impl Host<P>,
     ) {
         while let Some(action) = self.actions.pop_front() {
-            let log_bytes = self.log_bytes(&action, store);
+            let log_bytes = self.log_bytes(&action, store, host);
             if log_bytes > 0 && !host.reserve(store, log_bytes) {
                 self.actions.push_front(action);
                 return;
@@ -178,8 +180,14 @@ impl Island {
     }
 
     /// The most bytes that an action logs; nothing for one that does not write.
-    fn log_bytes<P: MemoryProfile>(&self, action: &Action, store: &mut MemoryStore<P>) -> usize {
+    fn log_bytes<P: MemoryProfile>(
+        &self,
+        action: &Action,
+        store: &mut MemoryStore<P>,
+        host: &impl Host<P>,
+    ) -> usize {
         match action {
+            Action::Run(Work::Local { call, .. }) => host.log_bytes_of_call(*call),
             Action::Prepare { number, .. } => self.prepared_bytes(*number),
             Action::Commit { number, .. } => {
                 let own = self.changes(*number).map(|changes| changes.as_bytes().len());
@@ -189,7 +197,7 @@ impl Island {
             Action::Release(_) | Action::Forget(_) => ROW_BYTES,
             Action::Send { .. }
             | Action::RefusePeer { .. }
-            | Action::Run(_)
+            | Action::Run(Work::Part { .. })
             | Action::Settle(_)
             | Action::Answer { .. }
             | Action::GiveUp { .. }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `commit/` | atomic commit between islands, as a state machine |
 //! | `island.rs` | what the state machine wants, done on a memory store |
+//! | `membership.rs` | which island a directory holds, and how often it was opened |
 //! | `topology.rs` | which cores share what, as the system says |
 //! | `placement.rs` | on which cores threads run |
 //! | `prepared.rs` | parts that are prepared, and decisions, as rows of an island |
@@ -12,6 +13,7 @@
 
 pub mod commit;
 pub mod island;
+pub mod membership;
 pub mod placement;
 pub mod prepared;
 pub mod topology;

@@ -79,7 +79,7 @@ fn number(id: [u8; 16]) -> Result<TransactionNumber> {
 }
 
 /// Runs `work` as one transaction.
-fn transaction<P: MemoryProfile, T>(
+pub(super) fn transaction<P: MemoryProfile, T>(
     store: &mut MemoryStore<P>,
     work: impl FnOnce(&mut MemoryStore<P>) -> Result<T>,
 ) -> Result<T> {
