@@ -42,7 +42,7 @@ use crate::memory::undo::Undo;
 use crate::owner::Owner;
 use crate::profile::MemoryProfile;
 use crate::row::RowId;
-use crate::store::{Index, Store, Table, TableType};
+use crate::store::{Index, Phase, Store, Table, TableType};
 
 /// What the transactions of a memory store are compared with while parts are held. See the module's head.
 #[derive(Debug)]
@@ -102,8 +102,11 @@ impl<'g> Guard<'g> {
         self.met.get()
     }
 
-    /// A transaction begins.
-    pub(super) fn begin(&self) {
+    /// A transaction is to begin on the store. One that has a preface goes on.
+    pub(super) fn begin<P: MemoryProfile>(&self, store: &MemoryStore<P>) {
+        if store.phase() != Phase::Idle {
+            return;
+        }
         self.met.set(None);
         *self.part.borrow_mut() = None;
         if let Some(reads) = &self.reads {

@@ -18,7 +18,7 @@ use crate::memory::rows::Rows;
 use crate::memory::store::MemoryRow;
 use crate::profile::MemoryProfile;
 use crate::row::RowId;
-use crate::store::{Index, Order, Phase, Store, Table, TableType};
+use crate::store::{Index, Order, Store, Table, TableType};
 
 /// A memory store whose transactions respect what held parts have locked. See the module's head.
 #[derive(Debug)]
@@ -119,10 +119,7 @@ fn position(is_after: Option<bool>, bytes: &[u8]) -> Position<'_> {
 /// A call of the store, once it is admitted.
 macro_rules! admitted {
     ($guard:ident begin $arguments:tt $call:expr) => {{
-        // One that has a preface goes on.
-        if $guard.store.phase() == Phase::Idle {
-            $guard.guard.begin();
-        }
+        $guard.guard.begin($guard.store);
         $call
     }};
     ($guard:ident commit $arguments:tt $call:expr) => { $guard.guard.end($guard.store) };
