@@ -116,12 +116,12 @@ pub(crate) fn run<A>(
     let ended = match guard {
         None => execute_undoable(store, |mut transaction| {
             let store = transaction.store();
-            let answer = run_open((store, None, tables.database), tables, closure, &mut own)?;
+            let answer = run_open(store, None, tables.database, tables, closure, &mut own)?;
             transaction.commit(answer)
         }),
         Some(guard) => execute_undoable(&mut guard.over(store), |mut transaction| {
             let store = transaction.store().parts().0;
-            let answer = run_open((store, Some(guard), NO_DATABASE), tables, closure, &mut own)?;
+            let answer = run_open(store, Some(guard), NO_DATABASE, tables, closure, &mut own)?;
             transaction.commit(answer)
         }),
     };
@@ -139,7 +139,9 @@ pub(crate) fn run<A>(
 /// where it has one caller.
 #[inline]
 fn run_open<A>(
-    (store, guard, database): (&mut Product, Guards<'_>, u32),
+    store: &mut Product,
+    guard: Guards<'_>,
+    database: u32,
     tables: &Tables,
     closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
     own: &mut Option<OwnError>,
@@ -170,17 +172,22 @@ impl<'s> Tx<'s> {
         of: Of,
         ask: impl FnOnce(&Guard<'_>) -> Stored<()>,
     ) -> Result<()> {
+        self.watch.pass(&self.tables.limits)?;
         if database != self.database {
             self.tables.admit_guarded(database, of, self.guard, ask)?;
         }
-        Ok(self.watch.pass(&self.tables.limits)?)
+        Ok(())
     }
 
     /// Admits a read with this handle that goes through the guard, if there is one.
     #[inline(always)]
     fn pass_on(&self, database: u32, of: Of) -> Result<Guards<'s>> {
-        self.pass(database, of, |_| Ok(()))?;
-        Ok(if database == self.database { None } else { self.guard })
+        self.watch.pass(&self.tables.limits)?;
+        if database == self.database {
+            return Ok(None);
+        }
+        self.tables.admit_guarded(database, of, None, |_| Ok(()))?;
+        Ok(self.guard)
     }
 
     /// Admits a write with this handle; the same.
@@ -198,14 +205,7 @@ impl<'s> Tx<'s> {
         Ok(self.guard)
     }
 
-    /// Admits a write of this row; returns the store's id of it.
-    #[inline(always)]
-    fn to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<(RowId, Guards<'s>)> {
-        let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
-        Ok((self.unnamed_to_write(table, row)?, guard))
-    }
-
-    /// The same, for a write that is admitted already.
+    /// The store's id of a row that is to be written.
     #[inline(always)]
     fn unnamed_to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
         let unnamed = self.store.unnamed(table, row);
@@ -419,17 +419,18 @@ impl<'s> Tx<'s> {
         column: Column<R, T>,
         value: T::Given<'_>,
     ) -> Result<()> {
-        let (row, guard) = self.to_write(table, row)?;
+        let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
         let fields = Fields::none().with(column);
         let bytes = fields.start()..fields.end();
         let entries = &self.tables.entries[table.position()];
-        let set = on!(self, guard, |store| entries.change(store, row, bytes, |store| {
-            if T::NULLABLE {
-                let is_present = T::bytes(value).is_some();
-                store.update(table, row, fields, |row| T::mark(row, column, is_present))?;
-            }
-            store.set_variable(table, row, column.offset(), T::bytes(value).unwrap_or_default())
-        }));
+        let set =
+            on!(self, guard, table, |store, row| entries.change(store, row, bytes, |store| {
+                if T::NULLABLE {
+                    let is_present = T::bytes(value).is_some();
+                    store.update(table, row, fields, |row| T::mark(row, column, is_present))?;
+                }
+                store.set_variable(table, row, column.offset(), T::bytes(value).unwrap_or_default())
+            }));
         self.written(set)
     }
 
@@ -438,9 +439,9 @@ impl<'s> Tx<'s> {
     /// # Errors
     /// `NoSuchRow`; the transaction can then only abort.
     pub fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
-        let (row, guard) = self.to_write(table, row)?;
+        let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
         let entries = &self.tables.entries[table.position()];
-        let deleted = on!(self, guard, |store| entries.delete(store, row));
+        let deleted = on!(self, guard, table, |store, row| entries.delete(store, row));
         self.written(deleted)
     }
 
@@ -484,8 +485,8 @@ impl<'s> Tx<'s> {
     ) -> Result<()> {
         let whole = Of::Whole(table.handle().position());
         let guard = self.pass_write(table.handle().database(), whole)?;
-        let row = self.unnamed_to_write(table.handle(), row)?;
-        let updated = on!(self, guard, |store| table.entries().update(store, row, values));
+        let (entries, table) = (table.entries(), table.handle());
+        let updated = on!(self, guard, table, |store, row| entries.update(store, row, values));
         self.written(updated)
     }
 }

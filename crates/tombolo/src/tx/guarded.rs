@@ -5,7 +5,26 @@
 use tombolo_storage::memory::held::Guard;
 
 /// Calls `$call` with the store that `$guard` has it called on, as `$store`.
+///
+/// With a table and a row, `$row` is the store's id of the row, which is to be written.
 macro_rules! on {
+    ($tx:ident, $guard:ident, $table:ident, |$store:ident, $row:ident| $call:expr) => {
+        match $guard {
+            None => {
+                let $row = $tx.unnamed_to_write($table, $row)?;
+                let $store = &mut *$tx.store;
+                $call
+            }
+            Some(guard) => {
+                let $row = $tx.unnamed_to_write($table, $row)?;
+                let store = &mut *$tx.store;
+                $crate::tx::guarded::while_held(move || {
+                    let $store = &mut guard.over(store);
+                    $call
+                })
+            }
+        }
+    };
     ($tx:ident, $guard:ident, |$store:ident| $call:expr) => {
         match $guard {
             None => {

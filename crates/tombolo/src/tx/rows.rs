@@ -160,19 +160,20 @@ impl Tx<'_> {
         row: RowId,
         value: &R,
     ) -> Result<()> {
-        let (row, guard) = self.to_write(table, row)?;
+        let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
         let entries = &self.tables.entries[table.position()];
-        let updated = on!(self, guard, |store| entries.change(store, row, 0..R::SIZE, |store| {
-            let (whole, mut variable, mut misfit) = (Fields::whole(R::SIZE), Vec::new(), None);
-            store.update(table, row, whole, |row| {
-                let row = retyped(row, Fields::whole(R::SIZE));
-                value.fill(&mut NewRow { row, misfit: &mut misfit, variable: &mut variable });
-            })?;
-            fits_all(table, misfit)?;
-            variable
-                .iter()
-                .try_for_each(|(offset, bytes)| store.set_variable(table, row, *offset, bytes))
-        }));
+        let updated =
+            on!(self, guard, table, |store, row| entries.change(store, row, 0..R::SIZE, |store| {
+                let (whole, mut variable, mut misfit) = (Fields::whole(R::SIZE), Vec::new(), None);
+                store.update(table, row, whole, |row| {
+                    let row = retyped(row, Fields::whole(R::SIZE));
+                    value.fill(&mut NewRow { row, misfit: &mut misfit, variable: &mut variable });
+                })?;
+                fits_all(table, misfit)?;
+                variable
+                    .iter()
+                    .try_for_each(|(offset, bytes)| store.set_variable(table, row, *offset, bytes))
+            }));
         self.written(updated)
     }
 }
