@@ -36,7 +36,7 @@ mod watch;
 
 pub use dynamic::DynamicTable;
 pub(crate) use guarded::Guards;
-use guarded::on;
+use guarded::{on, while_held};
 use handles::NO_DATABASE;
 pub(crate) use handles::Of;
 pub use scan::{Cursor, Rows};
@@ -163,30 +163,15 @@ fn run_open<A>(
 }
 
 impl<'s> Tx<'s> {
-    /// Admits a read with this handle: the handle is valid, what `ask` asks of the guard is admitted, and the call
-    /// may continue.
+    /// Admits a read with this handle: the handle is valid and the call may continue. If there is a guard, it is for
+    /// the guard to admit what is read.
     #[inline(always)]
-    fn pass(
-        &self,
-        database: u32,
-        of: Of,
-        ask: impl FnOnce(&Guard<'_>) -> Stored<()>,
-    ) -> Result<()> {
-        self.watch.pass(&self.tables.limits)?;
-        if database != self.database {
-            self.tables.admit_guarded(database, of, self.guard, ask)?;
-        }
-        Ok(())
-    }
-
-    /// Admits a read with this handle that goes through the guard, if there is one.
-    #[inline(always)]
-    fn pass_on(&self, database: u32, of: Of) -> Result<Guards<'s>> {
+    fn pass(&self, database: u32, of: Of) -> Result<Guards<'s>> {
         self.watch.pass(&self.tables.limits)?;
         if database == self.database {
             return Ok(None);
         }
-        self.tables.admit_guarded(database, of, None, |_| Ok(()))?;
+        self.tables.admit_guarded(database, of)?;
         Ok(self.guard)
     }
 
@@ -197,7 +182,7 @@ impl<'s> Tx<'s> {
         if database == self.database {
             return Ok(None);
         }
-        let admitted = self.tables.admit_guarded(database, of, None, |_| Ok(()));
+        let admitted = self.tables.admit_guarded(database, of);
         if let Err(refused) = admitted {
             self.watch.refuse(refused);
             return Err(Stop::Error(refused));
@@ -286,8 +271,9 @@ impl<'s> Tx<'s> {
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<RowId>> {
-        let ask = move |guard: &Guard<'_>| guard.admit_look_up(index, key);
-        self.pass(index.database(), Of::Index(index.position()), ask)?;
+        if let Some(guard) = self.pass(index.database(), Of::Index(index.position()))? {
+            while_held(move || guard.admit_look_up(index, key))?;
+        }
         Ok(self.store.lookup_named(index, key)?)
     }
 
@@ -297,9 +283,10 @@ impl<'s> Tx<'s> {
     /// `NoSuchRow`.
     #[inline(always)]
     pub fn get<R: DeclaredTable>(&self, table: &Table<R>, row: RowId) -> Result<RowRef<'_, R>> {
-        let store = &*self.store;
-        let ask = move |guard: &Guard<'_>| guard.admit_row(table, store.unnamed(table, row)?);
-        self.pass(table.database(), Of::Table(table.position()), ask)?;
+        if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
+            let store = &*self.store;
+            while_held(move || guard.admit_row(table, store.unnamed(table, row)?))?;
+        }
         Ok(RowRef(self.store.pin_named(table, row)?))
     }
 
@@ -354,8 +341,11 @@ impl<'s> Tx<'s> {
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
         let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
+        if guard.is_some() {
+            return self.update_followed(table, row, fields, change);
+        }
         let entries = &self.tables.entries[table.position()];
-        if guard.is_some() || entries.follows(fields.start(), fields.end()) {
+        if entries.follows(fields.start(), fields.end()) {
             return self.update_followed(table, row, fields, change);
         }
         let updated = self.store.update_named(table, row, fields, change);
@@ -455,8 +445,7 @@ impl<'s> Tx<'s> {
         row: RowId,
         read: impl FnOnce(&[Value<'_>]) -> T,
     ) -> Result<T> {
-        let guard =
-            self.pass_on(table.handle().database(), Of::Whole(table.handle().position()))?;
+        let guard = self.pass(table.handle().database(), Of::Whole(table.handle().position()))?;
         let row = self.store.unnamed(table.handle(), row)?;
         Ok(on!(self, guard, |store| table.entries().read(store, row, read))?)
     }

@@ -3,12 +3,11 @@
 //! Not here: how a struct becomes a row (`derived.rs`), single columns (`tx.rs`).
 
 use tombolo_storage::key::IndexType;
-use tombolo_storage::memory::held::Guard;
 use tombolo_storage::row::{Fields, RowId, retyped};
 use tombolo_storage::schema::DeclaredIndex;
 use tombolo_storage::store::{Index, Store, Table, TableType};
 
-use super::guarded::on;
+use super::guarded::{on, while_held};
 use super::{NewRow, Of, RowRef, Tx, fits_all};
 use crate::stop::Result;
 use crate::tx::derived::{RowIndex, TableRow};
@@ -61,7 +60,7 @@ impl Tx<'_> {
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<(RowId, RowRef<'_, I::Table>)>> {
-        if self.pass_on(index.database(), Of::Index(index.position()))?.is_some() {
+        if self.pass(index.database(), Of::Index(index.position()))?.is_some() {
             return self.find_guarded(index, key);
         }
         let found = self.store.find_named(index, key)?;
@@ -84,8 +83,9 @@ impl Tx<'_> {
     /// # Errors
     /// A handle of another database, or a call that has ended.
     pub fn count<R: TableType>(&self, table: &Table<R>) -> Result<u64> {
-        let ask = move |guard: &Guard<'_>| guard.admit_table(table);
-        self.pass(table.database(), Of::Table(table.position()), ask)?;
+        if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
+            while_held(move || guard.admit_table(table))?;
+        }
         Ok(self.store.rows_number(table))
     }
 

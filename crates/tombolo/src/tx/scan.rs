@@ -11,7 +11,6 @@ use tombolo_storage::error::{Error as StoreError, Result as Stored};
 use tombolo_storage::key::{Edge, IndexType, Range, WHOLE};
 use tombolo_storage::memory::FoundRow;
 use tombolo_storage::memory::cursor::Cursor as Scan;
-use tombolo_storage::memory::held::Guard;
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
 use tombolo_storage::store::{Index, Order, Table, TableType};
@@ -131,8 +130,9 @@ impl<'s> Tx<'s> {
         &self,
         table: &Table<R>,
     ) -> Result<impl Iterator<Item = (RowId, RowRef<'_, R>)>> {
-        let ask = move |guard: &Guard<'_>| guard.admit_table(table);
-        self.pass(table.database(), Of::Table(table.position()), ask)?;
+        if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
+            while_held(move || guard.admit_table(table))?;
+        }
         let live = self.store.live_rows(table);
         let may_continue = |_: &_| self.watch.pass(&self.tables.limits).is_ok();
         Ok(live.take_while(may_continue).map(|(id, row)| (id, RowRef(row))))
@@ -171,7 +171,7 @@ impl<'s> Tx<'s> {
         order: Order,
     ) -> Result<Cursor<I>> {
         let (range, database, position) = (range.into(), index.database(), index.position() as u32);
-        self.pass(database, Of::Index(index.position()), |_| Ok(()))?;
+        self.pass(database, Of::Index(index.position()))?;
         fits(index, &range)?;
         let scan = self.store.cursor(index, &range, order)?;
         Ok(Cursor { scan, database, position, index: PhantomData })
@@ -203,7 +203,7 @@ impl<'s> Tx<'s> {
         most: usize,
         mut read: impl FnMut(FoundRow<'t, R>) -> A,
     ) -> Result<Vec<A>> {
-        let guard = self.pass_on(cursor.database, Of::Index(cursor.position as usize))?;
+        let guard = self.pass(cursor.database, Of::Index(cursor.position as usize))?;
         let mut page = Vec::new();
         self.next_rows(guard, &mut cursor.scan, most, |found| page.push(read(found)))?;
         Ok(page)
@@ -241,7 +241,7 @@ impl<'s> Tx<'s> {
         visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
         let range = range.into();
-        let guard = self.pass_on(index.database(), Of::Index(index.position()))?;
+        let guard = self.pass(index.database(), Of::Index(index.position()))?;
         fits(index, &range)?;
         let (watch, mut ended) = ((&self.watch, &self.tables.limits), Ok(()));
         let visit = watched(watch, &mut ended, visit);
@@ -277,8 +277,9 @@ impl<'s> Tx<'s> {
             rows.push(row);
             ControlFlow::Continue(())
         };
-        let ask = move |guard: &Guard<'_>| guard.admit_table(table);
-        self.pass(table.database(), Of::Table(table.position()), ask)?;
+        if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
+            while_held(move || guard.admit_table(table))?;
+        }
         let (watch, mut ended) = ((&self.watch, &self.tables.limits), Ok(()));
         self.store.rows_named(table, watched(watch, &mut ended, visit));
         Ok(ended.map(|()| rows)?)

@@ -8,7 +8,6 @@ use tombolo_engine::clock::Clock;
 use tombolo_engine::hints::Upcoming;
 use tombolo_storage::dynamic::DynamicTable as Entries;
 use tombolo_storage::error::{Error as StoreError, SchemaError};
-use tombolo_storage::memory::held::Guard;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
 
@@ -101,21 +100,11 @@ impl Tables {
         self.handles.admit(database, of)
     }
 
-    /// The same while parts of transactions may be held: then the number may be the current one, and the guard is
-    /// asked.
+    /// The same while parts of transactions may be held: then the number may be the current one.
     #[cold]
     #[inline(never)]
-    pub(super) fn admit_guarded(
-        &self,
-        database: u32,
-        of: Of,
-        guard: Option<&Guard<'_>>,
-        ask: impl FnOnce(&Guard<'_>) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        if database != self.database {
-            self.handles.admit(database, of)?;
-        }
-        guard.map_or(Ok(()), ask)
+    pub(super) fn admit_guarded(&self, database: u32, of: Of) -> Result<(), StoreError> {
+        if database == self.database { Ok(()) } else { self.handles.admit(database, of) }
     }
 
     /// The schema, for other threads.
