@@ -341,8 +341,8 @@ impl<'s> Tx<'s> {
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
         let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
-        if guard.is_some() {
-            return self.update_followed(table, row, fields, change);
+        if let Some(guard) = guard {
+            return self.update_guarded(guard, (table, row), fields, change);
         }
         let entries = &self.tables.entries[table.position()];
         if entries.follows(fields.start(), fields.end()) {
@@ -352,7 +352,7 @@ impl<'s> Tx<'s> {
         self.written(updated)
     }
 
-    /// [`Tx::update`], if index entries may change, values must be checked, or parts are held.
+    /// [`Tx::update`], if index entries may change or values must be checked.
     #[inline(never)]
     fn update_followed<R: DeclaredTable>(
         &mut self,
@@ -363,9 +363,28 @@ impl<'s> Tx<'s> {
     ) -> Result<()> {
         let row = self.unnamed_to_write(table, row)?;
         let bytes = fields.start()..fields.end();
-        let (entries, guard) = (&self.tables.entries[table.position()], self.guard);
-        let updated = on!(self, guard, |store| entries
-            .change(store, row, bytes, |store| { store.update(table, row, fields, change) }));
+        let entries = &self.tables.entries[table.position()];
+        let updated = entries
+            .change(self.store, row, bytes, |store| store.update(table, row, fields, change));
+        self.written(updated)
+    }
+
+    /// [`Tx::update`], if parts are held: apart from the others, whose code it would make longer.
+    #[cold]
+    #[inline(never)]
+    fn update_guarded<R: DeclaredTable>(
+        &mut self,
+        guard: &Guard<'_>,
+        (table, row): (&Table<R>, RowId),
+        fields: Fields<R>,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()> {
+        let row = self.unnamed_to_write(table, row)?;
+        let bytes = fields.start()..fields.end();
+        let entries = &self.tables.entries[table.position()];
+        let store = &mut guard.over(self.store);
+        let updated =
+            entries.change(store, row, bytes, |store| store.update(table, row, fields, change));
         self.written(updated)
     }
 
