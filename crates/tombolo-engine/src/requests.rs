@@ -25,9 +25,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tombolo_storage::error::{Error, Result, SchemaError};
 use tombolo_storage::key::Range;
-use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::memory::preface::Prefaced;
 use tombolo_storage::plant::{self, Plant};
-use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::row::RowId;
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{Index, Order, Phase, Store, Table, resolve_index, resolve_table};
@@ -149,12 +148,13 @@ impl Requests {
 
     /// Runs a request with `id` at this time since 1970, as one transaction that `run` begins and ends,
     /// unless one with that id has run. The outcome that `outcome` returns is remembered: a request that did not
-    /// commit is aborted or, if its id may be used again, unknown.
-    pub fn run_once<P: MemoryProfile, T>(
+    /// commit is aborted or, if its id may be used again, unknown. A store that checks what held parts have locked
+    /// may refuse it with `Held`: then it is to run again.
+    pub fn run_once<S: Prefaced, T>(
         &self,
-        store: &mut MemoryStore<P>,
+        store: &mut S,
         (id, now_us): (u128, u64),
-        run: impl FnOnce(&mut MemoryStore<P>) -> T,
+        run: impl FnOnce(&mut S) -> T,
         outcome: impl FnOnce(&T) -> Outcome,
     ) -> Once<T> {
         match self.begin(store, (id, now_us)) {
@@ -176,9 +176,9 @@ impl Requests {
 
     /// Opens the transaction of a call with `id`, whose preface records that it committed; or returns
     /// its earlier outcome.
-    fn begin<P: MemoryProfile>(
+    fn begin<S: Prefaced>(
         &self,
-        store: &mut MemoryStore<P>,
+        store: &mut S,
         (id, now_us): (u128, u64),
     ) -> Result<Option<Outcome>> {
         store.begin()?;
@@ -198,7 +198,7 @@ impl Requests {
     }
 
     /// Records that the call with `id` aborted, if there is memory for that.
-    fn aborted<P: MemoryProfile>(&self, store: &mut MemoryStore<P>, request: (u128, u64)) {
+    fn aborted<S: Prefaced>(&self, store: &mut S, request: (u128, u64)) {
         if plant::is(Plant::AbortNotRemembered) || store.begin().is_err() {
             return; // poisoned; the call's own answer reports that
         }
@@ -210,9 +210,9 @@ impl Requests {
     }
 
     /// Creates the row of an id and deletes the oldest, as part of the open transaction.
-    fn remember<P: MemoryProfile>(
+    fn remember<S: Prefaced>(
         &self,
-        store: &mut MemoryStore<P>,
+        store: &mut S,
         (id, now_us): (u128, u64),
         outcome: i16,
     ) -> Result<()> {
@@ -220,7 +220,7 @@ impl Requests {
         let number = newest.map_or(0, |(_, newest)| newest + 1).max(now_us as i64);
         for _ in 0..FORGOTTEN_MAX {
             let Some((row, oldest)) = self.edge(store, Order::Forward)? else { break };
-            let are_few = store.rows_number(&self.table) < self.kept.ids;
+            let are_few = store.rows_number(&self.table)? < self.kept.ids;
             if are_few || self.kept.is_young(oldest, now_us) {
                 break;
             }

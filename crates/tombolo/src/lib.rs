@@ -68,6 +68,10 @@ mod newcomers {
     struct Lmdb;
 }
 
+/// For what the derived code of tests names.
+#[cfg(test)]
+extern crate self as tombolo;
+
 mod archive;
 mod backup;
 mod builder;

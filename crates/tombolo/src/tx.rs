@@ -7,11 +7,12 @@
 //!
 //! Not here: queues and durability (`core.rs`), the store's implementation.
 
-use tombolo_engine::transaction::{Committed, Stop as EngineStop, Transaction, execute_undoable};
+use tombolo_engine::transaction::{Stop as EngineStop, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
 use tombolo_storage::error::{Error as StoreError, Result as Stored};
 use tombolo_storage::key::IndexType;
 use tombolo_storage::memory::MemoryRow;
+use tombolo_storage::memory::held::Guard;
 use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut, retyped};
 use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::{Index, Store, Table, TableType};
@@ -20,11 +21,12 @@ use tombolo_storage::value::Value;
 
 use crate::calls::Outcome;
 use crate::product::Product;
-use crate::stop::{Result, Stop};
+use crate::stop::{OwnError, Result, Stop};
 use crate::tx::derived::TableRow;
 
 pub mod derived;
 mod dynamic;
+mod guarded;
 mod handles;
 mod rows;
 mod scan;
@@ -33,6 +35,9 @@ mod variable;
 mod watch;
 
 pub use dynamic::DynamicTable;
+pub(crate) use guarded::Guards;
+use guarded::{on, while_held};
+use handles::NO_DATABASE;
 pub(crate) use handles::Of;
 pub use scan::{Cursor, Rows};
 pub(crate) use tables::{KnownSchema, Tables};
@@ -88,33 +93,41 @@ use watch::Watch;
 /// [`Database::index`]: crate::Database::index
 /// [`Database::dynamic_table`]: crate::Database::dynamic_table
 pub struct Tx<'s> {
-    inner: Transaction<'s, Product>,
+    store: &'s mut Product,
     tables: &'s Tables,
-    watch: Watch<'s>,
+    /// The number of handles whose calls need no closer look: the database's own, or none while `guard` is there.
+    database: u32,
+    /// What each call is compared with while parts of transactions are held.
+    guard: Guards<'s>,
+    watch: Watch,
 }
 
-/// Runs a closure as one transaction.
+/// Runs a closure as one transaction. While parts of transactions are held it commits or is set aside, as its guard
+/// has it; one that met a lock ends with `Held`, whatever the closure did after it.
 #[inline(always)]
 pub(crate) fn run<A>(
     store: &mut Product,
+    guard: Guards<'_>,
     tables: &Tables,
     closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
 ) -> Result<A, Stop> {
     // The application's own error bypasses the engine, which has no type for it.
     let mut own = None;
-    let ended = execute_undoable(store, |transaction| {
-        let watch = Watch::new(&tables.limits);
-        let mut tx = Tx { inner: transaction, tables, watch };
-        match closure(&mut tx) {
-            Ok(answer) => tx.commit(answer),
-            Err(Stop::Abort(reason)) => Err(EngineStop::Abort(reason)),
-            Err(Stop::Error(error)) => Err(EngineStop::Error(error)),
-            Err(Stop::Own(error)) => {
-                own = Some(error);
-                Err(EngineStop::Abort("of its own"))
-            }
-        }
-    });
+    let ended = match guard {
+        None => execute_undoable(store, |mut transaction| {
+            let store = transaction.store();
+            let answer = run_open(store, None, tables.database, tables, closure, &mut own)?;
+            transaction.commit(answer)
+        }),
+        Some(guard) => execute_undoable(&mut guard.over(store), |mut transaction| {
+            let store = transaction.store().parts().0;
+            let answer = run_open(store, Some(guard), NO_DATABASE, tables, closure, &mut own)?;
+            transaction.commit(answer)
+        }),
+    };
+    if let Some(owner) = guard.and_then(Guard::met) {
+        return Err(Stop::Error(StoreError::Held { owner }));
+    }
     ended.map_err(|stop| match (stop, own) {
         // Not if the store could not undo it.
         (EngineStop::Abort(_), Some(own)) => Stop::Own(own),
@@ -122,47 +135,65 @@ pub(crate) fn run<A>(
     })
 }
 
-impl Tx<'_> {
-    fn commit<A>(self, answer: A) -> Result<Committed<A>, EngineStop> {
-        if let Some(error) = self.watch.refused() {
-            return Err(EngineStop::Error(error));
+/// Runs a closure in the open transaction. One function for stores with a guard and without: the closure is inlined
+/// where it has one caller.
+#[inline]
+fn run_open<A>(
+    store: &mut Product,
+    guard: Guards<'_>,
+    database: u32,
+    tables: &Tables,
+    closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
+    own: &mut Option<OwnError>,
+) -> Result<A, EngineStop> {
+    let watch = Watch::new(&tables.limits);
+    let mut tx = Tx { store, tables, database, guard, watch };
+    match closure(&mut tx) {
+        Ok(answer) => match tx.watch.refused() {
+            Some(error) => Err(EngineStop::Error(error)),
+            None => Ok(answer),
+        },
+        Err(Stop::Abort(reason)) => Err(EngineStop::Abort(reason)),
+        Err(Stop::Error(error)) => Err(EngineStop::Error(error)),
+        Err(Stop::Own(error)) => {
+            *own = Some(error);
+            Err(EngineStop::Abort("of its own"))
         }
-        self.inner.commit(answer)
+    }
+}
+
+impl<'s> Tx<'s> {
+    /// Admits a read with this handle: the handle is valid and the call may continue. If there is a guard, it is for
+    /// the guard to admit what is read.
+    #[inline(always)]
+    fn pass(&self, database: u32, of: Of) -> Result<Guards<'s>> {
+        self.watch.pass(&self.tables.limits)?;
+        if database == self.database {
+            return Ok(None);
+        }
+        self.tables.admit_guarded(database, of)?;
+        Ok(self.guard)
     }
 
-    /// Admits a read with this handle: the handle is valid and the call may continue.
+    /// Admits a write with this handle; the same.
     #[inline(always)]
-    fn pass(&self, database: u32, of: Of) -> Result<()> {
-        if database != self.tables.database {
-            self.tables.admit_older(database, of)?;
+    fn pass_write(&self, database: u32, of: Of) -> Result<Guards<'s>> {
+        self.watch.pass_write(&self.tables.limits)?;
+        if database == self.database {
+            return Ok(None);
         }
-        Ok(self.watch.pass()?)
-    }
-
-    /// Admits a write with this handle.
-    #[inline(always)]
-    fn pass_write(&self, database: u32, of: Of) -> Result<()> {
-        self.watch.pass_write()?;
-        if database != self.tables.database
-            && let Err(refused) = self.tables.admit_older(database, of)
-        {
+        let admitted = self.tables.admit_guarded(database, of);
+        if let Err(refused) = admitted {
             self.watch.refuse(refused);
             return Err(Stop::Error(refused));
         }
-        Ok(())
+        Ok(self.guard)
     }
 
-    /// Admits a write of this row; returns the store's id of it.
-    #[inline(always)]
-    fn to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
-        self.pass_write(table.database(), Of::Table(table.position()))?;
-        self.unnamed_to_write(table, row)
-    }
-
-    /// The same, for a write that is admitted already.
+    /// The store's id of a row that is to be written.
     #[inline(always)]
     fn unnamed_to_write<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<RowId> {
-        let unnamed = self.inner.store_ref().unnamed(table, row);
+        let unnamed = self.store.unnamed(table, row);
         unnamed.map_err(|error| {
             self.watch.refuse(error);
             Stop::Error(error)
@@ -209,14 +240,14 @@ impl Tx<'_> {
         if let Some(refused) = self.watch.refused() {
             return Err(refused.into());
         }
-        let savepoint = self.inner.store_ref().savepoint();
+        let savepoint = self.store.savepoint();
         let ended = part(self);
         let ended = match self.watch.refused() {
             Some(refused) => ended.and(Err(refused.into())),
             None => ended,
         };
         if ended.is_err() {
-            let taken_back = self.inner.store().back_to(savepoint);
+            let taken_back = self.store.back_to(savepoint);
             self.written(taken_back)?;
             self.watch.forgive();
         }
@@ -226,7 +257,8 @@ impl Tx<'_> {
     /// The outcome of the call with a request id.
     pub(crate) fn outcome(&mut self, request_id: u128) -> Result<Outcome> {
         let requests = self.tables.requests();
-        Ok(requests.outcome(self.inner.store(), request_id)?)
+        let guard = self.guard;
+        Ok(on!(self, guard, |store| requests.outcome(store, request_id))?)
     }
 
     /// The row with this key in an index; the first one if the index is not unique.
@@ -239,8 +271,10 @@ impl Tx<'_> {
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<RowId>> {
-        self.pass(index.database(), Of::Index(index.position()))?;
-        Ok(self.inner.store().lookup_named(index, key)?)
+        if let Some(guard) = self.pass(index.database(), Of::Index(index.position()))? {
+            while_held(move || guard.admit_look_up(index, key))?;
+        }
+        Ok(self.store.lookup_named(index, key)?)
     }
 
     /// A row, for reading in place.
@@ -249,8 +283,11 @@ impl Tx<'_> {
     /// `NoSuchRow`.
     #[inline(always)]
     pub fn get<R: DeclaredTable>(&self, table: &Table<R>, row: RowId) -> Result<RowRef<'_, R>> {
-        self.pass(table.database(), Of::Table(table.position()))?;
-        Ok(RowRef(self.inner.store_ref().pin_named(table, row)?))
+        if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
+            let store = &*self.store;
+            while_held(move || guard.admit_row(table, store.unnamed(table, row)?))?;
+        }
+        Ok(RowRef(self.store.pin_named(table, row)?))
     }
 
     /// Creates a row with all its index entries; columns that `fill` does not set are zero, empty or null.
@@ -262,11 +299,11 @@ impl Tx<'_> {
         table: &Table<R>,
         fill: impl FnOnce(&mut NewRow<'_, R>),
     ) -> Result<RowId> {
-        self.pass_write(table.database(), Of::Table(table.position()))?;
+        let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
         let entries = &self.tables.entries[table.position()];
-        let inserted = insert(self.inner.store(), entries, table, fill);
+        let inserted = on!(self, guard, |store| insert(store, entries, table, fill));
         let row = self.written(inserted)?;
-        Ok(self.inner.store_ref().named(table, row))
+        Ok(self.store.named(table, row))
     }
 
     /// Changes the columns `fields` of a row, which must include every column that `change` sets; index
@@ -303,12 +340,15 @@ impl Tx<'_> {
         fields: Fields<R>,
         change: impl FnOnce(&mut RowMut<'_, R>),
     ) -> Result<()> {
-        self.pass_write(table.database(), Of::Table(table.position()))?;
+        let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
+        if let Some(guard) = guard {
+            return self.update_guarded(guard, (table, row), fields, change);
+        }
         let entries = &self.tables.entries[table.position()];
         if entries.follows(fields.start(), fields.end()) {
             return self.update_followed(table, row, fields, change);
         }
-        let updated = self.inner.store().update_named(table, row, fields, change);
+        let updated = self.store.update_named(table, row, fields, change);
         self.written(updated)
     }
 
@@ -324,9 +364,27 @@ impl Tx<'_> {
         let row = self.unnamed_to_write(table, row)?;
         let bytes = fields.start()..fields.end();
         let entries = &self.tables.entries[table.position()];
-        let updated = entries.change(self.inner.store(), row, bytes, |store| {
-            store.update(table, row, fields, change)
-        });
+        let updated = entries
+            .change(self.store, row, bytes, |store| store.update(table, row, fields, change));
+        self.written(updated)
+    }
+
+    /// [`Tx::update`], if parts are held: apart from the others, whose code it would make longer.
+    #[cold]
+    #[inline(never)]
+    fn update_guarded<R: DeclaredTable>(
+        &mut self,
+        guard: &Guard<'_>,
+        (table, row): (&Table<R>, RowId),
+        fields: Fields<R>,
+        change: impl FnOnce(&mut RowMut<'_, R>),
+    ) -> Result<()> {
+        let row = self.unnamed_to_write(table, row)?;
+        let bytes = fields.start()..fields.end();
+        let entries = &self.tables.entries[table.position()];
+        let store = &mut guard.over(self.store);
+        let updated =
+            entries.change(store, row, bytes, |store| store.update(table, row, fields, change));
         self.written(updated)
     }
 
@@ -370,17 +428,18 @@ impl Tx<'_> {
         column: Column<R, T>,
         value: T::Given<'_>,
     ) -> Result<()> {
-        let row = self.to_write(table, row)?;
+        let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
         let fields = Fields::none().with(column);
         let bytes = fields.start()..fields.end();
         let entries = &self.tables.entries[table.position()];
-        let set = entries.change(self.inner.store(), row, bytes, |store| {
-            if T::NULLABLE {
-                let is_present = T::bytes(value).is_some();
-                store.update(table, row, fields, |row| T::mark(row, column, is_present))?;
-            }
-            store.set_variable(table, row, column.offset(), T::bytes(value).unwrap_or_default())
-        });
+        let set =
+            on!(self, guard, table, |store, row| entries.change(store, row, bytes, |store| {
+                if T::NULLABLE {
+                    let is_present = T::bytes(value).is_some();
+                    store.update(table, row, fields, |row| T::mark(row, column, is_present))?;
+                }
+                store.set_variable(table, row, column.offset(), T::bytes(value).unwrap_or_default())
+            }));
         self.written(set)
     }
 
@@ -389,9 +448,9 @@ impl Tx<'_> {
     /// # Errors
     /// `NoSuchRow`; the transaction can then only abort.
     pub fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {
-        let row = self.to_write(table, row)?;
+        let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
         let entries = &self.tables.entries[table.position()];
-        let deleted = entries.delete(self.inner.store(), row);
+        let deleted = on!(self, guard, table, |store, row| entries.delete(store, row));
         self.written(deleted)
     }
 
@@ -405,9 +464,9 @@ impl Tx<'_> {
         row: RowId,
         read: impl FnOnce(&[Value<'_>]) -> T,
     ) -> Result<T> {
-        self.pass(table.handle().database(), Of::Whole(table.handle().position()))?;
-        let row = self.inner.store_ref().unnamed(table.handle(), row)?;
-        Ok(table.entries().read(self.inner.store(), row, read)?)
+        let guard = self.pass(table.handle().database(), Of::Whole(table.handle().position()))?;
+        let row = self.store.unnamed(table.handle(), row)?;
+        Ok(on!(self, guard, |store| table.entries().read(store, row, read))?)
     }
 
     /// Creates a row of any table, with all its index entries, from one value for each column.
@@ -415,10 +474,11 @@ impl Tx<'_> {
     /// # Errors
     /// As [`Tx::insert`].
     pub fn insert_values(&mut self, table: &DynamicTable, values: &[Value<'_>]) -> Result<RowId> {
-        self.pass_write(table.handle().database(), Of::Whole(table.handle().position()))?;
-        let inserted = table.entries().insert(self.inner.store(), values);
+        let whole = Of::Whole(table.handle().position());
+        let guard = self.pass_write(table.handle().database(), whole)?;
+        let inserted = on!(self, guard, |store| table.entries().insert(store, values));
         let row = self.written(inserted)?;
-        Ok(self.inner.store_ref().named(table.handle(), row))
+        Ok(self.store.named(table.handle(), row))
     }
 
     /// Replaces the values of a row of any table; index entries follow changed keys.
@@ -431,9 +491,10 @@ impl Tx<'_> {
         row: RowId,
         values: &[Value<'_>],
     ) -> Result<()> {
-        self.pass_write(table.handle().database(), Of::Whole(table.handle().position()))?;
-        let row = self.unnamed_to_write(table.handle(), row)?;
-        let updated = table.entries().update(self.inner.store(), row, values);
+        let whole = Of::Whole(table.handle().position());
+        let guard = self.pass_write(table.handle().database(), whole)?;
+        let (entries, table) = (table.entries(), table.handle());
+        let updated = on!(self, guard, table, |store, row| entries.update(store, row, values));
         self.written(updated)
     }
 }
@@ -526,5 +587,7 @@ fn insert<S: Store, R: DeclaredTable>(
     Ok(row)
 }
 
+#[cfg(test)]
+mod held_tests;
 #[cfg(test)]
 mod tests;

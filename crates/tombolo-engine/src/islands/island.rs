@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use tombolo_storage::error::{Error, Result};
 use tombolo_storage::memory::MemoryStore;
-use tombolo_storage::memory::held::{Changes, Guarded, Locks};
+use tombolo_storage::memory::held::{Changes, Locks, Part};
 use tombolo_storage::owner::Owner;
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::store::Store;
@@ -32,8 +32,9 @@ pub trait Host<P: MemoryProfile> {
     fn send(&mut self, to: IslandId, message: Vec<u8>);
     /// A peer does not speak this protocol, or not to this database: closes the link and reports why.
     fn refuse_peer(&mut self, peer: IslandId, why: Refusal);
-    /// Executes a part as one transaction of `store`, which sets it aside where it would commit.
-    fn run_part(&mut self, store: &mut Guarded<'_, P>, payload: &[u8]) -> Executed;
+    /// Executes a part as one transaction under `locks`, which is set aside where it would commit
+    /// ([`Guarded::part`](tombolo_storage::memory::held::Guarded::part)).
+    fn run_part(&mut self, store: &mut MemoryStore<P>, locks: &Locks, payload: &[u8]) -> Executed;
     /// Runs a waiting call of this island again, as one transaction under `locks`. Returns the owner of a lock that
     /// it met; otherwise the call has ended.
     fn run_call(
@@ -62,7 +63,7 @@ pub trait Host<P: MemoryProfile> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Executed {
     /// It is set aside, with this result.
-    Done(Vec<u8>),
+    Done(Part, Vec<u8>),
     /// It met a lock of this transaction.
     Held(TransactionNumber),
     /// It is refused, for this reason.
@@ -230,7 +231,7 @@ impl Island {
                     Ok((wrote, result)) => Event::Executed { number, wrote, result },
                     Err(Executed::Held(by)) => Event::Held { by, work: work(payload) },
                     Err(Executed::Refused(why)) => Event::Refused { number, why },
-                    Err(Executed::Done(_)) => unreachable!("what is done is no error"),
+                    Err(Executed::Done(..)) => unreachable!("what is done is no error"),
                 };
                 self.feed(event);
             }
@@ -283,12 +284,10 @@ impl Island {
         store: &mut MemoryStore<P>,
         host: &mut impl Host<P>,
     ) -> Result<(bool, Vec<u8>), Executed> {
-        let mut guarded = Guarded::part(store, &self.locks);
-        let result = match host.run_part(&mut guarded, payload) {
-            Executed::Done(result) => result,
+        let (part, result) = match host.run_part(store, &self.locks, payload) {
+            Executed::Done(part, result) => (part, result),
             ended => return Err(ended),
         };
-        let part = guarded.into_part().expect("a part that is done is set aside");
         let is_empty = part.changes.is_empty();
         let (changes, locks) = (part.changes.as_bytes().len(), part.locks.as_bytes().len());
         let log_bytes = (ROW_BYTES + changes + locks).max(committed_bytes(changes));

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use tombolo_storage::memory::Limits;
+use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryLogged;
 
 use super::*;

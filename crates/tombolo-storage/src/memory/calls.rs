@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 
 use super::btree::{ABSENT, LOCK_STEP, Position};
-use super::index::{Entries, RowIndex};
+use super::index::{Entries, RowIndex, is_packed};
 use super::log::{Log, TooLong};
 use super::open_change::OpenChange;
 use super::region::RegionError;
@@ -145,7 +145,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if !entries.is_ordered() {
             return Err(Error::Unordered { index: index.position() as u32 });
         }
-        if Self::is_packed(index) {
+        if is_packed(index) {
             let (lower, upper) = packed_ends(index, &range);
             entries.scan_packed(lower, upper, order, |_, slot| visit(rows, slot));
             return Ok(());
@@ -171,7 +171,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         keys: &[I::Key<'_>],
         found: &mut [Option<RowId>],
     ) -> Result<()> {
-        if !Self::is_packed(index) {
+        if !is_packed(index) {
             for (key, found) in keys.iter().zip(found) {
                 *found = self.lookup(index, *key)?;
             }
@@ -289,7 +289,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     #[inline(always)]
     fn lookup<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> Result<Option<RowId>> {
-        if Self::is_packed(index) {
+        if is_packed(index) {
             let Some(key) = I::pack(index.shape(), key) else { return Ok(None) };
             return Ok(self.indexes[index.position()].look_up_packed(key).map(Self::row_id));
         }
@@ -307,7 +307,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
         found: &mut [Option<RowId>],
     ) -> Result<()> {
         assert_eq!(keys.len(), found.len());
-        if !Self::is_packed(index) {
+        if !is_packed(index) {
             return self.lookup_unknown(index, keys, found);
         }
         if let Entries::Packed(tree) = &self.indexes[index.position()].entries {
@@ -349,7 +349,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     #[inline(always)]
     fn prefetch_lookup<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
-        if Self::is_packed(index)
+        if is_packed(index)
             && let Some(key) = I::pack(index.shape(), key)
         {
             self.indexes[index.position()].prefetch_find_packed(key);
@@ -358,7 +358,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     #[inline(always)]
     fn prefetch_insert<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) {
-        if Self::is_packed(index)
+        if is_packed(index)
             && let Some(key) = I::pack(index.shape(), key)
         {
             self.indexes[index.position()].prefetch_insert_packed(key);
@@ -382,7 +382,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     #[inline(always)]
     fn find_ahead<I: IndexType>(&self, index: &Index<I>, key: I::Key<'_>) -> Option<RowId> {
-        if !Self::is_packed(index) {
+        if !is_packed(index) {
             return None;
         }
         let key = I::pack(index.shape(), key)?;
@@ -480,7 +480,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     ) -> Result<()> {
         self.assert_writing();
         let (position, slot) = (index.position(), Self::slot(row));
-        if Self::is_packed(index) {
+        if is_packed(index) {
             let Some(key) = I::pack(index.shape(), key) else {
                 return Err(key_out_of_range(&self.schema, index, key));
             };
@@ -536,7 +536,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     ) -> Result<bool> {
         self.assert_writing();
         let (position, slot) = (index.position(), Self::slot(row));
-        if Self::is_packed(index) {
+        if is_packed(index) {
             let Some(key) = I::pack(index.shape(), key) else { return Ok(false) };
             self.room_for_notes(1, 0)?;
             let entries = &mut self.indexes[position];

@@ -11,6 +11,7 @@ use std::ops::ControlFlow;
 
 use super::btree::Position;
 use super::calls::{normalised_edge, packed_ends};
+use super::index::is_packed;
 use super::rows::FoundRow;
 use super::store::{MemoryRow, MemoryStore};
 use crate::error::{Error, Result};
@@ -38,9 +39,23 @@ enum Left {
     Bytes(Place, Place),
 }
 
+impl Left {
+    fn places(&self) -> Option<(Place, Place)> {
+        let packed = |key: u128| (key as u64).to_be_bytes().to_vec();
+        match self {
+            &Self::Packed(lower, upper) if lower < upper => {
+                let lower = Place { bytes: packed(lower), is_after: false };
+                Some((lower, Place { bytes: packed(upper - 1), is_after: true }))
+            }
+            Self::Nothing | Self::Packed(..) => None,
+            Self::Bytes(lower, upper) => Some((lower.clone(), upper.clone())),
+        }
+    }
+}
+
 /// A place between normalised keys: before or after all that begin with the bytes.
 #[derive(Clone, Debug)]
-struct Place {
+pub(super) struct Place {
     bytes: Vec<u8>,
     is_after: bool,
 }
@@ -49,6 +64,21 @@ impl Cursor {
     /// Whether it has given out all its rows.
     pub fn is_at_end(&self) -> bool {
         matches!(self.left, Left::Nothing)
+    }
+
+    /// The position of its index.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The places between which the keys lie that it has passed to become `later`.
+    pub(super) fn passed(&self, later: &Self) -> Option<(Place, Place)> {
+        let (lower, upper) = self.left.places()?;
+        Some(match (self.order, later.left.places()) {
+            (_, None) => (lower, upper),
+            (Order::Forward, Some((next, _))) => (lower, next),
+            (Order::Backward, Some((_, next))) => (next, upper),
+        })
     }
 }
 
@@ -67,7 +97,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         if !self.indexes[position].is_ordered() {
             return Err(Error::Unordered { index: position as u32 });
         }
-        let left = if Self::is_packed(index) {
+        let left = if is_packed(index) {
             let (lower, upper) = packed_ends(index, range);
             Left::Packed(lower, upper)
         } else {
@@ -140,7 +170,7 @@ impl Place {
         Self { bytes, is_after }
     }
 
-    fn position(&self) -> Position<'_> {
+    pub(super) fn position(&self) -> Position<'_> {
         if self.is_after { Position::After(&self.bytes) } else { Position::Before(&self.bytes) }
     }
 }

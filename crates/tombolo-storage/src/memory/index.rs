@@ -15,9 +15,28 @@ use super::btree::{ByteTree, InsertError, IntegerTree, Position};
 use super::budget::Allowance;
 use super::hash::HashTable;
 use super::region::RegionError;
-use crate::key::{IndexShape, KEY_BYTES_MAX, packed_bits};
+use crate::key::{Fit, IndexShape, IndexType, KEY_BYTES_MAX, packed_bits};
 use crate::schema::{IndexDef, IndexKind, TableDef};
-use crate::store::Order;
+use crate::store::{Index, Order};
+
+/// Whether the index stores packed keys; a constant for a declared index.
+#[inline(always)]
+pub(super) fn is_packed<I: IndexType>(index: &Index<I>) -> bool {
+    packed_bits(I::parts(index.shape())).is_some() && I::unique(index.shape())
+}
+
+/// Puts the normalised form of `key` into `out`; returns whether a row can have that key.
+#[inline]
+pub(super) fn normalise<I: IndexType>(
+    index: &Index<I>,
+    key: I::Key<'_>,
+    out: &mut Vec<u8>,
+) -> bool {
+    out.clear();
+    let columns = I::parts(index.shape()).len();
+    let fit = I::encode(index.shape(), key, columns, out);
+    fit == Fit::Within && out.len() <= KEY_BYTES_MAX
+}
 
 /// A normalised key with its row's slot behind it.
 const STORED_KEY_BYTES_MAX: usize = KEY_BYTES_MAX + size_of::<u32>();

@@ -31,6 +31,7 @@ pub mod log;
 pub mod online;
 mod open_change;
 mod packer;
+pub mod preface;
 pub(crate) mod profile;
 pub mod recovery;
 mod rows;

@@ -17,6 +17,7 @@ use std::ops::ControlFlow;
 
 use super::budget::Allowance;
 use super::columns::RowShape;
+use super::index::is_packed;
 use super::region::RegionError;
 use super::slab::Slab;
 use super::store::{MemoryRow, MemoryStore};
@@ -124,7 +125,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         key: I::Key<'_>,
     ) -> Option<(usize, u32)> {
         let position = index.position();
-        let slot = if Self::is_packed(index) {
+        let slot = if is_packed(index) {
             self.indexes[position].look_up_packed(I::pack(index.shape(), key)?)?
         } else if self.normalise(index, key) {
             self.find_normalised(position)?

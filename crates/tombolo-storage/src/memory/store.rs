@@ -22,7 +22,7 @@ use super::btree::{InsertError, RunError};
 use super::budget::{Allowance, Budget};
 use super::columns::Columns;
 use super::dropping::Remains;
-use super::index::{Entries, RowIndex};
+use super::index::{Entries, RowIndex, normalise};
 use super::log::{Log, TooLong, ValueLog};
 use super::online::Online;
 use super::rows::{Rows, RowsInPlace};
@@ -30,7 +30,7 @@ use super::undo::{Change, Full, Undo};
 use super::variable::{HANDLE_BYTES, Handle, SizeClasses, VALUE_BYTES_MAX};
 use crate::command_log::ProcedureNumber;
 use crate::error::{Error, Result};
-use crate::key::{Fit, IndexType, KEY_BYTES_MAX, packed_bits};
+use crate::key::IndexType;
 use crate::profile::MemoryProfile;
 use crate::row::{RowBytes, RowId};
 use crate::schema::Schema;
@@ -362,19 +362,10 @@ impl<P: MemoryProfile> MemoryStore<P> {
         Ok(())
     }
 
-    /// Whether the index stores packed keys; a constant for a declared index.
-    #[inline(always)]
-    pub(super) fn is_packed<I: IndexType>(index: &Index<I>) -> bool {
-        packed_bits(I::parts(index.shape())).is_some() && I::unique(index.shape())
-    }
-
     /// Puts the normalised form of `key` into `self.key`; returns whether a row can have that key.
     #[inline]
     pub(super) fn normalise<I: IndexType>(&mut self, index: &Index<I>, key: I::Key<'_>) -> bool {
-        self.key.clear();
-        let columns = I::parts(index.shape()).len();
-        let fit = I::encode(index.shape(), key, columns, &mut self.key);
-        fit == Fit::Within && self.key.len() <= KEY_BYTES_MAX
+        normalise(index, key, &mut self.key)
     }
 
     /// Makes the next transaction continue the open one. So the writes up to now — the *preface* —

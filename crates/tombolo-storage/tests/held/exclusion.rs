@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use tombolo_storage::error::{Error, Result};
 use tombolo_storage::key::Range;
-use tombolo_storage::memory::held::{Guarded, Lock, Locks, Mode, Part};
+use tombolo_storage::memory::held::{Guard, Guarded, Lock, Locks, Mode, Part};
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::owner::Owner;
 use tombolo_storage::profile::{Memory, MemoryCommandLogged};
@@ -13,7 +13,7 @@ use tombolo_storage::store::{Order, Phase, Store};
 
 use super::items::{Item, Items, Seen, Step, Values, item_table};
 
-type Guard<'g> = Guarded<'g, Memory>;
+type Checked<'g> = Guarded<'g, Memory>;
 
 const OWNER: Owner = Owner::new(0xabc);
 
@@ -39,15 +39,16 @@ fn store() -> (MemoryStore<Memory>, Items) {
 fn hold(
     store: &mut MemoryStore<Memory>,
     locks: &mut Locks,
-    work: impl FnOnce(&mut Guard<'_>) -> Result<()>,
+    work: impl FnOnce(&mut Checked<'_>) -> Result<()>,
 ) -> Part {
-    let mut guarded = Guarded::part(store, locks);
+    let guard = Guard::part(locks);
+    let mut guarded = guard.over(store);
     guarded.begin().unwrap();
     guarded.begin_writes();
     work(&mut guarded).unwrap();
     guarded.commit().unwrap();
     assert_eq!(guarded.phase(), Phase::Idle);
-    let part = guarded.into_part().unwrap();
+    let part = guard.into_part().unwrap();
     locks.acquire(OWNER, part.locks.clone()).unwrap();
     part
 }
@@ -56,9 +57,10 @@ fn hold(
 fn may(
     store: &mut MemoryStore<Memory>,
     locks: &Locks,
-    work: impl FnOnce(&mut Guard<'_>) -> Result<()>,
+    work: impl FnOnce(&mut Checked<'_>) -> Result<()>,
 ) -> bool {
-    let mut guarded = Guarded::local(store, locks);
+    let guard = Guard::local(locks);
+    let mut guarded = guard.over(store);
     guarded.begin().unwrap();
     guarded.begin_writes();
     let done = work(&mut guarded);
@@ -165,7 +167,8 @@ fn what_excludes_what() {
 fn nothing_is_found_ahead() {
     let ((mut store, items), locks) = (store(), Locks::new().unwrap());
     assert!(store.find_ahead(&items.by_id, 2).is_some());
-    let guarded = Guarded::local(&mut store, &locks);
+    let guard = Guard::local(&locks);
+    let guarded = guard.over(&mut store);
     assert_eq!(guarded.find_ahead(&items.by_id, 2), None);
     assert_eq!(guarded.removals(&items.by_id), None);
 }
@@ -237,7 +240,7 @@ fn a_part_that_reads_changes_nothing() {
     assert_eq!(locks.owners().collect::<Vec<_>>(), [OWNER]);
     let mut others = Locks::new().unwrap();
     let mut locks_of = |id| {
-        let update = |guarded: &mut Guard<'_>| items.step(guarded, &update(id)).map(|_| ());
+        let update = |guarded: &mut Checked<'_>| items.step(guarded, &update(id)).map(|_| ());
         let part = hold(&mut store, &mut others, update);
         others.release(OWNER);
         part.locks

@@ -8,7 +8,7 @@ use tombolo_verify::{Datum, History, Holds, Level, Operation, Transaction};
 use super::items::{Items, Key, Model, Seen, Step, Values, item_table};
 use super::random::Random;
 use tombolo_storage::error::{Error, Result};
-use tombolo_storage::memory::held::{Changes, Guarded, LockSet, Locks, Part};
+use tombolo_storage::memory::held::{Changes, Guard, LockSet, Locks, Part};
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::owner::Owner;
 use tombolo_storage::profile::MemoryProfile;
@@ -110,7 +110,7 @@ impl<P: MemoryProfile> World<P> {
                 if locks.is_empty() {
                     return run(store, items, &steps, commits);
                 }
-                run(&mut Guarded::local(store, locks), items, &steps, commits)
+                run(&mut Guard::local(locks).over(store), items, &steps, commits)
             };
             match run(&mut self.store, &self.items, &self.locks) {
                 Ok(Some(seen)) => {
@@ -141,9 +141,9 @@ impl<P: MemoryProfile> World<P> {
     fn run_part(&mut self) {
         let (begin, steps) = (self.now(), self.steps());
         let owner = Owner::new(u128::from(begin) << 64 | 7);
-        let mut guarded = Guarded::part(&mut self.store, &self.locks);
-        let ran = run(&mut guarded, &self.items, &steps, true);
-        let part = guarded.into_part();
+        let guard = Guard::part(&self.locks);
+        let ran = run(&mut guard.over(&mut self.store), &self.items, &steps, true);
+        let part = guard.into_part();
         let seen = match ran {
             Ok(seen) => seen.expect("it is to commit"),
             Err(Error::Held { owner }) => return self.met(owner),

@@ -7,19 +7,21 @@
 
 use std::any::{Any, type_name};
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_storage::error::{Error as StoreError, SchemaError};
+use tombolo_storage::owner::Owner;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
 
 use super::identified::Outcome;
 use super::runner::Runner;
-use crate::product::Product;
+use crate::product::{GuardedProduct, Product};
 use crate::stop::Stop;
-use crate::tx::{self, Tables, Tx};
+use crate::tx::{self, Guards, Tables, Tx};
 
 /// How a call ended.
 pub(crate) enum Ran<A> {
@@ -94,6 +96,21 @@ impl Request {
 pub(crate) trait Envelope: Send {
     /// Runs it as one transaction; returns how that ended.
     fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How;
+    /// The same while parts of transactions are held. If it met a lock, an owner of one: then it has no outcome
+    /// and still has its input, or, where it cannot run again, its outcome is `Held`. What is no transaction of
+    /// rows runs when nothing is held.
+    fn run_guarded(
+        &mut self,
+        store: &mut GuardedProduct<'_>,
+        tables: &mut Tables,
+    ) -> Result<How, Owner> {
+        let (store, guard) = store.parts();
+        guard.holder().map_or_else(|| Ok(self.run(store, tables)), Err)
+    }
+    /// Whether it can run again after it met a lock.
+    fn can_run_again(&self) -> bool {
+        true
+    }
     /// Prefetches the rows that it will read.
     fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints);
     /// Ends the call this way instead of running it.
@@ -123,6 +140,7 @@ pub(crate) trait Body: Send + Sync + 'static {
     fn run(
         &self,
         store: &mut Product,
+        guard: Guards<'_>,
         tables: &Tables,
         input: &Self::Input,
     ) -> Result<Self::Answer, Stop>;
@@ -159,6 +177,7 @@ where
     fn run_again(
         &self,
         store: &mut Product,
+        guard: Guards<'_>,
         tables: &Tables,
         input: &B::Input,
     ) -> Result<B::Answer, Stop> {
@@ -171,7 +190,11 @@ where
             }
         };
         let (_, procedure) = again.insert(bound);
-        procedure.call(store, input).map_err(Stop::of)
+        let ended = match guard {
+            None => procedure.call(store, input),
+            Some(guard) => procedure.call(&mut guard.over(store), input),
+        };
+        ended.map_err(Stop::of)
     }
 }
 
@@ -186,13 +209,18 @@ where
     fn run(
         &self,
         store: &mut Product,
+        guard: Guards<'_>,
         tables: &Tables,
         input: &B::Input,
     ) -> Result<B::Answer, Stop> {
         if self.database != tables.database {
-            return self.run_again(store, tables, input);
+            return self.run_again(store, guard, tables, input);
         }
-        self.procedure.call_located(store, input, tables.upcoming.current()).map_err(Stop::of)
+        let ended = match guard {
+            None => self.procedure.call_located(store, input, tables.upcoming.current()),
+            Some(guard) => self.procedure.call(&mut guard.over(store), input),
+        };
+        ended.map_err(Stop::of)
     }
 
     #[inline]
@@ -223,8 +251,14 @@ where
     type Answer = A;
 
     #[inline(always)]
-    fn run(&self, store: &mut Product, tables: &Tables, input: &I) -> Result<A, Stop> {
-        tx::run(store, tables, |tx| (self.closure)(tx, input))
+    fn run(
+        &self,
+        store: &mut Product,
+        guard: Guards<'_>,
+        tables: &Tables,
+        input: &I,
+    ) -> Result<A, Stop> {
+        tx::run(store, guard, tables, |tx| (self.closure)(tx, input))
     }
 }
 
@@ -259,7 +293,7 @@ impl<B: Body> Registration<B> {
         ended: &mut Option<Result<B::Answer, Stop>>,
     ) -> usize {
         let body = &self.body;
-        runner.carry(log_bytes_max, |store, tables| body.run(store, tables, input), ended)
+        runner.carry(log_bytes_max, |store, tables| body.run(store, None, tables, input), ended)
     }
 
     /// An envelope with `input`, which owns `held` bytes elsewhere.
@@ -270,6 +304,24 @@ impl<B: Body> Registration<B> {
         envelope.registration = Some(self);
         envelope
     }
+}
+
+/// Runs a call while parts are held, and puts its outcome into `ran` if it met no lock. What it did after it met one
+/// means nothing, not even a panic.
+fn run_unless_held<A>(
+    store: &mut GuardedProduct<'_>,
+    ran: &mut Option<Ran<A>>,
+    run: impl FnOnce(&mut Product, Guards<'_>) -> Result<A, Stop>,
+) -> Result<How, Owner> {
+    let (store, guard) = store.parts();
+    let ended = catch_unwind(AssertUnwindSafe(|| run(store, Some(guard))));
+    if let Some(owner) = guard.met() {
+        return Err(owner);
+    }
+    let outcome = ended.unwrap_or_else(|panic| resume_unwind(panic));
+    let how = How::of(&outcome);
+    *ran = Some(Ran::Ended(outcome));
+    Ok(how)
 }
 
 /// The envelope of a registered body.
@@ -294,10 +346,23 @@ impl<B: Body> Envelope for Registrant<B> {
         let (Some(registration), Some(input)) = (&self.registration, &self.input) else {
             unreachable!("an envelope under way has its input")
         };
-        let outcome = registration.body.run(store, tables, input);
+        let outcome = registration.body.run(store, None, tables, input);
         let how = How::of(&outcome);
         self.ran = Some(Ran::Ended(outcome));
         how
+    }
+
+    fn run_guarded(
+        &mut self,
+        store: &mut GuardedProduct<'_>,
+        tables: &mut Tables,
+    ) -> Result<How, Owner> {
+        let (Some(registration), Some(input)) = (&self.registration, &self.input) else {
+            unreachable!("an envelope under way has its input")
+        };
+        let run =
+            |store: &mut _, guard: Guards<'_>| registration.body.run(store, guard, tables, input);
+        run_unless_held(store, &mut self.ran, run)
     }
 
     fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints) {
@@ -372,7 +437,58 @@ impl<A: Send + 'static> Envelope for Finished<A> {
     fn recycle(self: Box<Self>) {}
 }
 
-/// The envelope of a closure that runs once.
+/// A closure that runs as a transaction, once or [`Again`].
+pub(crate) trait Closure<A>: Send + 'static {
+    /// Whether it can run more than once.
+    const RUNS_AGAIN: bool;
+
+    /// Runs it.
+    fn run(own: &mut Option<Self>, tx: &mut Tx<'_>) -> Result<A, Stop>
+    where
+        Self: Sized;
+
+    /// Its name in reports.
+    fn name() -> &'static str;
+}
+
+impl<F, A> Closure<A> for F
+where
+    F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
+{
+    const RUNS_AGAIN: bool = false;
+
+    #[inline(always)]
+    fn run(own: &mut Option<Self>, tx: &mut Tx<'_>) -> Result<A, Stop> {
+        let Some(closure) = own.take() else { unreachable!("a closure runs once") };
+        closure(tx)
+    }
+
+    fn name() -> &'static str {
+        type_name::<F>()
+    }
+}
+
+/// A closure that runs again after it met a lock of a held part.
+#[cfg_attr(not(test), expect(dead_code, reason = "for islands, which come with issue 25"))]
+pub(crate) struct Again<F>(pub(crate) F);
+
+impl<F, A> Closure<A> for Again<F>
+where
+    F: FnMut(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
+{
+    const RUNS_AGAIN: bool = true;
+
+    fn run(own: &mut Option<Self>, tx: &mut Tx<'_>) -> Result<A, Stop> {
+        let Some(Self(closure)) = own else { unreachable!("it has not ended yet") };
+        closure(tx)
+    }
+
+    fn name() -> &'static str {
+        type_name::<F>()
+    }
+}
+
+/// The envelope of a closure of its own.
 pub(crate) struct Lone<F, A> {
     closure: Option<F>,
     /// Bytes that the field above owns elsewhere.
@@ -380,14 +496,20 @@ pub(crate) struct Lone<F, A> {
     ran: Option<Ran<A>>,
 }
 
-impl<F, A> Lone<F, A>
-where
-    F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
-    A: Send + 'static,
-{
+impl<F: Closure<A>, A: Send + 'static> Lone<F, A> {
     /// An envelope with `closure`, which owns `held` bytes elsewhere.
     pub(crate) fn envelope(closure: F, held: usize) -> Box<dyn Envelope> {
         Box::new(Self { closure: Some(closure), held, ran: None })
+    }
+
+    #[inline(always)]
+    fn run(
+        closure: &mut Option<F>,
+        store: &mut Product,
+        guard: Guards<'_>,
+        tables: &Tables,
+    ) -> Result<A, Stop> {
+        tx::run(store, guard, tables, |tx| F::run(closure, tx))
     }
 
     /// Runs a closure as one transaction of a caller that carries it, and puts its outcome into `ended`;
@@ -399,21 +521,37 @@ where
         log_bytes_max: u64,
         ended: &mut Option<Result<A, Stop>>,
     ) -> usize {
-        runner.carry(log_bytes_max, |store, tables| tx::run(store, tables, closure), ended)
+        let mut closure = Some(closure);
+        let run =
+            |store: &mut Product, tables: &Tables| Self::run(&mut closure, store, None, tables);
+        runner.carry(log_bytes_max, run, ended)
     }
 }
 
-impl<F, A> Envelope for Lone<F, A>
-where
-    F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
-    A: Send + 'static,
-{
+impl<F: Closure<A>, A: Send + 'static> Envelope for Lone<F, A> {
     fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How {
-        let Some(closure) = self.closure.take() else { unreachable!("a closure runs once") };
-        let outcome = tx::run(store, tables, closure);
+        let outcome = Self::run(&mut self.closure, store, None, tables);
         let how = How::of(&outcome);
         self.ran = Some(Ran::Ended(outcome));
         how
+    }
+
+    fn run_guarded(
+        &mut self,
+        store: &mut GuardedProduct<'_>,
+        tables: &mut Tables,
+    ) -> Result<How, Owner> {
+        let closure = &mut self.closure;
+        let run = |store: &mut _, guard: Guards<'_>| Self::run(closure, store, guard, tables);
+        let ran = run_unless_held(store, &mut self.ran, run);
+        if let (Err(owner), false) = (ran, F::RUNS_AGAIN) {
+            self.ran = Some(Ran::Ended(Err(Stop::Error(StoreError::Held { owner }))));
+        }
+        ran
+    }
+
+    fn can_run_again(&self) -> bool {
+        F::RUNS_AGAIN
     }
 
     fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
@@ -423,7 +561,7 @@ where
     }
 
     fn name(&self) -> &'static str {
-        type_name::<F>()
+        F::name()
     }
 
     fn bytes(&self) -> usize {

@@ -9,9 +9,11 @@ use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::panic_message;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::requests::Once;
+use tombolo_storage::memory::held::Guard;
+use tombolo_storage::owner::Owner;
 
 use super::envelope::{Envelope, How, Otherwise};
-use crate::product::{Product, TRANSACTION_BYTES};
+use crate::product::{GuardedProduct, Product, Runs, TRANSACTION_BYTES};
 use crate::stop::Stop;
 use crate::tx::Tables;
 
@@ -40,32 +42,75 @@ impl Identified {
     }
 }
 
-impl Envelope for Identified {
-    fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How {
+impl Identified {
+    /// Runs the inner call by `run`, unless one with its id ran before.
+    #[inline(always)]
+    fn run_once<S: Runs>(
+        &mut self,
+        store: &mut S,
+        tables: &mut Tables,
+        run: impl FnOnce(&mut dyn Envelope, &mut S, &mut Tables) -> Result<How, Owner>,
+    ) -> Result<How, Owner> {
         let Self { id, log_bytes_max, inner } = self;
         let requests = tables.requests().clone(); // handles, no memory
         let now_us = tables.unix_us();
-        let run = |store: &mut Product| {
+        let is_part = store.parts().1.is_some_and(Guard::is_of_part);
+        let run = |store: &mut S| {
             // The id is logged already and does not count towards the call's limit.
             let log_bytes = log_bytes_max.saturating_sub(TRANSACTION_BYTES);
-            store.set_rest_log_bytes_max(Some(log_bytes as usize));
-            inner.run(store, tables)
+            store.parts().0.set_rest_log_bytes_max(Some(log_bytes as usize));
+            run(&mut **inner, store, tables)
         };
-        let ran = requests.run_once(store, (*id, now_us), run, |how| match how {
-            How::Committed => Outcome::Committed,
+        let ran = requests.run_once(store, (*id, now_us), run, |ran| match ran {
+            Ok(How::Committed) => Outcome::Committed,
             // The request may be retried.
-            How::Expired | How::Cancelled | How::NoRoom => Outcome::Unknown,
-            _ => Outcome::Aborted,
+            Ok(How::Expired | How::Cancelled | How::NoRoom) | Err(_) => Outcome::Unknown,
+            // So may the part of a transaction that its coordinator has to abort.
+            Ok(_) if is_part => Outcome::Unknown,
+            Ok(_) => Outcome::Aborted,
         });
-        store.set_rest_log_bytes_max(None);
+        store.parts().0.set_rest_log_bytes_max(None);
         let (otherwise, how) = match ran {
-            Once::Ran(how) => return how,
-            Once::Panicked(panic) => (Otherwise::Panicked(panic_message(&*panic)), How::Panicked),
-            Once::Repeated(outcome) => (Otherwise::Repeated(outcome), How::Repeated),
-            Once::Refused(error) => (Otherwise::Stopped(Stop::Error(error)), How::Aborted),
+            Once::Ran(ran) => return ran,
+            Once::Panicked(panic) => {
+                (Otherwise::Panicked(panic_message(&*panic)), Ok(How::Panicked))
+            }
+            Once::Repeated(outcome) => (Otherwise::Repeated(outcome), Ok(How::Repeated)),
+            Once::Refused(error) => {
+                let how = store.met().map_or(Ok(How::Aborted), Err);
+                if how.is_err() && inner.can_run_again() {
+                    return how;
+                }
+                (Otherwise::Stopped(Stop::Error(error)), how)
+            }
         };
         inner.end_otherwise(otherwise);
         how
+    }
+}
+
+impl Envelope for Identified {
+    fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How {
+        let run = |inner: &mut dyn Envelope, store: &mut _, tables: &mut _| {
+            Ok::<_, Owner>(inner.run(store, tables))
+        };
+        let Ok(how) = self.run_once(store, tables, run) else { unreachable!("nothing is locked") };
+        how
+    }
+
+    fn run_guarded(
+        &mut self,
+        store: &mut GuardedProduct<'_>,
+        tables: &mut Tables,
+    ) -> Result<How, Owner> {
+        let run = |inner: &mut dyn Envelope, store: &mut _, tables: &mut _| {
+            inner.run_guarded(store, tables)
+        };
+        self.run_once(store, tables, run)
+    }
+
+    fn can_run_again(&self) -> bool {
+        self.inner.can_run_again()
     }
 
     fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints) {

@@ -38,6 +38,8 @@ mod reply_slots;
 mod runner;
 mod waiting;
 
+#[cfg(test)]
+pub(crate) use envelope::{Again, Lone};
 pub(crate) use envelope::{
     ClosureBody, Envelope, Finished, How, Otherwise, ProcedureBody, Ran, Request,
 };

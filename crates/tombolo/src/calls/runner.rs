@@ -8,7 +8,9 @@ use std::sync::Arc;
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
 use tombolo_storage::memory::budget::Budget;
+use tombolo_storage::memory::held::Guard;
 use tombolo_storage::memory::image::RowsInPlace;
+use tombolo_storage::owner::Owner;
 use tombolo_storage::sync::{AtomicU64, Ordering};
 use tombolo_storage::value_log::LogBuffer;
 
@@ -67,15 +69,49 @@ impl Runner {
 
     #[inline]
     fn run(&mut self, number: u64, request: &mut Request) {
-        let Some(envelope) = &mut request.envelope else { unreachable!("it was not answered yet") };
-        if let Some(ended) = self.tables.begin(request.deadline_ns, number) {
-            let stop = Stop::Error(ended);
-            self.count(How::stopped(&stop));
-            return envelope.end_otherwise(Otherwise::Stopped(stop));
-        }
-        hold_to(&mut self.store, request.log_bytes_max);
+        let Ok(envelope) = self.begin(number, request) else { return };
         let how = envelope.run(&mut self.store, &mut self.tables);
         self.count(how);
+    }
+
+    /// Runs a call while parts of transactions are held, as `guard` has it: it commits, or is set aside. If it met
+    /// a lock, an owner of one: then it is to run again, or has ended if [`Envelope::can_run_again`] says no.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for islands, which come with issue 25"))]
+    pub(crate) fn run_guarded(
+        &mut self,
+        number: u64,
+        request: &mut Request,
+        guard: &Guard<'_>,
+    ) -> Result<How, Owner> {
+        let envelope = match self.begin(number, request) {
+            Ok(envelope) => envelope,
+            Err(how) => return Ok(how),
+        };
+        let ran = envelope.run_guarded(&mut guard.over(&mut self.store), &mut self.tables);
+        match ran {
+            Ok(how) => self.count(how),
+            Err(_) if envelope.can_run_again() => {}
+            Err(_) => self.count(How::Aborted),
+        }
+        ran
+    }
+
+    /// The envelope of a call that begins; or how it ended, because it must not begin.
+    #[inline(always)]
+    fn begin<'r>(
+        &mut self,
+        number: u64,
+        request: &'r mut Request,
+    ) -> Result<&'r mut dyn Envelope, How> {
+        let Some(envelope) = &mut request.envelope else { unreachable!("it was not answered yet") };
+        if let Some(ended) = self.tables.begin(request.deadline_ns, number) {
+            let (stop, how) = (Stop::Error(ended), How::stopped(&Stop::Error(ended)));
+            self.count(how);
+            envelope.end_otherwise(Otherwise::Stopped(stop));
+            return Err(how);
+        }
+        hold_to(&mut self.store, request.log_bytes_max);
+        Ok(&mut **envelope)
     }
 
     #[inline]

@@ -41,6 +41,7 @@ pub(crate) struct Handles {
 
 /// No handle has it.
 const NONE: u32 = u32::MAX;
+pub(super) const NO_DATABASE: u32 = NONE;
 
 fn note(good: &mut Vec<u32>, position: usize, from: u32) {
     good.resize(good.len().max(position + 1), 0);

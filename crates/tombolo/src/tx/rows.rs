@@ -7,6 +7,7 @@ use tombolo_storage::row::{Fields, RowId, retyped};
 use tombolo_storage::schema::DeclaredIndex;
 use tombolo_storage::store::{Index, Store, Table, TableType};
 
+use super::guarded::{on, while_held};
 use super::{NewRow, Of, RowRef, Tx, fits_all};
 use crate::stop::Result;
 use crate::tx::derived::{RowIndex, TableRow};
@@ -59,9 +60,22 @@ impl Tx<'_> {
         index: &Index<I>,
         key: I::Key<'_>,
     ) -> Result<Option<(RowId, RowRef<'_, I::Table>)>> {
-        self.pass(index.database(), Of::Index(index.position()))?;
-        let found = self.inner.store().find_named(index, key)?;
+        if self.pass(index.database(), Of::Index(index.position()))?.is_some() {
+            return self.find_guarded(index, key);
+        }
+        let found = self.store.find_named(index, key)?;
         Ok(found.map(|(id, row)| (id, RowRef(row))))
+    }
+
+    /// [`Tx::find`], if parts are held.
+    #[cold]
+    fn find_guarded<I: DeclaredIndex + IndexType>(
+        &mut self,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<Option<(RowId, RowRef<'_, I::Table>)>> {
+        let Some(row) = self.lookup(index, key)? else { return Ok(None) };
+        Ok(Some((row, self.get(&self.store.table_of(index), row)?)))
     }
 
     /// How many rows a table has, as the transaction sees it.
@@ -69,8 +83,10 @@ impl Tx<'_> {
     /// # Errors
     /// A handle of another database, or a call that has ended.
     pub fn count<R: TableType>(&self, table: &Table<R>) -> Result<u64> {
-        self.pass(table.database(), Of::Table(table.position()))?;
-        Ok(self.inner.store_ref().rows_number(table))
+        if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
+            while_held(move || guard.admit_table(table))?;
+        }
+        Ok(self.store.rows_number(table))
     }
 
     /// The row that an index holds for `key`, or the first one if the index is not unique, as a value of its
@@ -118,7 +134,7 @@ impl Tx<'_> {
         value: &I::Table,
     ) -> Result<(RowId, bool)> {
         const { assert!(I::UNIQUE, "a row is replaced by a unique key") };
-        let table = self.inner.store_ref().table_of(index);
+        let table = self.store.table_of(index);
         match self.lookup(index, I::key_of(value))? {
             Some(row) => self.update_row(&table, row, value).map(|()| (row, false)),
             None => self.insert_row(&table, value).map(|row| (row, true)),
@@ -144,19 +160,20 @@ impl Tx<'_> {
         row: RowId,
         value: &R,
     ) -> Result<()> {
-        let row = self.to_write(table, row)?;
+        let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
         let entries = &self.tables.entries[table.position()];
-        let updated = entries.change(self.inner.store(), row, 0..R::SIZE, |store| {
-            let (whole, mut variable, mut misfit) = (Fields::whole(R::SIZE), Vec::new(), None);
-            store.update(table, row, whole, |row| {
-                let row = retyped(row, Fields::whole(R::SIZE));
-                value.fill(&mut NewRow { row, misfit: &mut misfit, variable: &mut variable });
-            })?;
-            fits_all(table, misfit)?;
-            variable
-                .iter()
-                .try_for_each(|(offset, bytes)| store.set_variable(table, row, *offset, bytes))
-        });
+        let updated =
+            on!(self, guard, table, |store, row| entries.change(store, row, 0..R::SIZE, |store| {
+                let (whole, mut variable, mut misfit) = (Fields::whole(R::SIZE), Vec::new(), None);
+                store.update(table, row, whole, |row| {
+                    let row = retyped(row, Fields::whole(R::SIZE));
+                    value.fill(&mut NewRow { row, misfit: &mut misfit, variable: &mut variable });
+                })?;
+                fits_all(table, misfit)?;
+                variable
+                    .iter()
+                    .try_for_each(|(offset, bytes)| store.set_variable(table, row, *offset, bytes))
+            }));
         self.written(updated)
     }
 }

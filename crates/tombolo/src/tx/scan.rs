@@ -15,9 +15,9 @@ use tombolo_storage::row::RowId;
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
 use tombolo_storage::store::{Index, Order, Table, TableType};
 
-use super::watch::Watch;
-use super::{Of, RowRef, Tx};
-use crate::product::Product;
+use super::guarded::{on, while_held};
+use super::watch::{Limits, Watch};
+use super::{Guards, Of, RowRef, Tx};
 use crate::stop::Result;
 use crate::tx::derived::TableRow;
 
@@ -43,8 +43,7 @@ impl<I> Cursor<I> {
 /// Rows of a range with their ids, one by one. A call that its deadline or its caller ends meanwhile gets
 /// no further rows, and its transaction is undone.
 pub struct Rows<'t, R> {
-    store: &'t Product,
-    watch: &'t Watch<'t>,
+    tx: &'t Tx<'t>,
     scan: Scan,
     /// Rows that were found and not returned yet; the next one is last.
     found: Vec<(RowId, RowRef<'t, R>)>,
@@ -66,19 +65,20 @@ impl<'t, R> Iterator for Rows<'t, R> {
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.found.is_empty() {
-            // A call that has ended is refused at its commit.
-            self.watch.pass_rows(self.piece).ok()?;
-            let found = &mut self.found;
-            self.store
-                .advance(&mut self.scan, self.piece, |(id, row)| found.push((id, RowRef(row))));
-            found.reverse();
+            // A call that has ended is refused at its commit, as one is that met a lock.
+            let (found, piece) = (&mut self.found, self.piece);
+            let find = |(id, row)| found.push((id, RowRef(row)));
+            if self.tx.next_rows(self.tx.guard, &mut self.scan, piece, find).is_err() {
+                self.found.clear();
+            }
+            self.found.reverse();
             self.piece = (self.piece * 2).min(PIECES.1);
         }
         self.found.pop()
     }
 }
 
-impl Tx<'_> {
+impl<'s> Tx<'s> {
     /// The rows whose keys lie in `range`, with their ids, to be read in place one by one. For a loop
     /// that writes, too, there are [`Tx::range`] and [`Tx::page`].
     ///
@@ -118,8 +118,8 @@ impl Tx<'_> {
         order: Order,
     ) -> Result<Rows<'_, I::Table>> {
         let Cursor { scan, .. } = self.cursor(index, range, order)?;
-        let (store, watch) = (self.inner.store_ref(), &self.watch);
-        Ok(Rows { store, watch, scan, found: Vec::new(), piece: PIECES.0 })
+        let piece = if self.guard.is_some() { 1 } else { PIECES.0 };
+        Ok(Rows { tx: self, scan, found: Vec::new(), piece })
     }
 
     /// All rows of a table with their ids, in the store's own order, to be read in place one by one.
@@ -130,9 +130,11 @@ impl Tx<'_> {
         &self,
         table: &Table<R>,
     ) -> Result<impl Iterator<Item = (RowId, RowRef<'_, R>)>> {
-        self.pass(table.database(), Of::Table(table.position()))?;
-        let live = self.inner.store_ref().live_rows(table);
-        let may_continue = |_: &_| self.watch.pass().is_ok();
+        if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
+            while_held(move || guard.admit_table(table))?;
+        }
+        let live = self.store.live_rows(table);
+        let may_continue = |_: &_| self.watch.pass(&self.tables.limits).is_ok();
         Ok(live.take_while(may_continue).map(|(id, row)| (id, RowRef(row))))
     }
 
@@ -171,7 +173,7 @@ impl Tx<'_> {
         let (range, database, position) = (range.into(), index.database(), index.position() as u32);
         self.pass(database, Of::Index(index.position()))?;
         fits(index, &range)?;
-        let scan = self.inner.store_ref().cursor(index, &range, order)?;
+        let scan = self.store.cursor(index, &range, order)?;
         Ok(Cursor { scan, database, position, index: PhantomData })
     }
 
@@ -201,12 +203,30 @@ impl Tx<'_> {
         most: usize,
         mut read: impl FnMut(FoundRow<'t, R>) -> A,
     ) -> Result<Vec<A>> {
-        self.pass(cursor.database, Of::Index(cursor.position as usize))?;
-        self.watch.pass_rows(most)?;
+        let guard = self.pass(cursor.database, Of::Index(cursor.position as usize))?;
         let mut page = Vec::new();
-        let store = self.inner.store_ref();
-        store.advance(&mut cursor.scan, most, |found| page.push(read(found)));
+        self.next_rows(guard, &mut cursor.scan, most, |found| page.push(read(found)))?;
         Ok(page)
+    }
+
+    /// Gives the next rows of a scan to `visit`, `most` at most.
+    #[inline(always)]
+    fn next_rows<'t, R>(
+        &'t self,
+        guard: Guards<'s>,
+        scan: &mut Scan,
+        most: usize,
+        visit: impl FnMut(FoundRow<'t, R>),
+    ) -> Stored<()> {
+        self.watch.pass_rows(&self.tables.limits, most)?;
+        match guard {
+            None => self.store.advance(scan, most, visit),
+            Some(guard) => {
+                let store = &*self.store;
+                while_held(move || guard.advance(store, scan, most, visit))?;
+            }
+        }
+        Ok(())
     }
 
     /// Visits the rows whose keys lie in `range`, until the visitor breaks off.
@@ -221,11 +241,11 @@ impl Tx<'_> {
         visit: impl FnMut(RowId) -> ControlFlow<()>,
     ) -> Result<()> {
         let range = range.into();
-        self.pass(index.database(), Of::Index(index.position()))?;
+        let guard = self.pass(index.database(), Of::Index(index.position()))?;
         fits(index, &range)?;
-        let (watch, mut ended) = (&self.watch, Ok(()));
+        let (watch, mut ended) = ((&self.watch, &self.tables.limits), Ok(()));
         let visit = watched(watch, &mut ended, visit);
-        self.inner.store().scan_named(index, range, order, visit)?;
+        on!(self, guard, |store| store.scan_named(index, range, order, visit))?;
         Ok(ended?)
     }
 
@@ -257,9 +277,11 @@ impl Tx<'_> {
             rows.push(row);
             ControlFlow::Continue(())
         };
-        self.pass(table.database(), Of::Table(table.position()))?;
-        let (watch, mut ended) = (&self.watch, Ok(()));
-        self.inner.store_ref().rows_named(table, watched(watch, &mut ended, visit));
+        if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
+            while_held(move || guard.admit_table(table))?;
+        }
+        let (watch, mut ended) = ((&self.watch, &self.tables.limits), Ok(()));
+        self.store.rows_named(table, watched(watch, &mut ended, visit));
         Ok(ended.map(|()| rows)?)
     }
 }
@@ -283,11 +305,11 @@ fn fits<I: IndexType>(index: &Index<I>, range: &Range<I::Key<'_>>) -> Stored<()>
 
 /// `visit`, until the call is ended.
 fn watched(
-    watch: &Watch<'_>,
+    (watch, limits): (&Watch, &Limits),
     ended: &mut Stored<()>,
     mut visit: impl FnMut(RowId) -> ControlFlow<()>,
 ) -> impl FnMut(RowId) -> ControlFlow<()> {
-    move |row| match watch.pass() {
+    move |row| match watch.pass(limits) {
         Ok(()) => visit(row),
         Err(error) => {
             *ended = Err(error);

@@ -100,6 +100,13 @@ impl Tables {
         self.handles.admit(database, of)
     }
 
+    /// The same while parts of transactions may be held: then the number may be the current one.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn admit_guarded(&self, database: u32, of: Of) -> Result<(), StoreError> {
+        if database == self.database { Ok(()) } else { self.handles.admit(database, of) }
+    }
+
     /// The schema, for other threads.
     pub(crate) fn known(&self) -> Arc<KnownSchema> {
         self.known.clone()

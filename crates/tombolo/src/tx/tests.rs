@@ -165,7 +165,7 @@ fn indexes_follow_whatever_is_written_and_undone() {
     let (mut committed, mut refused) = (0, 0);
     for _ in 0..1_500 {
         let mut after = model.clone();
-        let ended = run(&mut store, &tables, |tx| {
+        let ended = run(&mut store, None, &tables, |tx| {
             changes(tx, (&table, &by_id), &mut after, (&mut rng, 0))?;
             if rng.below(8) == 0 { Err(Stop::Abort("at random")) } else { Ok(()) }
         });
@@ -176,7 +176,7 @@ fn indexes_follow_whatever_is_written_and_undone() {
         }
     }
     assert!(committed > 500 && refused > 50 && model.len() > 20, "{committed} {refused}");
-    let read = run(&mut store, &tables, |tx| {
+    let read = run(&mut store, None, &tables, |tx| {
         Ok([held(tx, &table, &by_id)?, held(tx, &table, &by_code)?, held(tx, &table, &by_name)?])
     });
     assert!(read.unwrap().iter().all(|held| *held == model));

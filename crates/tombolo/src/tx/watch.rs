@@ -65,47 +65,46 @@ impl Limits {
     }
 }
 
-/// What is watched while a closure runs.
-pub(super) struct Watch<'s> {
-    limits: &'s Limits,
+/// What is watched while a closure runs; the limits of its call are given to each look.
+pub(super) struct Watch {
     /// Calls until the next look; where nothing ends the call there are always some.
     left: Cell<u64>,
     /// The first refusal, which dooms the transaction.
     refused: Cell<Option<StoreError>>,
 }
 
-impl<'s> Watch<'s> {
-    pub(super) fn new(limits: &'s Limits) -> Self {
-        Self { limits, left: Cell::new(limits.left), refused: Cell::new(None) }
+impl Watch {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self { left: Cell::new(limits.left), refused: Cell::new(None) }
     }
 
     /// A call begins, or a row is visited.
     #[inline]
-    pub(super) fn pass(&self) -> Result<()> {
+    pub(super) fn pass(&self, limits: &Limits) -> Result<()> {
         let left = self.left.get() - 1;
         self.left.set(left);
-        if left > 0 { Ok(()) } else { self.look() }
+        if left > 0 { Ok(()) } else { self.look(limits) }
     }
 
     /// So many rows are visited.
-    pub(super) fn pass_rows(&self, rows: usize) -> Result<()> {
+    pub(super) fn pass_rows(&self, limits: &Limits, rows: usize) -> Result<()> {
         let left = self.left.get().saturating_sub(STRIDE.min(rows as u64));
         self.left.set(left);
-        if left > 0 { Ok(()) } else { self.look() }
+        if left > 0 { Ok(()) } else { self.look(limits) }
     }
 
     /// A call that writes begins. After a refused write no other write runs.
     #[inline]
-    pub(super) fn pass_write(&self) -> Result<()> {
+    pub(super) fn pass_write(&self, limits: &Limits) -> Result<()> {
         match self.refused.get() {
             Some(error) => Err(error),
-            None => self.pass(),
+            None => self.pass(limits),
         }
     }
 
     #[cold]
-    fn look(&self) -> Result<()> {
-        if let Some(error) = self.limits.ended() {
+    fn look(&self, limits: &Limits) -> Result<()> {
+        if let Some(error) = limits.ended() {
             self.left.set(1); // so that the next call looks, too
             self.refuse(error);
             return Err(error);

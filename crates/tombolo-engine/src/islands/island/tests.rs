@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use tombolo_storage::memory::Limits;
+use tombolo_storage::memory::held::Guarded;
 use tombolo_storage::memory::recovery::ReplayPart;
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::store::Store as _;
@@ -59,9 +60,10 @@ impl Host<MemoryLogged> for Surroundings {
         panic!("{peer}: {why}");
     }
 
-    fn run_part(&mut self, store: &mut Guarded<'_, MemoryLogged>, payload: &[u8]) -> Executed {
-        match book(store, &decode(payload)) {
-            Ok(()) => Executed::Done(Vec::new()),
+    fn run_part(&mut self, store: &mut Store, locks: &Locks, payload: &[u8]) -> Executed {
+        let mut guarded = Guarded::part(store, locks);
+        match book(&mut guarded, &decode(payload)) {
+            Ok(()) => Executed::Done(guarded.into_part().unwrap(), Vec::new()),
             Err(Error::Held { owner }) => Executed::Held(holder(owner)),
             Err(error) => panic!("{error}"),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tombolo_storage::disk::{Disk, MemDisk};
 use tombolo_storage::memory::Limits;
-use tombolo_storage::memory::held::Guarded;
+use tombolo_storage::memory::held::{Guard, Guarded};
 use tombolo_storage::memory::recovery::ReplayPart;
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::row::Fields;
@@ -144,8 +144,8 @@ impl Bank {
         match self.random.below(8) {
             0 | 1 => {
                 let bookings = self.bookings();
-                let mut guarded = Guarded::local(&mut self.store, &self.locks);
-                match book(&mut guarded, &bookings) {
+                let guard = Guard::local(&self.locks);
+                match book(&mut guard.over(&mut self.store), &bookings) {
                     Ok(()) => self.now.book(&bookings),
                     Err(Error::Held { .. }) => return,
                     Err(error) => panic!("{error}"),
@@ -179,9 +179,9 @@ impl Bank {
     /// Executes a part, which another island decides, or this one.
     fn run_part(&mut self, is_own: bool) {
         let bookings = self.bookings();
-        let mut guarded = Guarded::part(&mut self.store, &self.locks);
-        let booked = book(&mut guarded, &bookings);
-        let part = guarded.into_part();
+        let guard = Guard::part(&self.locks);
+        let booked = book(&mut guard.over(&mut self.store), &bookings);
+        let part = guard.into_part();
         match booked {
             Ok(()) => {}
             Err(Error::Held { .. }) => return,
@@ -239,8 +239,8 @@ impl Bank {
     /// What a part in doubt writes is locked; decided in any order, all is as it should be.
     fn resolve(mut self) {
         for bookings in self.now.in_doubt.clone().values() {
-            let mut guarded = Guarded::local(&mut self.store, &self.locks);
-            let refused = book(&mut guarded, &bookings[..1]);
+            let guard = Guard::local(&self.locks);
+            let refused = book(&mut guard.over(&mut self.store), &bookings[..1]);
             assert!(matches!(refused, Err(Error::Held { .. })), "{refused:?}");
         }
         while let Some((&number, _)) = self.now.in_doubt.iter().next_back() {
@@ -322,12 +322,13 @@ fn parts_without_a_row() {
     let mut bank = Bank::new(1);
     book(&mut bank.store, &[(1, 5)]).unwrap();
     let part = |bank: &mut Bank, work: &dyn Fn(&mut Guarded<'_, MemoryLogged>)| {
-        let mut guarded = Guarded::part(&mut bank.store, &bank.locks);
+        let guard = Guard::part(&bank.locks);
+        let mut guarded = guard.over(&mut bank.store);
         guarded.begin().unwrap();
         guarded.begin_writes();
         work(&mut guarded);
         guarded.commit().unwrap();
-        guarded.into_part().unwrap()
+        guard.into_part().unwrap()
     };
     let table: Table<Account> = resolve_table(bank.store.schema()).unwrap();
     let by_id: Index<ById> = resolve_index(bank.store.schema()).unwrap();
@@ -337,7 +338,7 @@ fn parts_without_a_row() {
     let (number, bytes) = (numbered(0, 1), bank.store.log_bytes());
     let Bank { store, locks, parts, .. } = &mut bank;
     locks.acquire(number.owner(), only_read.locks).unwrap();
-    let refused = book(&mut Guarded::local(store, locks), &[(2, 1)]);
+    let refused = book(&mut Guard::local(locks).over(store), &[(2, 1)]);
     assert_eq!(refused, Err(Error::Held { owner: number.owner() }));
     assert_eq!(parts.commit(store, locks, number), Ok(true));
     assert_eq!(store.log_bytes(), bytes, "it logs nothing");

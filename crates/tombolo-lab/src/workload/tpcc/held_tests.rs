@@ -4,7 +4,7 @@
 use tombolo_engine::rng::Rng;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
-use tombolo_storage::memory::held::{Guarded, Locks, Part};
+use tombolo_storage::memory::held::{Guard, Locks, Part};
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::owner::Owner;
 use tombolo_storage::profile::Memory;
@@ -73,14 +73,14 @@ impl Run {
         loop {
             let mut part = None;
             let ran = if is_part {
-                let mut guarded = Guarded::part(&mut self.store, &self.locks);
-                let ran = transactions.call(&mut guarded, &input);
-                part = guarded.into_part();
+                let guard = Guard::part(&self.locks);
+                let ran = transactions.call(&mut guard.over(&mut self.store), &input);
+                part = guard.into_part();
                 ran
             } else if self.locks.is_empty() {
                 transactions.call(&mut self.store, &input)
             } else {
-                transactions.call(&mut Guarded::local(&mut self.store, &self.locks), &input)
+                transactions.call(&mut Guard::local(&self.locks).over(&mut self.store), &input)
             };
             let answer = match ran {
                 Ok(answer) => answer,

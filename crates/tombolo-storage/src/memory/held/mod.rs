@@ -11,11 +11,13 @@
 //! it. What is left of it is a value, [`Changes`], and locks (docs/decisions/0046). While no part is held the store
 //! itself runs, and nothing here costs an instruction.
 //!
-//! Read `set_aside.rs` and `make.rs` (changes), `lock.rs` and `locks.rs` (what excludes what), `guarded.rs` (what an
-//! access locks). Not here: where parts are kept, decisions, waiting, all of which are the engine's. While a part is
-//! held no table, index or column may be added or dropped, because its locks do not cover what is new.
+//! Read `set_aside.rs` and `make.rs` (changes), `lock.rs` and `locks.rs` (what excludes what), `guard.rs` (what an
+//! access locks), `guarded.rs` (the calls). Not here: where parts are kept, decisions, waiting, all of which are the
+//! engine's. While a part is held no table, index or column may be added or dropped, because its locks do not cover
+//! what is new.
 
 mod changes;
+mod guard;
 mod guarded;
 mod lock;
 mod locks;
@@ -25,6 +27,7 @@ mod sealed;
 mod set_aside;
 
 pub use changes::Changes;
+pub use guard::Guard;
 pub use guarded::Guarded;
 pub use lock::{Lock, LockSet, Mode};
 pub use locks::Locks;

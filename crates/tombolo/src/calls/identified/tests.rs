@@ -16,7 +16,7 @@ use super::super::envelope::Lone;
 use super::*;
 use crate::calls::Ran;
 use crate::cancels::Cancels;
-use crate::tx::Tx;
+use crate::tx::{Guards, Tx};
 
 tombolo_storage::table! {
     /// What calls leave behind: their id.
@@ -208,7 +208,7 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
     impl crate::calls::envelope::Body for Idle {
         type Input = ();
         type Answer = ();
-        fn run(&self, _: &mut Product, _: &Tables, (): &()) -> Result<(), Stop> {
+        fn run(&self, _: &mut Product, _: Guards<'_>, _: &Tables, (): &()) -> Result<(), Stop> {
             Err(Stop::Abort("before it began"))
         }
     }
