@@ -193,7 +193,8 @@ fn run_tpcc(arguments: &Arguments, mut settings: Settings) -> Result<Compared, F
     let transactions = transactions + plan::WARM_UP as u64;
     let pages = estimate::page_bytes(&plan.scale, transactions);
     let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
-    verify_memory(needed.max(pages).saturating_mul(names.len() as u64), base.memory_limit)?;
+    let needed = needed.max(pages).saturating_mul(names.len() as u64);
+    verify_memory(needed, base.memory_limit, &WAREHOUSES)?;
     let open = || names.iter().map(|name| tpcc::open(name, pages)).collect::<Result<Vec<_>, _>>();
     // Opening an engine that is not in this build fails with a hint how to build it, before any restart.
     open()?;

@@ -13,7 +13,7 @@ use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::run;
 use tombolo_lab::settings::{self, MIX, Setting, Settings, Source};
 use tombolo_lab::sweep::{self, Summary};
-use tombolo_lab::workload::{Workload, WorkloadInfo, debit_credit};
+use tombolo_lab::workload::{WORKLOADS, Workload, WorkloadInfo, debit_credit};
 use tombolo_storage::profile::PROFILES;
 
 use super::{BUILD, workload};
@@ -32,27 +32,27 @@ impl Scope for RunSettings {
 }
 
 const EXAMPLES: &str = "\
-Examples:
-  tombolo run tpcc --warehouses 5 --seconds 5
-  tombolo run tpcc --mix paper --profile bare --counter auto
-  tombolo run tpcc --sweep warehouses=1,5,20 --rounds 3 --transactions 1M --json
-  tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/ && tombolo check dump/
-  tombolo run tpcc --clients 64 --in-flight 64 --data data/       durable, many calls under way
-  tombolo run tpcc --data data/ --resume                          reopen it and continue
-  tombolo run tpcc --sweep durability=none,group --clients 64 --in-flight 64 --rounds 5
-  tombolo run debit-credit --clients 64 --in-flight 64 --seconds 5
-  tombolo run debit-credit --branches 15 --accounts-per-branch 1k --group-transactions 200
-  tombolo run ycsb --mix a --records 100k --seconds 2
-  tombolo run rows --update 10 --skew 0.5 --profile conventional --threads 2
-  tombolo run debit-credit --config B --clients 800     threads as in the paper (./B is a file)
+tombolo run debit-credit --config B --clients 800     threads as in the paper (./B is a file)
   tombolo run tpcc --profile conventional --threads 2 --data data/ && tombolo check data/";
+
+/// The examples of each workload, followed by what several commands and files are needed for.
+fn examples() -> String {
+    let own = WORKLOADS.iter().flat_map(|workload| workload.examples);
+    let lines = own.chain([&EXAMPLES]).map(|line| format!("\n  {line}"));
+    format!("Examples:{}", lines.collect::<String>())
+}
+
+fn workload_help() -> String {
+    let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+    let (last, first) = names.split_last().expect("there are workloads");
+    format!("The workload: {} or {last}", first.join(", "))
+}
 
 /// Run a workload, measure it and verify the resulting database
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = examples())]
 pub(super) struct Arguments {
-    /// The workload: tpcc, debit-credit, ycsb or rows
-    #[arg(required_unless_present = "list_profiles")]
+    #[arg(required_unless_present = "list_profiles", help = workload_help())]
     workload: Option<String>,
     /// Print the profiles and their components
     #[arg(long)]

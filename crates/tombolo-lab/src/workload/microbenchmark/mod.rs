@@ -72,7 +72,8 @@ fn rng(seed: u64, of: u64, part: u64) -> Rng {
 impl Workload for Scale {
     const NAME: &'static str = "rows";
     const KINDS: &'static [&'static str] = &["read", "update"];
-    const MIXES: &'static [&'static str] = &[];
+    const EXAMPLES: &'static [&'static str] =
+        &["tombolo run rows --update 10 --skew 0.5 --profile conventional --threads 2"];
     const TABLE: &'static str = Item::NAME;
     const LOG_BYTES_MAX: usize = ROWS_MAX * updated(Item::UPDATED);
     type Input = Input;
@@ -166,5 +167,11 @@ impl Workload for Scale {
 
     fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
         labelled::tamper::<Item, S>(store, check)
+    }
+
+    #[cfg(test)]
+    fn tested() -> Vec<Self> {
+        let touching = |(read, update)| Self { seed: 1, rows: 2_000, read, update, skew: 90 };
+        [(3, 0), (0, 3), (0, 100)].map(touching).to_vec()
     }
 }

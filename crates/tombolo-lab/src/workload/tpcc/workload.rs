@@ -25,6 +25,7 @@ use super::transactions::stock_level::StockLevelAnswer;
 use super::transactions::{Answer, Transactions};
 use super::{CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDER_LINES_MAX, ORDERS};
 use crate::failure::Failure;
+use crate::numbers::separated;
 use crate::settings::SEED;
 use crate::store::DynamicStore;
 use crate::workload::error::WorkloadError;
@@ -132,6 +133,17 @@ impl Workload for Scale {
     const NAME: &'static str = "tpcc";
     const KINDS: &'static [&'static str] = &kinds::NAMES;
     const MIXES: &'static [&'static str] = &Mix::NAMES;
+    const MIXES_HELP: &'static str =
+        "the paper's New Order and Payment, or the specification's five";
+    const EXAMPLES: &'static [&'static str] = &[
+        "tombolo run tpcc --warehouses 5 --seconds 5",
+        "tombolo run tpcc --mix paper --profile bare --counter auto",
+        "tombolo run tpcc --sweep warehouses=1,5,20 --rounds 3 --transactions 1M --json",
+        "tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/ && tombolo check dump/",
+        "tombolo run tpcc --clients 64 --in-flight 64 --data data/       durable, many calls under way",
+        "tombolo run tpcc --data data/ --resume                          reopen it and continue",
+        "tombolo run tpcc --sweep durability=none,group --clients 64 --in-flight 64 --rounds 5",
+    ];
     const TABLE: &'static str = Warehouse::NAME;
     const LOG_BYTES_MAX: usize = larger(ORDER + LINES_MAX * LINE, larger(PAYMENT, DELIVERY));
     type Input = Input;
@@ -159,6 +171,16 @@ impl Workload for Scale {
 
     fn size(values: &[u64]) -> String {
         format!("{} warehouses", values[0])
+    }
+
+    fn label(values: &[u64]) -> String {
+        let plural = if values[0] == 1 { "" } else { "s" };
+        format!("{} warehouse{plural}", separated(values[0]))
+    }
+
+    /// Its mixes are known by their own names.
+    fn title(&self) -> String {
+        self.mix.name().to_owned()
     }
 
     fn all_tables() -> Vec<TableDef> {
@@ -236,6 +258,13 @@ impl Workload for Scale {
         transactions.call_paper(store, input)
     }
 
+    fn unmeasured(&self) -> &'static [&'static str] {
+        match self.mix {
+            Mix::Paper => &[],
+            Mix::Standard => &Self::KINDS[2..],
+        }
+    }
+
     #[inline]
     fn look_ahead<S: Store>(
         transactions: &Transactions,
@@ -270,6 +299,11 @@ impl Workload for Scale {
 
     fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
         super::tamper::tamper(store, check)
+    }
+
+    #[cfg(test)]
+    fn tested() -> Vec<Self> {
+        Mix::ALL.map(|mix| Self { seed: 1, warehouses: 1, mix }).to_vec()
     }
 }
 

@@ -65,6 +65,9 @@ impl Workload for Scale {
     const KINDS: &'static [&'static str] =
         &["read", "update", "insert", "scan", "read_modify_write"];
     const MIXES: &'static [&'static str] = &["a", "b", "c", "d", "e", "f"];
+    const MIXES_HELP: &'static str = "workload a (its default), b, c, d, e or f";
+    const EXAMPLES: &'static [&'static str] =
+        &["tombolo run ycsb --mix a --records 100k --seconds 2"];
     const TABLE: &'static str = Record::NAME;
     const LOG_BYTES_MAX: usize = inserted::<Record>();
     type Input = Input;
@@ -160,5 +163,10 @@ impl Workload for Scale {
 
     fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
         labelled::tamper::<Record, S>(store, check)
+    }
+
+    #[cfg(test)]
+    fn tested() -> Vec<Self> {
+        (0..Self::MIXES.len()).map(|mix| Self { seed: 1, records: 2_000, mix }).collect()
     }
 }
