@@ -171,7 +171,7 @@ impl RoundRow {
             clients: round.clients,
             fdatasync_fails: round.fails.is_some(),
             answers: counts.answered,
-            answer_writes: counts.tells,
+            answer_writes: counts.answer_writes,
             groups: counts.groups,
             fdatasyncs: SyncsRow {
                 measured_flushes: measured,

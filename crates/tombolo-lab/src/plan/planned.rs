@@ -59,7 +59,7 @@ impl Plan {
     /// The flags that make a counted process count the same.
     pub fn count_arguments(&self) -> Vec<String> {
         let info = self.workload.info();
-        // A counted process is one of the first workload unless it is told otherwise.
+        // The counted process runs the first workload unless a flag names another.
         let name = (*info != WORKLOADS[0]).then(|| ("workload".to_owned(), info.name.to_owned()));
         let values = (info.settings)().iter().zip(self.workload.values());
         let values = values.map(|(setting, n)| (setting.flag(), setting.numbered(n).to_string()));
