@@ -123,7 +123,7 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// When it is not one of this workload, or cannot be read.
-    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError>;
+    fn find(&self, store: &mut dyn DynamicStore) -> Result<Option<Self>, WorkloadError>;
 
     /// Resolves what the transactions use.
     ///

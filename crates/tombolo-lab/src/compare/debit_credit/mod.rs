@@ -271,7 +271,7 @@ pub fn compare(
     let scratch = Scratch(Place::create(plan.data.as_deref(), plan.is_durable(), false)?);
     // Servers leave this process's current directory: only a full path means the same to them.
     let parent = absolute(&scratch.0.path)?;
-    let rows = Rows::of(plan.scale, plan.run.load_threads)?;
+    let rows = Rows::of(plan.scale, plan.run.load_threads);
     let mut ledger = Ledger::new(plan.scale, &rows);
     let warm_up = ledger.take(WARM_UP);
     let mut contenders = Vec::new();

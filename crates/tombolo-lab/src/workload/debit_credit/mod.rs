@@ -191,7 +191,7 @@ impl Workload for Scale {
         load::load_parts(*self, store, threads, after_part)
     }
 
-    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
+    fn find(&self, store: &mut dyn DynamicStore) -> Result<Option<Self>, WorkloadError> {
         checks::scale(store, self.seed)
     }
 

@@ -15,18 +15,17 @@ mod tests;
 
 use tombolo_engine::rng::Rng;
 use tombolo_engine::settings::{Setting, Settings};
-use tombolo_storage::schema::{DeclaredTable, TableDef};
+use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::Store;
 
 use super::error::WorkloadError;
 use super::interface::one_procedure;
-use super::labelled;
+use super::labelled::labelled;
 use super::log_bytes::updated;
 use super::{Check, Kind, Workload, WorkloadInput};
 use crate::failure::Failure;
 use crate::numbers::separated;
 use crate::settings::SEED;
-use crate::store::DynamicStore;
 use input::{Generator, Input};
 use schema::Item;
 use settings::{ROWS, SETTINGS, SKEW};
@@ -116,10 +115,6 @@ impl Workload for Scale {
         format!("{} rows", separated(values[0]))
     }
 
-    fn all_tables() -> Vec<TableDef> {
-        labelled::tables::<Item>()
-    }
-
     fn rows_after(&self, table: &str, _: u64) -> u64 {
         if table == Item::NAME { self.rows.into() } else { 0 }
     }
@@ -132,22 +127,7 @@ impl Workload for Scale {
         if self.update > 0 { (&[UPDATE], UPDATE) } else { (&[READ], READ) }
     }
 
-    fn load_parts<S: Store>(
-        &self,
-        store: &mut S,
-        threads: usize,
-        after_part: impl FnMut(&mut S, usize, usize) -> Result<(), WorkloadError>,
-    ) -> Result<(), WorkloadError> {
-        let rng = |part| rng(self.seed, 0, part);
-        labelled::load_parts::<Item, S>(store, self.rows as i32, threads, rng, after_part)
-    }
-
-    /// How many were to be loaded is nowhere: a load that was broken off is a smaller database.
-    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
-        let newest = labelled::newest::<Item, S>(store)?;
-        Ok(newest.map(|rows| Self { rows, ..*self }))
-    }
-
+    labelled!(Item, rows);
     one_procedure!();
 
     #[inline]
@@ -159,14 +139,6 @@ impl Workload for Scale {
 
     fn by_table((): ()) -> impl Iterator<Item = (&'static str, usize)> {
         std::iter::empty()
-    }
-
-    fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
-        labelled::checks::<Item>(store)
-    }
-
-    fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
-        labelled::tamper::<Item, S>(store, check)
     }
 
     #[cfg(test)]

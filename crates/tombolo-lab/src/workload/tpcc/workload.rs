@@ -3,7 +3,7 @@
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::settings::{Setting, Settings};
-use tombolo_engine::transaction::{Stop, execute};
+use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
 use tombolo_storage::store::{Store, Table, resolve_table};
@@ -30,6 +30,7 @@ use crate::settings::SEED;
 use crate::store::DynamicStore;
 use crate::workload::error::WorkloadError;
 use crate::workload::log_bytes::{RECORD, inserted, updated};
+use crate::workload::rows::{HasRows, in_transaction};
 use crate::workload::{Check, Kind, Workload};
 
 /// Lines of an order on average, in both mixes.
@@ -117,16 +118,10 @@ const fn larger(a: usize, b: usize) -> usize {
 }
 
 /// Rows of a table.
-fn count_rows<S: Store, R: DeclaredTable>(store: &mut S) -> Result<u64, WorkloadError> {
-    let table: Table<R> = resolve_table(store.schema())?;
-    Ok(execute(store, |mut tx| {
-        let mut count = 0;
-        tx.rows(&table, |_| {
-            count += 1;
-            std::ops::ControlFlow::Continue(())
-        })?;
-        tx.commit(count)
-    })?)
+fn count_rows<R: DeclaredTable>(store: &mut dyn DynamicStore) -> Result<u64, WorkloadError> {
+    let (table, mut count): (Table<R>, _) = (resolve_table(store.schema())?, 0);
+    in_transaction(store, |mut store| store.for_each_row(&table, |_| count += 1))?;
+    Ok(count)
 }
 
 impl Workload for Scale {
@@ -226,11 +221,10 @@ impl Workload for Scale {
 
     /// A part of the initial database is stored as a whole or not at all; the last part of each
     /// warehouse has orders.
-    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
+    fn find(&self, store: &mut dyn DynamicStore) -> Result<Option<Self>, WorkloadError> {
         const ORDERS_EACH: u64 = DISTRICTS as u64 * ORDERS as u64;
-        let warehouses = count_rows::<S, Warehouse>(store)?;
-        let is_whole =
-            warehouses > 0 && count_rows::<S, Orders>(store)? >= warehouses * ORDERS_EACH;
+        let warehouses = count_rows::<Warehouse>(store)?;
+        let is_whole = warehouses > 0 && count_rows::<Orders>(store)? >= warehouses * ORDERS_EACH;
         let warehouses = i32::try_from(warehouses).unwrap_or(i32::MAX);
         Ok(is_whole.then_some(Self { warehouses, ..*self }))
     }

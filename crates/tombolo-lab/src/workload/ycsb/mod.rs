@@ -14,17 +14,16 @@ mod tests;
 
 use tombolo_engine::rng::Rng;
 use tombolo_engine::settings::{Setting, Settings};
-use tombolo_storage::schema::{DeclaredTable, TableDef};
+use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::Store;
 
 use super::error::WorkloadError;
 use super::interface::one_procedure;
-use super::labelled;
+use super::labelled::labelled;
 use super::log_bytes::{inserted, updated};
 use super::{Check, Kind, Workload};
 use crate::failure::Failure;
 use crate::numbers::separated;
-use crate::store::DynamicStore;
 use input::{Generator, Input};
 use schema::Record;
 use settings::{RECORDS, SETTINGS};
@@ -96,10 +95,6 @@ impl Workload for Scale {
         format!("{} records", separated(values[0]))
     }
 
-    fn all_tables() -> Vec<TableDef> {
-        labelled::tables::<Record>()
-    }
-
     /// One transaction in twenty inserts, with the mixes that do.
     fn rows_after(&self, table: &str, transactions: u64) -> u64 {
         let inserts = if [3, 4].contains(&self.mix) { transactions / 16 } else { 0 };
@@ -121,23 +116,7 @@ impl Workload for Scale {
         (kinds, READ)
     }
 
-    fn load_parts<S: Store>(
-        &self,
-        store: &mut S,
-        threads: usize,
-        after_part: impl FnMut(&mut S, usize, usize) -> Result<(), WorkloadError>,
-    ) -> Result<(), WorkloadError> {
-        let rng = |part| rng(self.seed, 0, part);
-        labelled::load_parts::<Record, S>(store, self.records as i32, threads, rng, after_part)
-    }
-
-    /// New records come behind the newest. How many were to be loaded is nowhere: a load that was broken off is a
-    /// smaller database.
-    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
-        let newest = labelled::newest::<Record, S>(store)?;
-        Ok(newest.map(|records| Self { records, ..*self }))
-    }
-
+    labelled!(Record, records);
     one_procedure!();
 
     #[inline]
@@ -155,14 +134,6 @@ impl Workload for Scale {
 
     fn by_table(rows: usize) -> impl Iterator<Item = (&'static str, usize)> {
         std::iter::once((Record::NAME, rows))
-    }
-
-    fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
-        labelled::checks::<Record>(store)
-    }
-
-    fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
-        labelled::tamper::<Record, S>(store, check)
     }
 
     #[cfg(test)]
