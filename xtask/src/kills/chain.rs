@@ -180,8 +180,8 @@ impl<'w> Chain<'w> {
         self.start(self.world.program(), words)?.finish(PATIENCE)
     }
 
-    /// From here on there is memory for a database that has grown until nothing more fitted on a disk.
-    pub(super) fn give_it_memory(&mut self) {
+    /// Lets later processes take more memory: a database has grown until nothing more fitted on a disk.
+    pub(super) fn raise_memory(&mut self) {
         self.memory_kb = 4 * MEMORY_KB;
     }
 
@@ -201,7 +201,8 @@ impl<'w> Chain<'w> {
             return self.end_case("start-of-chain", 0, Err(what), report);
         }
         for at in (0..cases).take_while(|_| has_time()) {
-            let kind = Kind::of(self.world.seed, self.number, at, at + 1 == CASES_PER_CHAIN);
+            let is_last = at + 1 == CASES_PER_CHAIN;
+            let kind = Kind::of(self.world.seed, self.number, at, is_last);
             let outcome = case::run(&mut self, kind, at);
             let has_failed = outcome.is_err();
             self.end_case(kind.name(), at, outcome, report);
