@@ -95,7 +95,7 @@ fn options(words: &[&str]) -> Result<Options, Failure> {
 /// A case waits for its process, the disk and strace most of the time.
 const CHAINS_PER_CORE: usize = 2;
 /// Cases between two lines of progress: about half a minute.
-const CASES_UNTOLD: u64 = 20;
+const CASES_PER_REPORT: u64 = 20;
 
 /// Kills `tombolo`, with the options in `words`.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
@@ -125,7 +125,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
                         let mut summary =
                             summary.unwrap_or_else(std::sync::PoisonError::into_inner);
                         summary.add(case);
-                        if summary.cases().is_multiple_of(CASES_UNTOLD) {
+                        if summary.cases().is_multiple_of(CASES_PER_REPORT) {
                             let (cases, failed) = (summary.cases(), summary.failures());
                             eprintln!(
                                 "xtask: kills: {cases} of {}, {failed} failed",

@@ -52,7 +52,7 @@ const NEEDS: [Need; 7] = [
 enum Plan {
     Nothing,
     Install(Vec<Invocation>),
-    Tell(String),
+    Refuse(String),
 }
 
 /// Installs missing packages, or prints the command for that.
@@ -67,7 +67,7 @@ pub(crate) fn provide() -> Result<(), Failure> {
             eprintln!("xtask: nothing to install ({} found)", found.join(", "));
             Ok(())
         }
-        Plan::Tell(message) => Err(Failure::machine(message)),
+        Plan::Refuse(message) => Err(Failure::machine(message)),
         Plan::Install(calls) => calls.iter().try_for_each(|call| {
             eprintln!("xtask: {call}");
             match call.run(Path::new("/")) {
@@ -85,7 +85,7 @@ fn plan(missing: &[&Need], root: bool, apt: bool) -> Plan {
     }
     let packages: Vec<&str> = missing.iter().map(|need| need.package).collect();
     if !apt {
-        return Plan::Tell(format!(
+        return Plan::Refuse(format!(
             "install {} with this system's package manager",
             packages.join(" and ")
         ));
@@ -99,7 +99,7 @@ fn plan(missing: &[&Need], root: bool, apt: bool) -> Plan {
         Plan::Install(vec![update, install])
     } else {
         let packages = packages.join(" ");
-        Plan::Tell(format!(
+        Plan::Refuse(format!(
             "not root; run `sudo apt-get update && sudo apt-get install -y --no-install-recommends {packages}`"
         ))
     }
@@ -151,12 +151,12 @@ mod tests {
 
     #[test]
     fn without_root_or_apt_the_command_is_reported() {
-        let Plan::Tell(message) = plan(&[&NEEDS[0], &NEEDS[1]], false, true) else {
+        let Plan::Refuse(message) = plan(&[&NEEDS[0], &NEEDS[1]], false, true) else {
             panic!("acted")
         };
         assert!(message.contains("sudo apt-get update && sudo apt-get install"), "{message}");
         assert!(message.contains("valgrind python3"), "{message}");
-        let Plan::Tell(message) = plan(&[&NEEDS[1]], true, false) else { panic!("acted") };
+        let Plan::Refuse(message) = plan(&[&NEEDS[1]], true, false) else { panic!("acted") };
         assert!(message.contains("python3"), "{message}");
     }
 

@@ -63,7 +63,7 @@ const ROUNDS: [Round; 3] = [
 /// Rounds with errors have fewer transactions.
 const TRANSACTIONS: [(u32, u32); 2] = [(1, 60), (32, 1_500)];
 /// Processes between two lines of progress.
-const UNTOLD: u64 = 50;
+const PROCESSES_PER_REPORT: u64 = 50;
 
 /// The options of the command line.
 #[derive(Debug, Default)]
@@ -171,7 +171,7 @@ impl RoundRow {
             clients: round.clients,
             fdatasync_fails: round.fails.is_some(),
             answers: counts.answered,
-            answer_writes: counts.tells,
+            answer_writes: counts.answer_writes,
             groups: counts.groups,
             fdatasyncs: SyncsRow {
                 measured_flushes: measured,
@@ -221,7 +221,7 @@ fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<ErrorsRow, Fail
             _ => row.not_reached += 1,
         }
         row.after_answers += u64::from(counts.has_failed && counts.answered > 0);
-        if (number + 1).is_multiple_of(UNTOLD) {
+        if (number + 1).is_multiple_of(PROCESSES_PER_REPORT) {
             eprintln!(
                 "xtask: trace: {} of {} with errors, none broke a rule",
                 number + 1,

@@ -29,6 +29,9 @@ impl Default for Latencies {
 /// What is printed of latencies, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
+    /// How many there are, which results do not repeat.
+    #[serde(skip)]
+    pub count: u64,
     /// The mean.
     pub mean: f64,
     /// The median.
@@ -75,6 +78,7 @@ impl Latencies {
         let us = |ns: f64| (ns * 10.0).round() / 10_000.0;
         let at = |percentile| us(self.counts.value_at_percentile(percentile) as f64);
         Some(Summary {
+            count: self.len(),
             mean: us(self.counts.mean()),
             p50: at(50.0),
             p95: at(95.0),

@@ -40,7 +40,7 @@ impl Results {
                 _ => continue,
             };
             let rows = rows.into_iter().filter_map(|(line, row)| {
-                results.row(row).map_err(|problem| findings.add(path, line, problem, MEND)).ok()
+                results.row(row).map_err(|problem| findings.add(path, line, problem, REMEDY)).ok()
             });
             let rows = rows.collect();
             results.files.insert(name.to_string(), rows);
@@ -73,7 +73,7 @@ impl Results {
     }
 }
 
-const MEND: &str = "measure it again, or remove the row and what is said of it";
+const REMEDY: &str = "measure it again, or remove the row and what is said of it";
 
 /// The first [`HASH_MIN`] digits of each commit up to the present one; `None` where that cannot be known.
 fn commits(root: &Path) -> Option<BTreeSet<String>> {

@@ -180,8 +180,8 @@ impl<'w> Chain<'w> {
         self.start(self.world.program(), words)?.finish(PATIENCE)
     }
 
-    /// From here on there is memory for a database that has grown until nothing more fitted on a disk.
-    pub(super) fn give_it_memory(&mut self) {
+    /// Lets later processes take more memory: a database has grown until nothing more fitted on a disk.
+    pub(super) fn raise_memory(&mut self) {
         self.memory_kb = 4 * MEMORY_KB;
     }
 
@@ -190,21 +190,22 @@ impl<'w> Chain<'w> {
         self.folder.join("data")
     }
 
-    /// Runs cases until one fails or there is no time; `tell` is called for each. The files of a failed one stay.
+    /// Runs cases until one fails or there is no time; `report` is called for each. The files of a failed one stay.
     pub(super) fn run(
         mut self,
         cases: usize,
         has_time: &dyn Fn() -> bool,
-        tell: &dyn Fn(&CaseEnd),
+        report: &dyn Fn(&CaseEnd),
     ) {
         if let Err(what) = self.begin() {
-            return self.end_case("start-of-chain", 0, Err(what), tell);
+            return self.end_case("start-of-chain", 0, Err(what), report);
         }
         for at in (0..cases).take_while(|_| has_time()) {
-            let kind = Kind::of(self.world.seed, self.number, at, at + 1 == CASES_PER_CHAIN);
+            let is_last = at + 1 == CASES_PER_CHAIN;
+            let kind = Kind::of(self.world.seed, self.number, at, is_last);
             let outcome = case::run(&mut self, kind, at);
             let has_failed = outcome.is_err();
-            self.end_case(kind.name(), at, outcome, tell);
+            self.end_case(kind.name(), at, outcome, report);
             if has_failed {
                 return;
             }
@@ -212,7 +213,7 @@ impl<'w> Chain<'w> {
         if self.unchecked > 0
             && let Err(what) = self.verify(&self.data())
         {
-            return self.end_case("end-of-chain", cases, Err(what), tell);
+            return self.end_case("end-of-chain", cases, Err(what), report);
         }
         // What stays does no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
@@ -233,7 +234,7 @@ impl<'w> Chain<'w> {
         kind: &'static str,
         at: usize,
         outcome: Result<Outcome, String>,
-        tell: &dyn Fn(&CaseEnd),
+        report: &dyn Fn(&CaseEnd),
     ) {
         match &outcome {
             Ok(Outcome::Struck(_)) => {}
@@ -251,7 +252,7 @@ impl<'w> Chain<'w> {
         }
         let acknowledged = self.answers.count() - self.reported;
         self.reported = self.answers.count();
-        tell(&CaseEnd { kind, outcome, acknowledged });
+        report(&CaseEnd { kind, outcome, acknowledged });
     }
 
     /// The words of the chain's next run on `data`, whose new segments are `segment` long, and the file of its

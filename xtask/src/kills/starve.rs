@@ -110,7 +110,7 @@ pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Ou
     let (mut words, acks) = chain.next_run(&data, segment(random));
     words.extend(["--checkpoints", "off"].map(str::to_owned));
     let program = chain.world.program().to_owned();
-    chain.give_it_memory();
+    chain.raise_memory();
     let ended = chain.start(&program, &endless(words))?.finish(PATIENCE)?;
     chain.answers_of(&acks);
     let is_refused = ended.is_clear_refusal() && ended.status == Some(3);

@@ -10,7 +10,7 @@ use super::text::numbered;
 use super::tree::Tree;
 use crate::findings::Findings;
 
-const MEND: &str = "name the file as it is now, or describe the idea without a path";
+const REMEDY: &str = "name the file as it is now, or describe the idea without a path";
 
 /// There is a map.
 pub(crate) fn architecture(tree: &Tree, findings: &mut Findings) {
@@ -35,7 +35,7 @@ pub(crate) fn heads_name_files(tree: &Tree, findings: &mut Findings) {
             for word in line.split('`').skip(1).step_by(2).filter(is_file) {
                 let end = format!("/{word}");
                 if !tree.has(word) && !tree.files.iter().any(|file| file.path.ends_with(&end)) {
-                    findings.add(path, number, format!("`{word}` does not exist"), MEND);
+                    findings.add(path, number, format!("`{word}` does not exist"), REMEDY);
                 }
             }
         }
@@ -75,12 +75,12 @@ fn check_lines<'t>(
         for word in line.split('`').skip(1).step_by(2) {
             for candidate in expanded(bare(word)) {
                 if looks_like_path(&candidate, tree, &bases) && !exists(&candidate, tree, &bases) {
-                    findings.add(path, number, format!("`{candidate}` does not exist"), MEND);
+                    findings.add(path, number, format!("`{candidate}` does not exist"), REMEDY);
                 }
             }
         }
         for target in links(line).filter(|target| !leads_to(target, folder, tree)) {
-            findings.add(path, number, format!("the link to {target} leads nowhere"), MEND);
+            findings.add(path, number, format!("the link to {target} leads nowhere"), REMEDY);
         }
     }
 }

@@ -82,7 +82,7 @@ pub(super) struct Counts {
     /// Transactions in the whole log.
     pub(super) transactions: u64,
     /// Writes of answers.
-    pub(super) tells: u64,
+    pub(super) answer_writes: u64,
     /// Whether a write or an `fdatasync` of a group failed, or one of what recovery writes.
     pub(super) has_failed: bool,
     /// Whether one of a segment that was being made failed.
@@ -105,7 +105,7 @@ enum UnderWay {
     Write { path: String, group: Option<Group>, bytes: u64 },
     Sync { covered: Vec<Group> },
     Image { is_sync: bool },
-    Tell { bytes: u64 },
+    Answers { bytes: u64 },
     Other,
 }
 
@@ -194,7 +194,7 @@ impl<'a> Judge<'a> {
 
     fn enter(&mut self, call: &Call) -> Result<UnderWay, String> {
         if call.path == self.acks_path {
-            return self.tell(call);
+            return self.check_answers(call);
         }
         let name = call.path.rsplit('/').next().unwrap_or_default();
         if name.starts_with("image-") || name.starts_with("checkpoint-") {
@@ -271,7 +271,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Answers are about to be written: those in the file's next bytes.
-    fn tell(&mut self, call: &Call) -> Result<UnderWay, String> {
+    fn check_answers(&mut self, call: &Call) -> Result<UnderWay, String> {
         if call.name != "write" {
             return Ok(UnderWay::Other);
         }
@@ -279,7 +279,7 @@ impl<'a> Judge<'a> {
         let lines = self.acks.get(self.reported_bytes..end);
         let lines = lines.ok_or("more was written to the file of answers than it holds")?;
         self.counts.answered += lines.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        self.counts.tells += 1;
+        self.counts.answer_writes += 1;
         self.reported_bytes = end;
         let (answered, durable) = (self.counts.answered, self.durable.saturating_sub(self.base));
         match answered {
@@ -289,7 +289,7 @@ impl<'a> Judge<'a> {
             _ if answered > durable => Err(format!(
                 "{answered} answers are given when {durable} of their calls are durable"
             )),
-            _ => Ok(UnderWay::Tell { bytes: call.bytes }),
+            _ => Ok(UnderWay::Answers { bytes: call.bytes }),
         }
     }
 
@@ -322,10 +322,10 @@ impl<'a> Judge<'a> {
                 }
             }
             UnderWay::Sync { covered } => self.note_durable(covered),
-            UnderWay::Tell { bytes } if value != Some(bytes) => {
+            UnderWay::Answers { bytes } if value != Some(bytes) => {
                 return Err("answers were given in parts".to_owned());
             }
-            UnderWay::Tell { .. } | UnderWay::Other => {}
+            UnderWay::Answers { .. } | UnderWay::Other => {}
         }
         Ok(())
     }

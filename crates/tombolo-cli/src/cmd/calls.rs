@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use tombolo::{Database, Error, Registered, Stop, Table};
-use tombolo_lab::compare::calls::{self, ACCOUNTS, CENTS_EACH, Caller, Engine, Opening};
+use tombolo_lab::compare::calls::{self, ACCOUNTS, CENTS_EACH, Caller, Counting, Engine, Opening};
 use tombolo_lab::failure::Failure;
 
 #[derive(Table)]
@@ -137,6 +137,11 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let is_durable = arguments.durability != calls::durability_name(false);
     let opening = Opening { directory: &arguments.directory, is_durable };
-    let counted = (arguments.counted, arguments.all_threads);
-    calls::child((&arguments.engine, &arguments.what), &opening, counted, &open_own)
+    let counting = Counting {
+        engine: &arguments.engine,
+        whats: &arguments.what,
+        calls: arguments.counted,
+        all_threads: arguments.all_threads,
+    };
+    calls::child(counting, &opening, &open_own)
 }

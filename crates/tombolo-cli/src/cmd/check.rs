@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
 use tombolo_lab::report::check::CheckResult;
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::rows::DumpDirectory;
 use tombolo_lab::settings::Setting;
 use tombolo_lab::upkeep::check;
 
-use super::{BUILD, Striped};
+use super::{ImageDirectories, result_header};
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::{self, Output};
@@ -40,8 +39,8 @@ pub(super) struct Arguments {
     /// The directory with TABLE.copy files, or with a database's own
     directory: PathBuf,
     #[command(flatten)]
-    striped: Striped,
-    /// Break this condition (c01 to c12) in a copy first: exactly that check must fail
+    image: ImageDirectories,
+    /// Break this condition (of tpcc: c01 to c12) in a copy first: exactly that check must fail
     #[arg(long, value_name = "CHECK")]
     tamper: Option<String>,
     /// Write all rows into this directory, as TABLE.copy
@@ -54,8 +53,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
     let dump = arguments.dump.clone().map(|path| DumpDirectory::create(path, "--dump"));
-    let header = Header::new("check", BUILD, &settings, &Host::read());
-    let directories = arguments.striped.behind(&arguments.directory);
+    let header = result_header("check", &settings);
+    let directories = arguments.image.all_with(&arguments.directory);
     let tamper = arguments.tamper.as_deref();
     verify(&directories, tamper, dump.transpose()?.as_ref(), header, arguments.flags.json)
 }

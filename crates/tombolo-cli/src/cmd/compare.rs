@@ -5,12 +5,11 @@ use tombolo_lab::compare::{
     self, EngineResult, Measured, RatioResult, calls, debit_credit, restart_with_huge_pages, tpcc,
 };
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
 use tombolo_lab::plan::{self, estimate, verify_memory};
-use tombolo_lab::report::{Header, terminal};
+use tombolo_lab::report::terminal;
 use tombolo_lab::settings::{
     CLIENTS, COUNTED, COUNTER, DATA, DURABILITY, IN_FLIGHT, ROUNDS, SEED, Setting, Settings,
-    Source, TRANSACTIONS,
+    Source, TRANSACTIONS, given,
 };
 use tombolo_lab::workload::Workload;
 use tombolo_lab::workload::debit_credit::Scale;
@@ -22,7 +21,7 @@ use tombolo_lab::workload::tpcc::loader;
 use tombolo_lab::workload::tpcc::settings::WAREHOUSES;
 
 use super::calls::open_own;
-use super::{BUILD, workload};
+use super::{result_header, workload};
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::Output;
@@ -98,18 +97,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return run_calls(arguments, &settings);
     }
     let workload = workload(&arguments.workload)?;
-    for (flag, given) in [
-        ("--callers", arguments.callers.is_some()),
-        ("--what", arguments.what.is_some()),
-        ("--counter", settings.source(&COUNTER) == Source::Flag),
-        ("--counted", settings.source(&COUNTED) == Source::Flag),
-    ] {
-        if given {
-            let workload = workload.name;
-            return Err(Failure::usage(format!(
-                "{flag} is for calls: leave it out of compare {workload}, or compare calls"
-            )));
-        }
+    let for_calls = [
+        arguments.callers.as_ref().map(|_| "callers".to_owned()),
+        arguments.what.as_ref().map(|_| "what".to_owned()),
+        given(&settings, &[&COUNTER, &COUNTED]).map(Setting::flag),
+    ];
+    if let Some(flag) = for_calls.into_iter().flatten().next() {
+        let workload = workload.name;
+        return Err(Failure::usage(format!(
+            "--{flag} is for calls: leave it out of compare {workload}, or compare calls"
+        )));
     }
     let (settings, measured) = match workload.name {
         loader::Scale::NAME => run_tpcc(arguments, settings)?,
@@ -120,7 +117,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             )));
         }
     };
-    let header = Header::new("compare", BUILD, &settings, &Host::read());
+    let header = result_header("compare", &settings);
     let result = |engine| EngineResult::new(header.clone(), engine);
     let results: Vec<EngineResult> = measured.iter().map(result).collect();
     let ratios = RatioResult::new(header.clone(), &measured);
@@ -136,7 +133,7 @@ fn run_calls(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> 
             "calls measures the library, which has profile memory: leave --profiles out",
         ));
     }
-    for setting in [
+    let of_workloads = [
         &WAREHOUSES,
         &MIX,
         &BRANCHES,
@@ -144,13 +141,12 @@ fn run_calls(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> 
         &ACCOUNTS_PER_BRANCH,
         &CLIENTS,
         &IN_FLIGHT,
-    ] {
-        if settings.source(setting) == Source::Flag {
-            return Err(Failure::usage(format!(
-                "calls has no --{}: leave it out, and set the number of threads with --callers",
-                setting.flag()
-            )));
-        }
+    ];
+    if let Some(setting) = given(settings, &of_workloads) {
+        return Err(Failure::usage(format!(
+            "calls has no --{}: leave it out, and set the number of threads with --callers",
+            setting.flag()
+        )));
     }
     let callers = arguments.callers.clone().unwrap_or_else(|| vec![1, 2, 4, 8]);
     let both = || calls::What::ALL.map(|what| what.name().to_owned()).to_vec();
@@ -158,7 +154,7 @@ fn run_calls(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> 
     let plan = calls::Plan::new(settings, &arguments.engines, &callers, &what)?;
     restart_with_huge_pages();
     let called = calls::compare(&plan, &open_own, &mut Bar::default())?;
-    let header = Header::new("compare", BUILD, settings, &Host::read())
+    let header = result_header("compare", settings)
         .and(&[("callers", callers.into()), ("what", what.into())]);
     let result = |called| calls::CallResult::new(header.clone(), called);
     let results: Vec<calls::CallResult> = called.iter().map(result).collect();
@@ -173,13 +169,11 @@ fn run_calls(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> 
 type Compared = (Settings, Vec<Measured>);
 
 fn run_tpcc(arguments: &Arguments, mut settings: Settings) -> Result<Compared, Failure> {
-    for setting in [&DURABILITY, &CLIENTS, &IN_FLIGHT, &DATA] {
-        if settings.source(setting) == Source::Flag {
-            return Err(Failure::usage(format!(
-                "tpcc is compared in memory, on one thread: leave --{} out, or compare debit-credit",
-                setting.flag()
-            )));
-        }
+    if let Some(setting) = given(&settings, &[&DURABILITY, &CLIENTS, &IN_FLIGHT, &DATA]) {
+        return Err(Failure::usage(format!(
+            "tpcc is compared in memory, on one thread: leave --{} out, or compare debit-credit",
+            setting.flag()
+        )));
     }
     settings.set(CLIENTS.name, "1", Source::Default)?;
     let names = names(arguments, "conventional,memory,bare", &tpcc::peers())?;
@@ -193,7 +187,8 @@ fn run_tpcc(arguments: &Arguments, mut settings: Settings) -> Result<Compared, F
     let transactions = transactions + plan::WARM_UP as u64;
     let pages = estimate::page_bytes(&plan.scale, transactions);
     let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
-    verify_memory(needed.max(pages).saturating_mul(names.len() as u64), base.memory_limit)?;
+    let needed = needed.max(pages).saturating_mul(names.len() as u64);
+    verify_memory(needed, base.memory_limit, &WAREHOUSES)?;
     let open = || names.iter().map(|name| tpcc::open(name, pages)).collect::<Result<Vec<_>, _>>();
     // Opening an engine that is not in this build fails with a hint how to build it, before any restart.
     open()?;

@@ -9,11 +9,10 @@ use tombolo_lab::experiment::looking_glass::paper::Switch;
 use tombolo_lab::experiment::looking_glass::plan::{DissectPlan, Scope};
 use tombolo_lab::experiment::looking_glass::result::{Dissection, Headed};
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
 use tombolo_lab::report::{Header, dissection, html};
 use tombolo_lab::settings::{self, Setting, Settings};
 
-use super::{BUILD, verify_tpcc};
+use super::{result_header, verify_tpcc};
 use crate::bar::Bar;
 use crate::flags::{self, Flags};
 use crate::output::{self, Output};
@@ -109,7 +108,7 @@ pub(super) fn show(output: Output, result: &Headed<Dissection>) -> Result<(), Fa
 
 /// The common fields of a result that covers `scope`.
 pub(super) fn header(command: &str, settings: &Settings, scope: Scope) -> Header {
-    Header::new(command, BUILD, settings, &Host::read()).and(&scope.header())
+    result_header(command, settings).and(&scope.header())
 }
 
 fn ladder_named(name: &str) -> Result<Ladder, Failure> {

@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
-use tombolo_lab::report::Header;
 use tombolo_lab::rows::DumpDirectory;
 
 use super::check::{self, NoSettings};
-use super::{BUILD, Striped};
+use super::{ImageDirectories, result_header};
 use crate::flags::Flags;
 
 const EXAMPLES: &str = "\
@@ -24,7 +22,7 @@ pub(super) struct Arguments {
     /// The database's directory
     directory: PathBuf,
     #[command(flatten)]
-    striped: Striped,
+    image: ImageDirectories,
     /// The directory for the files
     #[arg(long, value_name = "DIR", default_value = "tombolo-dump")]
     out: PathBuf,
@@ -34,8 +32,8 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
-    let header = Header::new("dump", BUILD, &settings, &Host::read());
+    let header = result_header("dump", &settings);
     let dump = DumpDirectory::create(arguments.out.clone(), "--out")?;
-    let directories = arguments.striped.behind(&arguments.directory);
+    let directories = arguments.image.all_with(&arguments.directory);
     check::verify(&directories, None, Some(&dump), header, arguments.flags.json)
 }

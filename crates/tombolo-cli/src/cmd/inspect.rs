@@ -3,13 +3,11 @@
 use std::path::PathBuf;
 
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
-use tombolo_lab::report::Header;
 use tombolo_lab::report::recovery::InspectResult;
 use tombolo_lab::upkeep::inspect;
 
 use super::check::NoSettings;
-use super::{BUILD, Striped};
+use super::{ImageDirectories, result_header};
 use crate::bar::Bar;
 use crate::flags::Flags;
 use crate::output::Output;
@@ -28,16 +26,16 @@ pub(super) struct Arguments {
     /// The database's directory
     directory: PathBuf,
     #[command(flatten)]
-    striped: Striped,
+    image: ImageDirectories,
     #[command(flatten)]
     flags: Flags<NoSettings>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
-    let directories = arguments.striped.behind(&arguments.directory);
+    let directories = arguments.image.all_with(&arguments.directory);
     let found = inspect::inspect(&directories, &mut Bar::default())?;
-    let header = Header::new("inspect", BUILD, &settings, &Host::read());
+    let header = result_header("inspect", &settings);
     let directory = arguments.directory.display().to_string();
     let result = InspectResult::new(header, directory, &found);
     Output::new(arguments.flags.json).result(&result, InspectResult::text)?;

@@ -7,14 +7,13 @@ use clap::value_parser;
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::islands::topology::Topology;
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
 use tombolo_lab::machine::counters::{self, CountersResult};
 use tombolo_lab::machine::links::{self, LinksResult};
 use tombolo_lab::machine::topology::TopologyResult;
-use tombolo_lab::report::{Header, quantity};
+use tombolo_lab::report::quantity;
 
-use super::BUILD;
 use super::check::NoSettings;
+use super::result_header;
 use crate::flags::Flags;
 use crate::output::Output;
 
@@ -67,14 +66,14 @@ pub(super) struct EndArguments {
 
 pub(super) fn topology(arguments: &TopologyArguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
-    let header = Header::new("topology", BUILD, &settings, &Host::read());
+    let header = result_header("topology", &settings);
     let result = TopologyResult::new(header, &Topology::of_machine());
     Output::new(arguments.flags.json).result(&result, TopologyResult::text)
 }
 
 pub(super) fn counters(arguments: &CountersArguments) -> Result<(), Failure> {
     let CountersArguments { time_ms, repeat, ref flags } = *arguments;
-    let header = Header::new("counters", BUILD, &flags.settings()?, &Host::read())
+    let header = result_header("counters", &flags.settings()?)
         .and(&[("time_ms", time_ms.into()), ("repeat", repeat.into())]);
     let effort = counters::Effort { time: Duration::from_millis(time_ms), repeat };
     let (machine, output) = (Topology::of_machine(), Output::new(flags.json));
@@ -99,7 +98,7 @@ pub(super) fn counters(arguments: &CountersArguments) -> Result<(), Failure> {
 
 pub(super) fn links(arguments: &LinksArguments) -> Result<(), Failure> {
     let LinksArguments { bytes, time_ms, ref flags } = *arguments;
-    let header = Header::new("links", BUILD, &flags.settings()?, &Host::read())
+    let header = result_header("links", &flags.settings()?)
         .and(&[("bytes", bytes.into()), ("time_ms", time_ms.into())]);
     let time = Duration::from_millis(time_ms);
     let effort = links::Effort { message_bytes: bytes as usize, time };

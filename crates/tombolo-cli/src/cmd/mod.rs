@@ -23,7 +23,9 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 use tombolo_lab::failure::Failure;
-use tombolo_lab::report::Build;
+use tombolo_lab::host::Host;
+use tombolo_lab::report::{Build, Header};
+use tombolo_lab::settings::Settings;
 use tombolo_lab::workload::{self, WORKLOADS, Workload, WorkloadInfo, tpcc};
 
 /// The identity of this build.
@@ -98,18 +100,23 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
     }
 }
 
+/// What a result of `command` under `settings` begins with.
+fn result_header(command: &str, settings: &Settings) -> Header {
+    Header::new(command, BUILD, settings, &Host::read())
+}
+
 /// The directories of an image besides its database's own directory.
 #[derive(Debug, clap::Args)]
-struct Striped {
+struct ImageDirectories {
     /// Another directory of the checkpoint image; repeat it, in the order with which the database was
     /// created (the library's checkpoint_directories)
     #[arg(long = "checkpoint-directory", value_name = "DIR")]
     directories: Vec<PathBuf>,
 }
 
-impl Striped {
+impl ImageDirectories {
     /// The database's `own` directory, followed by these.
-    fn behind<'d>(&'d self, own: &'d Path) -> Vec<&'d Path> {
+    fn all_with<'d>(&'d self, own: &'d Path) -> Vec<&'d Path> {
         let further = self.directories.iter().map(PathBuf::as_path);
         [own].into_iter().chain(further).collect()
     }

@@ -6,12 +6,11 @@ use std::time::Duration;
 use tombolo_lab::experiment::looking_glass::result::Headed;
 use tombolo_lab::experiment::{self, PAPERS, Reproducible, Wanted};
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
 use tombolo_lab::report::listed::Listed;
 use tombolo_lab::report::{Header, dissection};
 
-use super::BUILD;
 use super::dissect::DissectSettings;
+use super::result_header;
 use crate::bar::Bar;
 use crate::flags::Flags;
 use crate::output::Output;
@@ -48,7 +47,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let ids = &arguments.ids;
     if ids.is_empty() {
         let settings = arguments.flags.settings()?;
-        return list(output, &Header::new("paper", BUILD, &settings, &Host::read()));
+        return list(output, &result_header("paper", &settings));
     }
     experiment::verify(ids)?;
     // The requested figures of each paper.
@@ -70,7 +69,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     for (paper, ids) in asked.into_iter().filter(|(_, ids)| !ids.is_empty()) {
         let reproduced = paper.reproduce(&ids, &wanted, &mut Bar::default())?;
-        let header = Header::new("paper", BUILD, &reproduced.settings, &Host::read());
+        let header = result_header("paper", &reproduced.settings);
         let header = header.and(&reproduced.header);
         for found in reproduced.found {
             let result = Headed { header: header.clone(), found };

@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use tombolo_engine::clock::SystemClock;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::files::notice;
-use tombolo_lab::host::Host;
-use tombolo_lab::report::Header;
 use tombolo_lab::report::recovery::RecoverResult;
 use tombolo_lab::upkeep::recover;
 
 use super::check::NoSettings;
-use super::{BUILD, Striped};
+use super::{ImageDirectories, result_header};
 use crate::bar::Bar;
 use crate::flags::Flags;
 use crate::output::{self, Output};
@@ -31,7 +29,7 @@ pub(super) struct Arguments {
     /// The database's directory
     directory: PathBuf,
     #[command(flatten)]
-    striped: Striped,
+    image: ImageDirectories,
     /// Cut the log where it is damaged: everything from there on is lost, acknowledged or not
     #[arg(long)]
     accept_loss: bool,
@@ -41,14 +39,14 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
-    let Arguments { directory, striped, accept_loss, flags } = arguments;
-    let (directories, clock) = (striped.behind(directory), SystemClock::new());
+    let Arguments { directory, image, accept_loss, flags } = arguments;
+    let (directories, clock) = (image.all_with(directory), SystemClock::new());
     let recovery = recover::recover(&directories, *accept_loss, &clock, &mut Bar::default())?;
     if let Some(cut) = &recovery.cut {
         output::complain(&format!("notice: {}", notice(cut, true)));
     }
     let own = [("accept_loss", (*accept_loss).into())];
-    let header = Header::new("recover", BUILD, &settings, &Host::read()).and(&own);
+    let header = result_header("recover", &settings).and(&own);
     let result = RecoverResult::new(header, directory.display().to_string(), &recovery);
     Output::new(flags.json).result(&result, RecoverResult::text)
 }

@@ -5,12 +5,11 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
 use tombolo_lab::report::listed::ReportResult;
-use tombolo_lab::report::{Header, html, size};
+use tombolo_lab::report::{html, size};
 
-use super::BUILD;
 use super::check::NoSettings;
+use super::result_header;
 use crate::flags::Flags;
 use crate::output::Output;
 
@@ -57,7 +56,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let page = html::page(&results);
     write(&arguments.out, &page, &arguments.files)?;
     let result = ReportResult {
-        header: Header::new("report", BUILD, &settings, &Host::read()),
+        header: result_header("report", &settings),
         page: arguments.out.display().to_string(),
         bytes: page.len(),
         results: results.len(),

@@ -5,18 +5,17 @@ use std::path::PathBuf;
 use tombolo_engine::threads;
 use tombolo_lab::experiment::tpk::configuration::Configuration;
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
 use tombolo_lab::plan::Plan;
 use tombolo_lab::report::listed::ListedProfile;
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::run;
 use tombolo_lab::settings::{self, MIX, Setting, Settings, Source};
-use tombolo_lab::sweep::{self, Summary};
-use tombolo_lab::workload::{Workload, WorkloadInfo, debit_credit};
+use tombolo_lab::sweep::{self, Point, Summary};
+use tombolo_lab::workload::{WORKLOADS, Workload, WorkloadInfo, debit_credit};
 use tombolo_storage::profile::PROFILES;
 
-use super::{BUILD, workload};
+use super::{result_header, workload};
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::Output;
@@ -32,27 +31,27 @@ impl Scope for RunSettings {
 }
 
 const EXAMPLES: &str = "\
-Examples:
-  tombolo run tpcc --warehouses 5 --seconds 5
-  tombolo run tpcc --mix paper --profile bare --counter auto
-  tombolo run tpcc --sweep warehouses=1,5,20 --rounds 3 --transactions 1M --json
-  tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/ && tombolo check dump/
-  tombolo run tpcc --clients 64 --in-flight 64 --data data/       durable, many calls under way
-  tombolo run tpcc --data data/ --resume                          reopen it and continue
-  tombolo run tpcc --sweep durability=none,group --clients 64 --in-flight 64 --rounds 5
-  tombolo run debit-credit --clients 64 --in-flight 64 --seconds 5
-  tombolo run debit-credit --branches 15 --accounts-per-branch 1k --group-transactions 200
-  tombolo run ycsb --mix a --records 100k --seconds 2
-  tombolo run rows --update 10 --skew 0.5 --profile conventional --threads 2
-  tombolo run debit-credit --config B --clients 800     threads as in the paper (./B is a file)
+tombolo run debit-credit --config B --clients 800     threads as in the paper (./B is a file)
   tombolo run tpcc --profile conventional --threads 2 --data data/ && tombolo check data/";
+
+/// The examples of each workload, followed by what several commands and files are needed for.
+fn examples() -> String {
+    let own = WORKLOADS.iter().flat_map(|workload| workload.examples);
+    let lines = own.chain([&EXAMPLES]).map(|line| format!("\n  {line}"));
+    format!("Examples:{}", lines.collect::<String>())
+}
+
+fn workload_help() -> String {
+    let names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+    let (last, first) = names.split_last().expect("there are workloads");
+    format!("The workload: {} or {last}", first.join(", "))
+}
 
 /// Run a workload, measure it and verify the resulting database
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = examples())]
 pub(super) struct Arguments {
-    /// The workload: tpcc, debit-credit, ycsb or rows
-    #[arg(required_unless_present = "list_profiles")]
+    #[arg(required_unless_present = "list_profiles", help = workload_help())]
     workload: Option<String>,
     /// Print the profiles and their components
     #[arg(long)]
@@ -111,34 +110,15 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut results = Vec::new();
     for round in 1..=rounds {
         for ((point, settings), plan) in points.iter().zip(&plans) {
-            let mut plan = plan.clone();
+            let mut plan = Plan { keep_fresh: !many, ..plan.clone() };
             if round > 1 {
                 plan.counter = "none".to_owned(); // counts do not change from round to round
             }
-            plan.keep_fresh = !many;
             let at = many.then(|| (point.clone(), round));
-            let mut shown = Ok(());
-            // People see the figures of a run as soon as they are known.
-            let mut show = |result: &RunResult| {
-                shown = output.people(|style| {
-                    let mut result = result.clone();
-                    (result.point, result.round) = at.clone().unzip();
-                    terminal::measured(&result, style)
-                });
-            };
-            let (header, dump) = (header(settings), arguments.dump.clone());
-            let (mut result, failure) =
-                run::run(&plan, header, dump, &mut Bar::default(), &mut show)?;
-            shown?;
-            if let Some(configuration) = configuration {
-                result.config = Some(configuration.name().to_owned());
-                result.notes.extend(configuration.caveat(threads::available()));
-            }
-            (result.point, result.round) = at.unzip();
+            let dump = arguments.dump.clone();
+            let (result, failure) = run_at(at, settings, &plan, dump, configuration, output)?;
             output.result(&result, terminal::verified)?;
-            if let Some(failure) = failure {
-                return Err(failure);
-            }
+            failure.map_or(Ok(()), Err)?;
             results.push(result);
         }
     }
@@ -146,6 +126,33 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output.result(&Summary::new(&results, points.len()), terminal::summary)?;
     }
     Ok(())
+}
+
+/// Runs `plan` at a point of a sweep in a round of it, if it is of one. People see the figures as soon as they are
+/// known.
+fn run_at(
+    at: Option<(Point, u64)>,
+    settings: &Settings,
+    plan: &Plan,
+    dump: Option<PathBuf>,
+    configuration: Option<Configuration>,
+    output: Output,
+) -> Result<run::Ran, Failure> {
+    let mut shown = Ok(());
+    let mut show = |result: &RunResult| {
+        let mut result = result.clone();
+        (result.point, result.round) = at.clone().unzip();
+        shown = output.people(|style| terminal::measured(&result, style));
+    };
+    let (mut result, failure) =
+        run::run(plan, header(settings), dump, &mut Bar::default(), &mut show)?;
+    shown?;
+    if let Some(configuration) = configuration {
+        result.config = Some(configuration.name().to_owned());
+        result.notes.extend(configuration.caveat(threads::available()));
+    }
+    (result.point, result.round) = at.unzip();
+    Ok((result, failure))
 }
 
 /// Refuses the scale of another workload, which would change nothing.
@@ -196,7 +203,7 @@ fn settings_of(
 }
 
 fn header(settings: &Settings) -> Header {
-    Header::new("run", BUILD, settings, &Host::read())
+    result_header("run", settings)
 }
 
 /// One run: its result, and its failure, if any.
@@ -209,7 +216,7 @@ fn list_profiles(output: Output, flags: &Flags<RunSettings>) -> Result<(), Failu
     if !flags.json {
         return output.people(|style| terminal::profiles(&results, style));
     }
-    let header = Header::new("run", BUILD, &flags.settings()?, &Host::read());
+    let header = result_header("run", &flags.settings()?);
     results.into_iter().try_for_each(|profile| {
         let listed = ListedProfile { header: header.clone(), profile };
         output.result(&listed, |_, _| String::new())

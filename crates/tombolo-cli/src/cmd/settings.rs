@@ -1,13 +1,12 @@
 //! `tombolo settings`: prints every setting with its value and the value's source.
 
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
 use tombolo_lab::report::listed::{SettingResult, SettingsResult};
 use tombolo_lab::report::terminal::{Style, table};
-use tombolo_lab::report::{Header, value_json};
+use tombolo_lab::report::value_json;
 use tombolo_lab::settings::{self, Setting, Settings};
 
-use super::BUILD;
+use super::result_header;
 use super::run::RunSettings;
 use crate::flags::Flags;
 use crate::output::Output;
@@ -45,7 +44,7 @@ fn describe(settings: &Settings, setting: &'static Setting) -> SettingResult {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
     let result = SettingsResult {
-        header: Header::new("settings", BUILD, &settings, &Host::read()),
+        header: result_header("settings", &settings),
         registry: settings::all().iter().map(|setting| describe(&settings, setting)).collect(),
     };
     Output::new(arguments.flags.json)

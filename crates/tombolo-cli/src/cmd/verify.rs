@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
 use tombolo_lab::report::Header;
 use tombolo_verify::{History, Holds, Level, ReadError, Verdict};
 
-use super::BUILD;
 use super::check::NoSettings;
+use super::result_header;
 use crate::flags::Flags;
 use crate::output::Output;
 
@@ -61,8 +60,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.history.display().to_string();
     let history = read(&arguments.history, &name)?;
     let verdict = history.judge(arguments.level);
-    let header = Header::new("verify", BUILD, &settings, &Host::read())
-        .and(&[("level", arguments.level.name().into())]);
+    let header =
+        result_header("verify", &settings).and(&[("level", arguments.level.name().into())]);
     let (transactions, operations) = (history.len(), history.operations());
     let result = VerifyResult { header, history: name, transactions, operations, verdict };
     let text = |result: &VerifyResult, _| result.verdict.to_string();

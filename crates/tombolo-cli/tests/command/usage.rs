@@ -205,6 +205,15 @@ fn help_of_every_command_ends_with_an_example() {
         assert!(examples.contains(&format!("tombolo {command}")) || examples.contains(command));
     }
     assert!(tombolo(["--help"]).stdout.contains("Examples:"));
+    let help = tombolo(["run", "--help"]).stdout;
+    for part in [
+        "[WORKLOAD]  The workload: tpcc, debit-credit, ycsb or rows\n",
+        "Examples:\n  tombolo run tpcc --warehouses 5 --seconds 5\n  tombolo run tpcc --mix paper ",
+        "200\n  tombolo run ycsb --mix a --records 100k --seconds 2\n  tombolo run rows --update 10 ",
+        "--threads 2 --data data/ && tombolo check data/\n",
+    ] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
     assert!(tombolo(["--version"]).stdout.starts_with("tombolo "));
     let nothing: [&str; 0] = [];
     assert_eq!(tombolo(nothing).status, 2);

@@ -46,59 +46,34 @@ mod tests;
 
 pub use error::CounterError;
 
-/// What a part of a transaction does, by the calls it makes (the columns of LG-44 and LG-45).
-///
-/// Deletions and scans have no column in the papers: they count as `Other`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Category {
-    /// Opening the transaction.
-    Begin,
-    /// Finding rows by key.
-    Lookup,
-    /// Pinning a row, and unpinning it.
-    Pin,
-    /// Changing a row.
-    Update,
-    /// Creating a row.
-    Create,
-    /// Inserting a key into an index.
-    Insert,
-    /// Committing.
-    Commit,
-    /// Everything in the transaction that is none of the calls above.
-    Other,
+named! {
+    /// What a part of a transaction does, by the calls it makes (the columns of LG-44 and LG-45): calls first.
+    ///
+    /// Deletions and scans have no column in the papers: they count as `Other`.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum Category by name {
+        /// Opening the transaction.
+        Begin = "begin",
+        /// Finding rows by key.
+        Lookup = "lookup",
+        /// Pinning a row, and unpinning it.
+        Pin = "pin",
+        /// Changing a row.
+        Update = "update",
+        /// Creating a row.
+        Create = "create",
+        /// Inserting a key into an index.
+        Insert = "insert",
+        /// Committing.
+        Commit = "commit",
+        /// Everything in the transaction that is none of the calls above.
+        Other = "other",
+    }
 }
 
 impl Category {
     /// How many categories are calls.
-    pub const CALLS: usize = 7;
-
-    /// All of them, calls first, `Other` last.
-    pub const ALL: [Self; Self::CALLS + 1] = [
-        Self::Begin,
-        Self::Lookup,
-        Self::Pin,
-        Self::Update,
-        Self::Create,
-        Self::Insert,
-        Self::Commit,
-        Self::Other,
-    ];
-
-    /// Its name in results.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Begin => "begin",
-            Self::Lookup => "lookup",
-            Self::Pin => "pin",
-            Self::Update => "update",
-            Self::Create => "create",
-            Self::Insert => "insert",
-            Self::Commit => "commit",
-            Self::Other => "other",
-        }
-    }
+    pub const CALLS: usize = Self::Other as usize;
 }
 
 /// A kind of transaction, numbered by the caller.

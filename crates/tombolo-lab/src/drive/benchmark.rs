@@ -35,7 +35,8 @@ use crate::store::metered::Metered;
 use crate::store::{Erased, Handles};
 use crate::workload::{Workload, WorkloadInput};
 
-/// What a store can do besides what [`Store`] says: no part of it, for not every store can.
+/// What a store can do besides what [`Store`] says: no part of it, for not every store can. What is not said of a kind
+/// is that of a store in memory, of which nothing is kept.
 pub(super) trait Kind<S>: 'static {
     /// What the store verifies itself.
     const CHECKS: StoreChecks;
@@ -53,40 +54,54 @@ pub(super) trait Kind<S>: 'static {
     /// # Errors
     /// `NoSpace`.
     fn reserve(
-        store: &mut S,
-        table: usize,
-        rows: usize,
-    ) -> Result<(), tombolo_storage::error::Error>;
+        _store: &mut S,
+        _table: usize,
+        _rows: usize,
+    ) -> Result<(), tombolo_storage::error::Error> {
+        Ok(())
+    }
 
     /// Reads what is not in memory yet.
     ///
     /// # Errors
     /// When it cannot be read.
-    fn read_all(store: &S) -> Result<(), Failure>;
+    fn read_all(_store: &S) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Another session of the same database; none where there can be one only.
     ///
     /// # Errors
     /// When no session is free.
-    fn session(store: &S) -> Option<Result<S, Failure>>;
+    fn session(_store: &S) -> Option<Result<S, Failure>> {
+        None
+    }
 
     /// What went through the log, where there is one.
-    fn log_usage(store: &S) -> Option<LogUsage>;
+    fn log_usage(_store: &S) -> Option<LogUsage> {
+        None
+    }
 
     /// What a restart did when the store was opened, if it had not been closed.
-    fn restart(store: &S) -> Option<Restart>;
+    fn restart(_store: &S) -> Option<Restart> {
+        None
+    }
 
     /// Makes a checkpoint if one is due.
     ///
     /// # Errors
     /// When log or disk fail.
-    fn checkpoint_if_due(store: &S) -> Result<(), Failure>;
+    fn checkpoint_if_due(_store: &S) -> Result<(), Failure> {
+        Ok(())
+    }
 
     /// Saves the database.
     ///
     /// # Errors
     /// When it cannot be saved.
-    fn save(store: S) -> Result<(), Failure>;
+    fn save(_store: S) -> Result<(), Failure> {
+        Err(Failure::usage("a memory store keeps no files yet: use a profile with pages"))
+    }
 }
 
 /// A workload on a store of type `S`.

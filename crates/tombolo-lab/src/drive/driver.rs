@@ -24,7 +24,7 @@ use tombolo_engine::clock::Clock;
 use super::{Batch, ByKind, Instance, Tally};
 use crate::failure::Failure;
 use crate::host;
-use crate::plan::Bound;
+use crate::plan::{Bound, Plan};
 use crate::work::WorkDone;
 use crate::workload::{Workload, WorkloadInput};
 
@@ -111,14 +111,13 @@ pub struct Driver<'a, I> {
 }
 
 impl<'a, I: WorkloadInput> Driver<'a, I> {
-    /// A driver that takes its inputs, `batch` at a time, from `inputs`.
+    /// A driver that takes its inputs from `inputs`, as many at a time as `plan` has it.
     pub fn new(
         clock: &'a dyn Clock,
         inputs: &'a mut (dyn Iterator<Item = I> + Send),
-        batch: usize,
-        reserve: bool,
-        memory_limit: Option<u64>,
+        plan: &Plan,
     ) -> Self {
+        let Plan { batch, reserve, memory_limit, .. } = *plan;
         Self { clock, inputs, batch, reserve, memory_limit, slice: SLICE }
     }
 

@@ -35,24 +35,6 @@ impl<P: MemoryProfile> Kind<MemoryStore<P>> for InMemory {
     fn reserve(store: &mut MemoryStore<P>, table: usize, rows: usize) -> Result<(), Error> {
         store.reserve(table, rows)
     }
-    fn read_all(_: &MemoryStore<P>) -> Result<(), Failure> {
-        Ok(()) // it never was anywhere else
-    }
-    fn session(_: &MemoryStore<P>) -> Option<Result<MemoryStore<P>, Failure>> {
-        None
-    }
-    fn log_usage(_: &MemoryStore<P>) -> Option<LogUsage> {
-        None
-    }
-    fn restart(_: &MemoryStore<P>) -> Option<Restart> {
-        None
-    }
-    fn checkpoint_if_due(_: &MemoryStore<P>) -> Result<(), Failure> {
-        Ok(()) // nothing of it is kept
-    }
-    fn save(_: MemoryStore<P>) -> Result<(), Failure> {
-        Err(Failure::usage("a memory store keeps no files yet: use a profile with pages"))
-    }
 }
 
 /// Paged stores. All five transactions are compiled for the one with everything on.
@@ -69,9 +51,7 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
     const SHARED: bool = P::SWITCHES[4] && P::SWITCHES[5];
     const LOOKS_AHEAD: bool = false;
 
-    fn reserve(_: &mut PagedStore<P>, _: usize, _: usize) -> Result<(), Error> {
-        Ok(()) // the pool is as large from the beginning as it will ever be
-    }
+    // Nothing is reserved: the pool is as large from the beginning as it will ever be.
     fn read_all(store: &PagedStore<P>) -> Result<(), Failure> {
         store.read_all().or_environment()
     }

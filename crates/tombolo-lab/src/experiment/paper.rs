@@ -20,6 +20,41 @@ pub struct Reproducible {
     pub title: &'static str,
 }
 
+/// Declares what of a paper can be reproduced, in its order: each with its name on the command line and what it shows.
+macro_rules! reproducible {
+    (
+        $(#[$attribute:meta])*
+        $visible:vis enum $enum:ident {
+            $($(#[$doc:meta])* $value:ident = $id:literal, $title:literal;)*
+        }
+    ) => {
+        $(#[$attribute])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $visible enum $enum {
+            $($(#[$doc])* $value,)*
+        }
+
+        impl $enum {
+            /// All of them.
+            $visible const ALL: [Self; [$($id),*].len()] = [$(Self::$value),*];
+
+            /// Its name and what it shows.
+            $visible const fn item(self) -> $crate::experiment::Reproducible {
+                let (id, title) = match self {
+                    $(Self::$value => ($id, $title),)*
+                };
+                $crate::experiment::Reproducible { id, title }
+            }
+
+            /// The one of this name.
+            $visible fn find(id: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|known| known.item().id == id)
+            }
+        }
+    };
+}
+pub(super) use reproducible;
+
 /// What runs are made with.
 #[derive(Clone, Debug)]
 pub struct Wanted {

@@ -35,13 +35,13 @@ pub fn open(
     progress: &mut dyn Progress,
 ) -> Result<Opened, OpenFailure> {
     progress.begin("recovering");
-    let opened = recovery::open(disks, options, clock, &mut |now| tell(now, progress));
+    let opened = recovery::open(disks, options, clock, &mut |now| show(now, progress));
     progress.end();
     opened
 }
 
 /// Shows how far recovery is, and how long the rest will take.
-pub(super) fn tell(now: recovery::Progress, progress: &mut dyn Progress) {
+pub(super) fn show(now: recovery::Progress, progress: &mut dyn Progress) {
     let mut detail = match now.log.groups {
         0 => format!("{} of the image", numbers::size(now.image_bytes)),
         _ => format!("{} transactions", numbers::quantity(now.log.transactions as f64)),

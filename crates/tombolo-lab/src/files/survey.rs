@@ -11,7 +11,7 @@ use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::image::{Image, ImageSettings};
 use tombolo_storage::value_log::{self, Cut, DirectoryLock, Survey};
 
-use super::open::{Logged, tell};
+use super::open::{Logged, show};
 use crate::progress::Progress;
 
 /// What lies in a directory.
@@ -36,7 +36,7 @@ pub fn survey(
     progress: &mut dyn Progress,
 ) -> Result<Surveyed, OpenFailure> {
     progress.begin("reading image and log");
-    let surveyed = survey_quietly(disks, options, clock, &mut |now| tell(now, progress));
+    let surveyed = survey_quietly(disks, options, clock, &mut |now| show(now, progress));
     progress.end();
     surveyed
 }

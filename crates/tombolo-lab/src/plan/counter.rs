@@ -9,24 +9,18 @@ use crate::counters::callgrind::Callgrind;
 use crate::counters::hardware::Instructions;
 use crate::failure::Failure;
 
-/// What counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Counter {
-    /// The processor.
-    Perf,
-    /// Valgrind.
-    Callgrind,
+named! {
+    /// What counts.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Counter by name {
+        /// The processor.
+        Perf = "perf",
+        /// Valgrind.
+        Callgrind = "callgrind",
+    }
 }
 
 impl Counter {
-    /// Its name in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Perf => "perf",
-            Self::Callgrind => "callgrind",
-        }
-    }
-
     /// The counter a setting asks for, and what to say to the user where there is none.
     ///
     /// # Errors
@@ -43,18 +37,16 @@ impl Counter {
             "callgrind" => Ok((Some(valgrind()?), None)),
             "auto" => match perf().or_else(|_| valgrind()) {
                 Ok(counter) => Ok((Some(counter), None)),
-                Err(CounterError::NoValgrind) => Ok((
-                    None,
-                    Some(
-                        "instructions are not counted: this machine has no hardware counter and \
-                         no valgrind (apt-get install valgrind); times are given"
+                Err(error) => {
+                    let why = match error {
+                        CounterError::NoValgrind => "this machine has no hardware counter and no \
+                                                     valgrind (apt-get install valgrind)"
                             .to_owned(),
-                    ),
-                )),
-                Err(error) => Ok((
-                    None,
-                    Some(format!("instructions are not counted: {error}; times are given")),
-                )),
+                        error => error.to_string(),
+                    };
+                    let note = format!("instructions are not counted: {why}; times are given");
+                    Ok((None, Some(note)))
+                }
             },
             _ => Ok((None, None)),
         }

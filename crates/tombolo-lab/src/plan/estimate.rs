@@ -26,18 +26,36 @@ const ENTRY_EXTRA: u64 = 20;
 /// Pages that any database has: maps, catalogue, roots.
 const PAGES_FIXED_BYTES: u64 = 32 << 20;
 
+/// Bytes of each table's rows after `transactions` transactions, a row of which takes `row_bytes`.
+fn of_tables<W: Workload>(
+    workload: &W,
+    transactions: u64,
+    row_bytes: impl Fn(&TableDef) -> u64,
+) -> impl Iterator<Item = u64> {
+    workload.tables().into_iter().map(move |table| {
+        row_bytes(&table).saturating_mul(workload.rows_after(&table.name, transactions))
+    })
+}
+
+/// The sum, which does not overflow.
+fn sum(bytes: impl Iterator<Item = u64>) -> u64 {
+    bytes.fold(0, u64::saturating_add)
+}
+
+/// A fifth more, for what slots, nodes and growth steps waste.
+fn with_waste(bytes: u64) -> u64 {
+    bytes.saturating_add(bytes / 5)
+}
+
 /// Bytes of pages that hold everything: `workload` loaded, `transactions` run. Leaves are half full
 /// at worst.
 pub fn page_bytes<W: Workload>(workload: &W, transactions: u64) -> u64 {
-    let of_table = |table: &TableDef| {
+    let row_bytes = |table: &TableDef| {
         let row = table.raw_row_bytes() as u64 + ROW_EXTRA;
         let entries = table.indexes.iter().map(|index| table.raw_key_bytes(index) as u64);
-        let entries: u64 = entries.map(|key| 2 * (key + ENTRY_EXTRA)).sum();
-        let rows = workload.rows_after(&table.name, transactions);
-        rows.saturating_mul(row + row / 16 + entries)
+        row + row / 16 + entries.map(|key| 2 * (key + ENTRY_EXTRA)).sum::<u64>()
     };
-    let pages = workload.tables().iter().map(of_table).fold(0, u64::saturating_add);
-    pages.saturating_add(PAGES_FIXED_BYTES)
+    sum(of_tables(workload, transactions, row_bytes)).saturating_add(PAGES_FIXED_BYTES)
 }
 
 /// Bytes a run takes besides its pages, with `batch` inputs at hand.
@@ -47,32 +65,20 @@ pub fn beside_pages<W: Workload>(batch: u64) -> u64 {
 
 /// Bytes that the rows of one table will take at most, or its index entries.
 pub fn largest_table<W: Workload>(workload: &W, transactions: u64) -> u64 {
-    let of_table = |table: &TableDef| {
-        let rows = workload.rows_after(&table.name, transactions);
-        row_bytes(table).saturating_mul(rows)
-    };
-    let largest = workload.tables().iter().map(of_table).max().unwrap_or_default();
-    largest.saturating_add(largest / 5)
+    with_waste(of_tables(workload, transactions, row_bytes).max().unwrap_or_default())
 }
 
 /// Bytes a run will take: `workload` loaded, `transactions` run, `batch` inputs at hand.
 pub fn bytes<W: Workload>(workload: &W, transactions: u64, batch: u64) -> u64 {
-    let of_table = |table: &TableDef| {
-        row_bytes(table).saturating_mul(workload.rows_after(&table.name, transactions))
-    };
-    let rows = workload.tables().iter().map(of_table).fold(0, u64::saturating_add);
-    rows.saturating_add(rows / 5).saturating_add(beside_pages::<W>(batch))
+    let rows = sum(of_tables(workload, transactions, row_bytes));
+    with_waste(rows).saturating_add(beside_pages::<W>(batch))
 }
 
 /// Bytes of the second copy that checkpoints are written from: rows as they lie in their slots,
 /// without indexes.
 pub fn second_copy<W: Workload>(workload: &W, transactions: u64) -> u64 {
-    let of_table = |table: &TableDef| {
-        let row = table.raw_row_bytes() as u64;
-        row.saturating_mul(workload.rows_after(&table.name, transactions))
-    };
-    let rows = workload.tables().iter().map(of_table).fold(0, u64::saturating_add);
-    rows.saturating_add(rows / 5)
+    let row_bytes = |table: &TableDef| table.raw_row_bytes() as u64;
+    with_waste(sum(of_tables(workload, transactions, row_bytes)))
 }
 
 #[cfg(test)]

@@ -29,8 +29,7 @@ use tombolo_storage::value_log;
 
 use crate::failure::Failure;
 use crate::files::{Place, verify_place};
-use crate::settings::{self as keys, Settings, Source};
-use crate::workload::tpcc::input::Mix;
+use crate::settings::{self as keys, Setting, Settings, Source};
 use crate::workload::{AnyWorkload, WORKLOADS, WorkloadInfo};
 use crate::{host, numbers};
 
@@ -347,13 +346,13 @@ impl Plan {
         if has_disk_log && self.durability == Durability::None {
             notes.push("log kept in memory".to_owned());
         }
-        let is_standard =
-            matches!(self.workload, AnyWorkload::Tpcc(scale) if scale.mix == Mix::Standard);
-        if is_standard && !profiles::runs_all_natively(&self.profile) {
+        let [first @ .., last] = self.workload.unmeasured() else { return notes };
+        if !profiles::runs_all_natively(&self.profile) {
             notes.push(format!(
-                "on {} order_status, delivery and stock_level run through the run-time interface: \
-                 their costs are not those of the profile",
-                self.profile
+                "on {} {} and {last} run through the run-time interface: their costs are not those of \
+                 the profile",
+                self.profile,
+                first.join(", ")
             ));
         }
         notes
@@ -382,7 +381,7 @@ impl Plan {
         let transactions = transactions + (self.latency_transactions + self.callers) as u64;
         let pool = if profiles::has_pages(&self.profile) { self.pool() } else { 0 };
         let needed = self.bytes(transactions, batch).saturating_add(pool);
-        verify_memory(needed, self.memory_limit)
+        verify_memory(needed, self.memory_limit, (self.workload.info().settings)()[0])
     }
 
     /// Refuses what needs a log that there is not.
@@ -426,20 +425,20 @@ fn verify_checkpoints(settings: &Settings) -> Result<(), Failure> {
     }
 }
 
-/// Refuses what needs more memory than there is, or than `limit` allows.
+/// Refuses what needs more memory than there is, or than `limit` allows; `scale` says how large the database is.
 ///
 /// # Errors
 /// With the size it would need.
-pub fn verify_memory(needed: u64, limit: Option<u64>) -> Result<(), Failure> {
+pub fn verify_memory(needed: u64, limit: Option<u64>, scale: &Setting) -> Result<(), Failure> {
     let available = limit.unwrap_or(u64::MAX).min(host::available_bytes());
     if needed <= available {
         return Ok(());
     }
     Err(Failure::environment(format!(
-        "this would need about {} of memory, and {} are available: give fewer --warehouses, \
-         --branches or --transactions",
+        "this would need about {} of memory, and {} are available: give fewer --{} or --transactions",
         numbers::size(needed),
-        numbers::size(available)
+        numbers::size(available),
+        scale.flag()
     )))
 }
 

@@ -9,7 +9,7 @@ use tombolo_storage::memory::image::SecondCopy;
 use super::{Plan, estimate, profiles};
 use crate::workload::tpcc::input::Input;
 use crate::workload::tpcc::loader::Scale;
-use crate::workload::{AnyWorkload, Workload, matched_workload, with_workload};
+use crate::workload::{AnyWorkload, WORKLOADS, Workload, matched_workload, with_workload};
 
 impl Plan {
     /// What is loaded of TPC-C.
@@ -30,7 +30,7 @@ impl Plan {
 
     /// What runs, for people.
     pub fn title(&self) -> String {
-        title(self.workload.info().name, self.workload.mix())
+        self.workload.title()
     }
 
     /// Bytes that the run needs in pages, for `transactions` transactions.
@@ -59,9 +59,8 @@ impl Plan {
     /// The flags that make a counted process count the same.
     pub fn count_arguments(&self) -> Vec<String> {
         let info = self.workload.info();
-        // A counted process is one of TPC-C unless it is told otherwise.
-        let name =
-            (info.name != Scale::NAME).then(|| ("workload".to_owned(), info.name.to_owned()));
+        // The counted process runs the first workload unless a flag names another.
+        let name = (*info != WORKLOADS[0]).then(|| ("workload".to_owned(), info.name.to_owned()));
         let values = (info.settings)().iter().zip(self.workload.values());
         let values = values.map(|(setting, n)| (setting.flag(), setting.numbered(n).to_string()));
         let mix = self.workload.mix().map(|mix| ("mix".to_owned(), mix.to_owned()));
@@ -77,14 +76,5 @@ impl Plan {
         let others = flags.into_iter().chain(ahead).chain(saved).chain(part).map(own);
         let flags = profile.map(own).chain(scale).chain(others);
         flags.flat_map(|(name, value)| [format!("--{name}"), value]).collect()
-    }
-}
-
-/// A workload and its mix, for people: TPC-C's mixes are known by their own names.
-fn title(workload: &str, mix: Option<&str>) -> String {
-    match mix {
-        Some(mix) if workload == Scale::NAME => mix.to_owned(),
-        Some(mix) => format!("{workload} {mix}"),
-        None => workload.to_owned(),
     }
 }

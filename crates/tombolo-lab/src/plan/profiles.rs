@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(of("alone-buffer-manager"), Some("lattice-10000"));
         for info in PROFILES {
             let Some(layout) = layout(info.name) else { continue };
-            let maker = maker(layout).unwrap_or_else(|| panic!("nobody makes {layout:?}"));
+            let maker = maker(layout).unwrap_or_else(|| panic!("no profile makes {layout:?}"));
             assert_eq!(self::layout(maker), Some(layout));
         }
     }

@@ -15,7 +15,7 @@ use tombolo_storage::value_log::{self, LogKind};
 
 use super::{Bound, profiles};
 use crate::failure::Failure;
-use crate::settings::{self, Settings, Source};
+use crate::settings::{self, Settings};
 
 /// The most inputs that are made at a time for an open loop.
 const OPEN_BATCH_MAX: u64 = 500_000;
@@ -169,15 +169,13 @@ pub(super) fn rate_of(info: &ProfileInfo, settings: &Settings) -> Result<Option<
             Memory::NAME
         )));
     }
-    for setting in [&settings::CLIENTS, &settings::IN_FLIGHT] {
-        if settings.source(setting) == Source::Flag {
-            return Err(Failure::usage(format!(
-                "in an open loop calls do not wait for each other: leave --{} out",
-                setting.flag()
-            )));
-        }
+    match settings::given(settings, &[&settings::CLIENTS, &settings::IN_FLIGHT]) {
+        Some(setting) => Err(Failure::usage(format!(
+            "in an open loop calls do not wait for each other: leave --{} out",
+            setting.flag()
+        ))),
+        None => Ok(rate),
     }
-    Ok(rate)
 }
 
 /// How many inputs are made at a time. An open loop is not broken off to make some, if it can be.

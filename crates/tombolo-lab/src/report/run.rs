@@ -15,7 +15,7 @@ use super::{Header, rounded};
 use crate::files::Recovery;
 use crate::histogram::Summary;
 use crate::settings::Setting;
-use crate::workload;
+use crate::workload::{self, WorkloadInfo};
 
 /// Instructions by call category.
 pub type Calls = BTreeMap<String, f64>;
@@ -309,9 +309,18 @@ impl RunResult {
 
     /// How large the database was, for people.
     pub fn size(&self) -> String {
+        self.of_scale(|workload, values| (workload.size)(values))
+    }
+
+    /// The same on the page of `report`.
+    pub fn label(&self) -> String {
+        self.of_scale(|workload, values| (workload.label)(values))
+    }
+
+    fn of_scale(&self, text: fn(&WorkloadInfo, &[u64]) -> String) -> String {
         let Some(workload) = workload::find(&self.workload) else { return String::new() };
         let value = |setting: &&Setting| self.scale.get(setting).as_u64().unwrap_or_default();
-        (workload.size)(&(workload.settings)().iter().map(value).collect::<Vec<_>>())
+        text(workload, &(workload.settings)().iter().map(value).collect::<Vec<_>>())
     }
 
     /// The state, for people.

@@ -31,7 +31,6 @@ use crate::progress::Progress;
 use crate::report::run::{RestartResult, RunResult};
 use crate::report::{Header, rounded};
 use crate::rows::{DumpDirectory, Quiescent, Verification};
-use crate::store::Erased;
 use crate::workload::{matched_workload, with_workload};
 use crate::{drive, files, host, numbers};
 
@@ -41,8 +40,8 @@ const GROUP_HEADER_BYTES: u64 = 64;
 /// A run's result, and what makes it a failure, if anything does.
 pub type Ran = (RunResult, Option<Failure>);
 
-/// Called with the result of a run as soon as there are figures; what verifies them, and counts, is still to come.
-pub type Measured<'m> = &'m mut dyn FnMut(&RunResult);
+/// Called with the result of a run as soon as there are figures, before they are verified and instructions counted.
+pub type OnFigures<'f> = &'f mut dyn FnMut(&RunResult);
 
 /// Runs `plan`; the result begins with `header`.
 ///
@@ -53,10 +52,10 @@ pub fn run(
     header: Header,
     dump: Option<PathBuf>,
     progress: &mut dyn Progress,
-    measured: Measured<'_>,
+    on_figures: OnFigures<'_>,
 ) -> Result<Ran, Failure> {
     with_workload!(plan.workload, scale => {
-        run_workload(plan, scale, header, dump, (progress, measured))
+        run_workload(plan, scale, header, dump, progress, on_figures)
     })
 }
 
@@ -83,7 +82,8 @@ fn run_workload<W: Deployed>(
     workload: W,
     header: Header,
     dump: Option<PathBuf>,
-    (progress, show): (&mut dyn Progress, Measured<'_>),
+    progress: &mut dyn Progress,
+    on_figures: OnFigures<'_>,
 ) -> Result<Ran, Failure> {
     let (counter, note) = Counter::choose(&plan.counter)?;
     plan.verify_machine()?;
@@ -113,7 +113,7 @@ fn run_workload<W: Deployed>(
     result.notes.extend(note);
     if let Some(found) = &mut pipeline {
         found.store_end_bytes = store_end_bytes;
-        found.raw_flush = place.and_then(|place| probe(place, &clock, &passes));
+        found.raw_flush = place.and_then(|place| raw_flush(place, &clock, &passes));
         result.add_pipeline(plan, found, &passes);
         let cut = found.recovery.as_ref().and_then(|recovery| recovery.cut.as_ref());
         result.notes.extend(cut.map(|cut| files::notice(cut, true)));
@@ -122,10 +122,10 @@ fn run_workload<W: Deployed>(
     result.notes.extend(plan.notes());
     result.disk_bytes = host::disk_bytes().zip(disk_before).map(|(after, before)| after - before);
     result.counter = counter.map(|counter| counter.name().to_owned());
-    show(&result);
-    let (verification, state_hash) = look(plan, instance.rest()?, dump.as_ref(), progress)?;
+    on_figures(&result);
+    let (verification, state_hash) = verify(plan, instance.rest()?, dump.as_ref(), progress)?;
     result.add_verification(&verification, state_hash);
-    end(plan, instance, place)?; // the counted databases need the memory
+    close(plan, instance, place)?; // the databases on which instructions are counted need its memory
     if pipeline.is_some() {
         result.add_stage_costs(&count_stages(plan, &workload, counter, place, progress)?);
     }
@@ -136,7 +136,7 @@ fn run_workload<W: Deployed>(
 }
 
 /// Times flushes like those of the run, without a database; without room for the file there is no figure.
-fn probe(place: &Place, clock: &SystemClock, measured: &Passes) -> Option<RawFlush> {
+fn raw_flush(place: &Place, clock: &SystemClock, measured: &Passes) -> Option<RawFlush> {
     let log = &measured.log;
     let bytes = log.bytes.checked_div(log.flushes)? + GROUP_HEADER_BYTES;
     // Between two flushes of the run.
@@ -147,23 +147,23 @@ fn probe(place: &Place, clock: &SystemClock, measured: &Passes) -> Option<RawFlu
     files::measure_raw_flush(&disk, clock, bytes, pause_ns).ok()
 }
 
-/// Verifies what the run left, and hashes and dumps it.
-fn look(
+/// Verifies the database after the run, hashes it, and dumps it if asked to.
+fn verify(
     plan: &Plan,
-    mut left: Quiescent<'_>,
+    mut database: Quiescent<'_>,
     dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<(Verification, Option<String>), Failure> {
     progress.begin("verifying");
-    let verification = left.verify().or_check()?;
+    let verification = database.verify().or_check()?;
     progress.part(0.5, "hashing");
-    let hash = left.hash(dump)?;
+    let hash = database.hash(dump)?;
     progress.end();
     Ok((verification, plan.order_is_settled().then(|| hash.to_string())))
 }
 
-/// Saves a database that has files; another is only dropped.
-fn end<W: Deployed>(
+/// Saves a database that has files, or removes them if the run made them up; another database is only dropped.
+fn close<W: Deployed>(
     plan: &Plan,
     instance: Box<dyn Instance<W>>,
     place: Option<&Place>,
@@ -286,7 +286,7 @@ fn resume<W: Deployed>(
     let mut instance = drive::open_saved(&plan.profile, &options)
         .map_err(|error| Failure::environment(format!("{}: {error}", place.path.display())))?;
     let load_s = seconds_since(clock, wall, cpu);
-    let workload = drive::found(workload, &mut Erased::new(instance.rest()?.store()))?;
+    let workload = drive::found(workload, instance.rest()?.store())?;
     let bound = instance.bind(workload);
     bound.map_err(|error| Failure::usage(format!("{}: {error}", place.path.display())))?;
     Ok((instance, workload, load_s))
@@ -309,7 +309,7 @@ fn measure<W: Deployed>(
     progress: &mut dyn Progress,
 ) -> Result<Passes, Failure> {
     let mut inputs = workload.inputs();
-    let mut driver = Driver::new(clock, &mut inputs, plan.batch, plan.reserve, plan.memory_limit);
+    let mut driver = Driver::new(clock, &mut inputs, plan);
     driver.warm_up(instance, WARM_UP)?;
     let before = instance.log_usage().unwrap_or_default();
     flushes.take();

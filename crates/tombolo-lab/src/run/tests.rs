@@ -16,7 +16,7 @@ use crate::settings::Source;
 use crate::upkeep::check;
 use crate::workload::tpcc::input::Mix;
 use crate::workload::tpcc::loader::Scale;
-use crate::workload::{self, Workload, microbenchmark, ycsb};
+use crate::workload::{self, Workload, WorkloadInput, for_each_workload, ycsb};
 
 fn plan(given: &[(&str, &str)]) -> Result<Plan, Failure> {
     let mut settings = crate::settings::defaults();
@@ -141,50 +141,48 @@ fn a_tiny_run_of_the_standard_mix_is_consistent_with_the_same_state() {
     assert_eq!(checks, [14, 14, 15, 15, 14]);
 }
 
-/// A run of a workload with two thousand rows.
-fn small<W: Workload>(given: &[(&str, &str)]) -> RunResult {
+/// A short run of `workload`.
+fn short<W: Deployed>(workload: W, given: &[(&str, &str)]) -> RunResult {
     let mut settings = crate::settings::defaults();
-    let (scale, of) =
-        (W::settings()[0].name, [("transactions", "1k"), ("latency_transactions", "50")]);
-    for (name, value) in [(scale, "2k")].iter().chain(&of).chain(given) {
+    let of = [("transactions", "1k"), ("latency_transactions", "50")];
+    for (name, value) in of.iter().chain(given) {
         settings.set(name, value, Source::Flag).unwrap();
     }
     let plan = Plan::of(workload::info::<W>(), &settings).unwrap();
-    let plan = Plan { volatile_ok: true, ..plan };
+    let plan = Plan { workload: workload.into(), volatile_ok: true, ..plan };
     run(&plan, Header::default(), None, &mut (), &mut |_| ()).unwrap().0
 }
 
-/// What two thousand rows are left like by the three kinds of store.
-fn runs_on_every_kind_of_store<W: Workload>(given: &[(&str, &str)]) {
-    let on = |profile| {
-        let own = [("profile", profile), ("durability", "none")];
-        small::<W>(&[given, &own].concat())
-    };
+/// What the three kinds of store are left like.
+fn runs_on_every_kind_of_store<W: Deployed>(workload: W) {
+    let on = |profile| short(workload, &[("profile", profile), ("durability", "none")]);
     let outcomes = ["memory", "bare", "conventional"].map(on);
+    let inputs = workload.inputs().skip(WARM_UP).take(1_000);
+    let commits = inputs.filter(|input| !input.aborts()).count() as u64;
     for outcome in &outcomes {
-        assert!(outcome.consistent, "{given:?}: {:?}", outcome.checks);
-        assert_eq!(outcome.state_hash, outcomes[0].state_hash, "{given:?}");
-        assert_eq!(ends(outcome), ends(&outcomes[0]), "{given:?}");
-        assert_eq!(outcome.committed, 1_000, "{given:?}");
+        assert!(outcome.consistent, "{workload:?}: {:?}", outcome.checks);
+        assert_eq!(outcome.state_hash, outcomes[0].state_hash, "{workload:?}");
+        assert_eq!(ends(outcome), ends(&outcomes[0]), "{workload:?}");
+        assert_eq!(outcome.committed, commits, "{workload:?}");
     }
 }
 
 #[test]
-fn workloads_of_one_table_leave_every_kind_of_store_alike() {
-    for mix in ycsb::Scale::MIXES {
-        runs_on_every_kind_of_store::<ycsb::Scale>(&[("mix", mix)]);
+fn every_workload_leaves_every_kind_of_store_alike() {
+    macro_rules! tested {
+        ($($name:ident => $scale:ty,)*) => {
+            $(<$scale>::tested().into_iter().for_each(runs_on_every_kind_of_store);)*
+        };
     }
-    for own in [("read", "3"), ("update", "100")] {
-        runs_on_every_kind_of_store::<microbenchmark::Scale>(&[own, ("skew", "0.9")]);
-    }
+    for_each_workload!(tested);
 }
 
 #[test]
 fn ycsb_survives_in_a_directory() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
-    let outcome =
-        small::<ycsb::Scale>(&[("mix", "d"), ("data", data.to_str().unwrap()), ("clients", "4")]);
+    let workload = ycsb::Scale { seed: 1, records: 2_000, mix: 3 };
+    let outcome = short(workload, &[("data", data.to_str().unwrap()), ("clients", "4")]);
     let checked = check::check(&[&data], None, None, &mut ()).unwrap();
     assert_eq!(checked.failure(), None);
     assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);
@@ -273,6 +271,20 @@ fn threads_share_the_inputs_and_leave_a_consistent_database() {
 }
 
 #[test]
+fn the_log_of_threads_has_their_commits() {
+    let given = [("profile", "conventional"), ("threads", "2"), ("transactions", "2k")];
+    let plan = plan(&TINY.into_iter().chain(given).collect::<Vec<_>>()).unwrap();
+    let (clock, flushes) = (SystemClock::new(), FlushTimes::default());
+    let (mut instance, workload, _) =
+        load(&plan, plan.scale(), None, &flushes, &clock, &mut ()).unwrap();
+    let passes = measure(&plan, &workload, &clock, &flushes, &mut *instance, &mut ()).unwrap();
+    // What only reads is in no log.
+    let committed = passes.throughput.tally.total().committed;
+    assert!((1..committed).contains(&passes.log.commits), "{} of {committed}", passes.log.commits);
+    assert!(passes.log.bytes > 0 && passes.log.flushes == 0);
+}
+
+#[test]
 fn files_are_kept_where_it_was_said() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data");
@@ -282,7 +294,8 @@ fn files_are_kept_where_it_was_said() {
     let (outcome, failure) =
         run(&plan_of_it, Header::default(), None, &mut (), &mut |_| ()).unwrap();
     assert_eq!(failure, None);
-    assert!(outcome.flushes > 0 && outcome.flush_us.is_some());
+    assert!(outcome.flushes > 0);
+    assert!(outcome.flush_us.unwrap().count >= outcome.flushes, "each flush is timed");
     assert!(outcome.transactions_per_flush.is_some_and(|commits| commits > 0.0));
     assert_eq!(outcome.data_dir.as_deref(), data.to_str());
     let checked = check::check(&[&data], None, None, &mut ()).unwrap();
@@ -380,7 +393,8 @@ fn what_was_loaded_is_in_an_image_and_what_followed_in_checkpoints() {
     assert_eq!(checkpoint.count > 0, checkpoint.wall_s > 0.0, "{checkpoint:?}");
     assert!(checkpoint.bytes > checkpoint.count * outcome.raw_row_bytes / 2);
     assert!(checkpoint.bytes > 0 && outcome.by_stage["checkpoint"].busy_s > 0.0, "{checkpoint:?}");
-    assert!(outcome.latency_in_checkpoint_us.is_some());
+    let in_checkpoint = outcome.latency_in_checkpoint_us.unwrap();
+    assert!((1..=outcome.latency_transactions).contains(&in_checkpoint.count), "{in_checkpoint:?}");
     let checked = check::check(&[&data], None, None, &mut ()).unwrap();
     assert_eq!(checked.failure(), None);
     assert_eq!(checked.state_hash.map(|hash| hash.to_string()), outcome.state_hash);

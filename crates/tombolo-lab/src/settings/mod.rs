@@ -48,6 +48,11 @@ pub fn defaults() -> Settings {
     Settings::of(all())
 }
 
+/// The first setting of `among` that was given as a flag.
+pub fn given<'a>(settings: &Settings, among: &[&'a Setting]) -> Option<&'a Setting> {
+    among.iter().copied().find(|setting| settings.source(setting) == Source::Flag)
+}
+
 /// The setting called `name`, with `-` or `_`.
 pub fn find(name: &str) -> Option<&'static Setting> {
     tombolo_engine::settings::find(all(), name)

@@ -36,9 +36,9 @@ setting_list! {
         "durability",
         Kind::Choice(&["none", "async", "group", "sync"]),
         Default::Means("the most the profile can: group or none"),
-        "what a committed transaction survives; with none, on pages, only a clean end",
+        "what a committed transaction survives; with none, a paged database survives a clean end only",
     );
-    /// Where a paged database lies.
+    /// Where a database lies.
     pub DATA = Setting::new(
         "data",
         Kind::Text,
@@ -85,7 +85,7 @@ setting_list! {
         "log_buffer_bytes",
         Kind::Bytes(GB >> 11, GB),
         Default::Is("8 MB"),
-        "the buffer between transactions and the log's file; where there is none, the whole log",
+        "the buffer between transactions and the log's file; without a file, room for the whole log",
     ).of("bytes");
     /// What transactions are promised about each other.
     pub ISOLATION = Setting::new(
@@ -106,7 +106,7 @@ setting_list! {
         "locks_max",
         Kind::Count(1_024, 1 << 26),
         Default::Is("65_536"),
-        "locks that all transactions together hold or wait for",
+        "locks that all transactions together may hold or wait for",
     ).of("locks");
     /// Where row locks become a page's.
     pub ROW_LOCKS_PER_PAGE_MAX = Setting::new(
@@ -140,7 +140,7 @@ setting_list! {
         "input_threads",
         Kind::Count(1, 256),
         Default::Is("1"),
-        "input stages, where requests are made ready by any",
+        "threads of the input stage, which prepares requests for execution",
     ).of("stages");
     /// Who writes checkpoints.
     pub CHECKPOINT_PROCESS = Setting::new(
@@ -181,7 +181,7 @@ setting_list! {
         "loop",
         Kind::Choice(&["closed", "open"]),
         Default::Is("closed"),
-        "when a call begins: when its caller's last is answered, or at its time (rate), answered or not",
+        "when a call begins: closed = its caller's last call is answered; open = its time (rate) has come",
     );
     /// Calls per second in an open loop.
     pub RATE = Setting::new(
@@ -243,7 +243,7 @@ setting_list! {
         "memory_limit",
         Kind::Bytes(GB / 16, GB << 14),
         Default::Means("what the machine has free"),
-        "a run that would need more is refused, one that grows past it ends",
+        "memory of a run: one that would need more is refused, one that grows past it ends",
     ).of("bytes");
     /// The seed of everything random.
     pub SEED = Setting::new(
@@ -264,7 +264,7 @@ setting_list! {
         "counter",
         Kind::Choice(&["auto", "perf", "callgrind", "none"]),
         Default::Is("none"),
-        "what counts instructions: the processor, valgrind, whichever there is, or nothing",
+        "what counts instructions: perf = the processor, callgrind = valgrind, auto = whichever there is",
     );
     /// How many transactions are counted.
     pub COUNTED = Setting::new(

@@ -47,3 +47,13 @@ fn the_setting_names_both_kinds_of_log() {
         assert_eq!(settings.word(&LOG), kind.name());
     }
 }
+
+#[test]
+fn the_mixes_of_all_workloads_are_choices_of_one_setting() {
+    assert_eq!(MIX.kind, Kind::Choice(&["paper", "standard", "a", "b", "c", "d", "e", "f"]));
+    assert_eq!(
+        MIX.about,
+        "transactions of tpcc: the paper's New Order and Payment, or the specification's five; of ycsb: \
+         workload a (its default), b, c, d, e or f"
+    );
+}

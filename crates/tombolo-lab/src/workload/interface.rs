@@ -35,7 +35,11 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
     const KINDS: &'static [&'static str];
     /// The names of its mixes, as the setting `mix` has them; the first unless another is chosen. None where there
     /// is one only.
-    const MIXES: &'static [&'static str];
+    const MIXES: &'static [&'static str] = &[];
+    /// What those are, in the help of that setting.
+    const MIXES_HELP: &'static str = "";
+    /// Command lines for the help of `run`.
+    const EXAMPLES: &'static [&'static str];
     /// A table that only its databases have.
     const TABLE: &'static str;
     /// What transactions are called with.
@@ -68,6 +72,16 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
 
     /// The scale that has these values, as results say it to people.
     fn size(values: &[u64]) -> String;
+
+    /// The same on the page of `report`.
+    fn label(values: &[u64]) -> String {
+        Self::size(values)
+    }
+
+    /// What runs, for people.
+    fn title(&self) -> String {
+        [Some(Self::NAME), self.mix()].into_iter().flatten().collect::<Vec<_>>().join(" ")
+    }
 
     /// The scale, for people, while it is loaded.
     fn describe(&self) -> String {
@@ -109,7 +123,7 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
     ///
     /// # Errors
     /// When it is not one of this workload, or cannot be read.
-    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError>;
+    fn find(&self, store: &mut dyn DynamicStore) -> Result<Option<Self>, WorkloadError>;
 
     /// Resolves what the transactions use.
     ///
@@ -137,6 +151,11 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
         input: &Self::Input,
     ) -> Option<Result<Self::Answer, Stop>> {
         Some(Self::call(transactions, store, input, &Hints::none()))
+    }
+
+    /// The kinds that run and are always another transaction for [`Workload::call_measured`].
+    fn unmeasured(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Looks ahead at the transaction of `input`; see
@@ -173,6 +192,10 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// When there is none of that name, it cannot be broken alone, or the store refuses a call.
     fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError>;
+
+    /// Small scales, all mixes among them, on which tests of every workload run.
+    #[cfg(test)]
+    fn tested() -> Vec<Self>;
 }
 
 /// The three functions of [`Workload`] of one whose transactions are one procedure.

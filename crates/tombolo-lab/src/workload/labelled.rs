@@ -1,8 +1,6 @@
 //! Databases of one table with the keys 1, 2, 3 …, in which each text begins with the key of its own row: how they are
 //! loaded, and that no row is lost and no text is in another row.
 
-use std::ops::ControlFlow;
-
 use tombolo_engine::rng::Rng;
 use tombolo_engine::transaction::execute;
 use tombolo_storage::error::Result;
@@ -47,6 +45,49 @@ pub(crate) trait Labelled: DeclaredTable + Sized {
     /// Writes a text that should be another row's.
     fn spoil(row: &mut RowMut<'_, Self>, text: &[u8]);
 }
+
+/// The functions of [`Workload`](super::Workload) of one whose database is the table `$table`, of which `$rows` rows
+/// are loaded; `rng` is a function of its module.
+macro_rules! labelled {
+    ($table:ty, $rows:ident) => {
+        fn all_tables() -> Vec<tombolo_storage::schema::TableDef> {
+            $crate::workload::labelled::tables::<$table>()
+        }
+
+        fn load_parts<S: Store>(
+            &self,
+            store: &mut S,
+            threads: usize,
+            after_part: impl FnMut(&mut S, usize, usize) -> Result<(), WorkloadError>,
+        ) -> Result<(), WorkloadError> {
+            let (last, rng) = (self.$rows as i32, |part| rng(self.seed, 0, part));
+            $crate::workload::labelled::load_parts::<$table, S>(
+                store, last, threads, rng, after_part,
+            )
+        }
+
+        /// How many rows were to be loaded is not recorded: a load that was broken off is a smaller database. Rows
+        /// that are inserted come behind the newest.
+        fn find(
+            &self,
+            store: &mut dyn $crate::store::DynamicStore,
+        ) -> Result<Option<Self>, WorkloadError> {
+            let newest = $crate::workload::labelled::newest::<$table>(store)?;
+            Ok(newest.map(|$rows| Self { $rows, ..*self }))
+        }
+
+        fn checks(
+            store: &mut dyn $crate::store::DynamicStore,
+        ) -> Result<Vec<Check>, WorkloadError> {
+            $crate::workload::labelled::checks::<$table>(store)
+        }
+
+        fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
+            $crate::workload::labelled::tamper::<$table, S>(store, check)
+        }
+    };
+}
+pub(super) use labelled;
 
 /// The text that begins with `key`, the rest of which `letters` are.
 pub(crate) fn write_text(text: &mut [u8], key: i32, letters: impl FnMut() -> u8) {
@@ -121,21 +162,13 @@ pub(crate) fn load_parts<R: Labelled, S: Store>(
 ///
 /// # Errors
 /// When the store does not hold the table or refuses to be read.
-pub(crate) fn newest<R: Labelled, S: Store>(
-    store: &mut S,
+pub(crate) fn newest<R: Labelled>(
+    store: &mut dyn DynamicStore,
 ) -> std::result::Result<Option<u32>, WorkloadError> {
     let Handles::<R> { rows, .. } = Resolve::resolve(store.schema())?;
-    let newest = execute(store, |mut tx| {
-        let mut ids = Vec::new();
-        tx.rows(&rows, |row| {
-            ids.push(row);
-            ControlFlow::Continue(())
-        })?;
-        let mut newest = 0;
-        for row in ids {
-            newest = newest.max(tx.pin(&rows, row)?.get(R::KEY));
-        }
-        tx.commit(newest)
+    let mut newest = 0;
+    in_transaction(store, |mut store| {
+        store.for_each_row(&rows, |row| newest = newest.max(row.get(R::KEY)))
     })?;
     Ok((newest > 0).then_some(newest.unsigned_abs()))
 }

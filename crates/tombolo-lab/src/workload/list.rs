@@ -59,6 +59,10 @@ pub struct WorkloadInfo {
     pub planned: fn(&Settings) -> Result<AnyWorkload, Failure>,
     /// The scale of these values of `settings`, for people.
     pub size: fn(&[u64]) -> String,
+    /// The same on the page of `report`.
+    pub label: fn(&[u64]) -> String,
+    /// Command lines for the help of `run`.
+    pub examples: &'static [&'static str],
     /// A table that only its databases have.
     pub table: &'static str,
     /// The tables that a database may have.
@@ -74,6 +78,8 @@ impl WorkloadInfo {
             settings: W::settings,
             planned: |settings| W::planned(settings, mixes::chosen::<W>(settings)?).map(W::into),
             size: W::size,
+            label: W::label,
+            examples: W::EXAMPLES,
             table: W::TABLE,
             tables: W::all_tables,
             checks: W::checks,
@@ -122,6 +128,16 @@ macro_rules! list {
             /// See [`Workload::mix`].
             pub fn mix(&self) -> Option<&'static str> {
                 with_workload!(self, scale => scale.mix())
+            }
+
+            /// See [`Workload::title`].
+            pub fn title(&self) -> String {
+                with_workload!(self, scale => scale.title())
+            }
+
+            /// See [`Workload::unmeasured`].
+            pub fn unmeasured(&self) -> &'static [&'static str] {
+                with_workload!(self, scale => scale.unmeasured())
             }
         }
 

@@ -6,9 +6,9 @@
 //!
 //! # Map
 //! `tpcc/`, `debit_credit/`, `ycsb/` and `microbenchmark/` are workloads, each behind the door of [`Workload`]
-//! (`interface.rs`); `list.rs` lists them, the one place besides its folder that names a workload. What all are made
-//! with is in [`loading`] (rows into a store), [`rows`] (out of it), [`log_bytes`] and [`error`]; what the last two
-//! have in common in `labelled.rs` and [`zipf`].
+//! (`interface.rs`); `list.rs` lists them, the one place besides its folder that names a workload. [`mixes`] makes
+//! one setting of their mixes. All are built from [`loading`] (rows into a store), [`rows`] (out of it), [`log_bytes`]
+//! and [`error`]; YCSB and the microbenchmark share `labelled.rs` and [`zipf`].
 
 #[macro_use]
 mod resolve;

@@ -103,7 +103,7 @@ fn a_good_trace_is_counted() {
         of_segments: 1,
         answered: 3,
         transactions: 5,
-        tells: 3,
+        answer_writes: 3,
         has_failed: false,
         making_has_failed: false,
         of_image: 0,

@@ -16,7 +16,7 @@ use std::path::Path;
 use crate::settings::{self, Settings};
 
 use super::driver::Inputs;
-use super::{Caller, Engine, OpenOwn, Opening, What, durability_name, open};
+use super::{Caller, Engine, OpenOwn, Opening, What, durability_name, open, what_named};
 use crate::counters::callgrind::{Callgrind, Collected, Program};
 use crate::counters::client;
 use crate::failure::{Blamed, Failure};
@@ -102,14 +102,26 @@ pub(super) fn count(
     whats.iter().map(counted).collect()
 }
 
+/// What a counted process is started for.
+#[derive(Clone, Copy, Debug)]
+pub struct Counting<'a> {
+    /// The engine that is called.
+    pub engine: &'a str,
+    /// The names of the calls.
+    pub whats: &'a [String],
+    /// How many of each are counted.
+    pub calls: u64,
+    /// Whether the instructions of all threads are collected, and not only the caller's.
+    pub all_threads: bool,
+}
+
 /// What a counted process does.
 ///
 /// # Errors
 /// When it does not run under callgrind, or the engine fails.
 pub fn child(
-    (name, whats): (&str, &[String]),
+    counting: Counting<'_>,
     opening: &Opening<'_>,
-    (calls, all_threads): (u64, bool),
     own: OpenOwn<'_>,
 ) -> Result<(), Failure> {
     if !client::running_on_valgrind() {
@@ -117,20 +129,20 @@ pub fn child(
             "{CHILD_COMMAND} counts under valgrind: use compare calls --counter callgrind"
         )));
     }
-    let engine = open(name, opening, own)?;
-    for what in whats {
-        let what = What::find(what)?;
-        count_on(&Empty, (what, EMPTY), calls, all_threads)?;
-        count_on(&*engine, (what, ""), calls, all_threads)?;
+    let engine = open(counting.engine, opening, own)?;
+    for what in counting.whats {
+        let what = what_named(what)?;
+        count_on(&Empty, what, EMPTY, counting)?;
+        count_on(&*engine, what, "", counting)?;
     }
     engine.close()
 }
 
 fn count_on(
     engine: &dyn Engine,
-    (what, suffix): (What, &str),
-    calls: u64,
-    all_threads: bool,
+    what: What,
+    suffix: &str,
+    Counting { calls, all_threads, .. }: Counting<'_>,
 ) -> Result<(), Failure> {
     let name = CString::new(format!("{}{suffix}", what.name())).or_check()?;
     let mut outcome = Ok(());

@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use tombolo_engine::clock::SystemClock;
 
-pub use counting::{CHILD_COMMAND, Counted, child};
+pub use counting::{CHILD_COMMAND, Counted, Counting, child};
 pub use report::{CallResult, RatioResult};
 
 use super::peer::{Peer, built, names_of, opener};
@@ -77,37 +77,25 @@ const CALLERS_MAX: usize = 256;
 /// Calls by which is measured what our log writes for a call.
 const SIZED: u64 = 200;
 
-/// What a call does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// Looks two accounts up and changes both.
-    Transfer,
-    /// Looks one account up.
-    Read,
+named! {
+    /// What a call does.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum What by name {
+        /// Looks two accounts up and changes both.
+        Transfer = "transfer",
+        /// Looks one account up.
+        Read = "read",
+    }
 }
 
-impl What {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Transfer, Self::Read];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Transfer => "transfer",
-            Self::Read => "read",
-        }
-    }
-
-    /// The one with this name.
-    ///
-    /// # Errors
-    /// When there is none.
-    pub fn find(name: &str) -> Result<Self, Failure> {
-        let found = Self::ALL.into_iter().find(|what| what.name() == name.trim());
-        found.ok_or_else(|| {
-            Failure::usage(format!("a call cannot {name}: use --what transfer, read or both"))
-        })
-    }
+/// The call with this name.
+///
+/// # Errors
+/// When there is none.
+fn what_named(name: &str) -> Result<What, Failure> {
+    What::find(name.trim()).ok_or_else(|| {
+        Failure::usage(format!("a call cannot {name}: use --what transfer, read or both"))
+    })
 }
 
 /// An engine that holds the accounts.
@@ -251,7 +239,7 @@ impl Plan {
         Ok(Self {
             engines,
             callers: callers.to_vec(),
-            whats: whats.iter().map(|what| What::find(what)).collect::<Result<_, _>>()?,
+            whats: whats.iter().map(|what| what_named(what)).collect::<Result<_, _>>()?,
             durabilities,
             calls: if given { settings.count(&settings::TRANSACTIONS) } else { PASS_CALLS_MAX },
             time_max: (!given).then_some(PASS_TIME_MAX),

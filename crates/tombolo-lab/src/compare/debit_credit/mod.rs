@@ -62,6 +62,7 @@ use crate::settings::{self, Settings, Source};
 use crate::workload::Workload;
 use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::input::Input;
+use crate::workload::debit_credit::settings::BRANCHES;
 use crate::workload::{self, AnyWorkload};
 use ledger::Ledger;
 use rows::{Balances, Rows};
@@ -209,7 +210,8 @@ pub fn verify_machine(plan: &Plan, names: &[String]) -> Result<(), Failure> {
     let transactions = (plan.transactions.saturating_mul(plan.rounds) + WARM_UP) as u64;
     let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
     // Each engine keeps all rows in memory, and so does what they are loaded from.
-    plan::verify_memory(needed.saturating_mul(names.len() as u64 + 1), plan.run.memory_limit)?;
+    let needed = needed.saturating_mul(names.len() as u64 + 1);
+    plan::verify_memory(needed, plan.run.memory_limit, &BRANCHES)?;
     let named = PEERS.iter().filter(|peer| names.iter().any(|name| name == peer.name));
     named.filter_map(|peer| peer.verify_machine).try_for_each(|verify| verify())
 }
@@ -269,7 +271,7 @@ pub fn compare(
     let scratch = Scratch(Place::create(plan.data.as_deref(), plan.is_durable(), false)?);
     // Servers leave this process's current directory: only a full path means the same to them.
     let parent = absolute(&scratch.0.path)?;
-    let rows = Rows::of(plan.scale, plan.run.load_threads)?;
+    let rows = Rows::of(plan.scale, plan.run.load_threads);
     let mut ledger = Ledger::new(plan.scale, &rows);
     let warm_up = ledger.take(WARM_UP);
     let mut contenders = Vec::new();

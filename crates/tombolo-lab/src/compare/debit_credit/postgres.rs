@@ -97,8 +97,8 @@ fn programs() -> Result<(PathBuf, PathBuf), Failure> {
     let maker = find_program(MAKER, &versions).ok_or_else(|| not_installed(MAKER, PACKAGE))?;
     // On the path there may be a link; the server lies next to what it leads to.
     let maker = fs::canonicalize(&maker).unwrap_or(maker);
-    let beside = maker.parent().map(|folder| folder.join(PROGRAM));
-    let server = beside.filter(|program| program.is_file());
+    let next_to_it = maker.parent().map(|folder| folder.join(PROGRAM));
+    let server = next_to_it.filter(|program| program.is_file());
     server.map(|server| (server, maker)).ok_or_else(|| not_installed(PROGRAM, PACKAGE))
 }
 

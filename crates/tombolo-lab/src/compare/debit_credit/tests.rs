@@ -67,7 +67,7 @@ fn compared(names: &[String], given: &[(&str, &str)]) -> Vec<Measured> {
 
 #[test]
 fn no_order_of_settled_inputs_runs_out_of_money() {
-    let rows = Rows::of(TINY, 1).unwrap();
+    let rows = Rows::of(TINY, 1);
     let mut ledger = Ledger::new(TINY, &rows);
     let inputs = ledger.take(5_000);
     let unsettled: Vec<_> = TINY.inputs().take(5_000).collect();
@@ -94,7 +94,7 @@ fn no_order_of_settled_inputs_runs_out_of_money() {
 
 #[test]
 fn a_ledger_notices_every_kind_of_wrong_balance() {
-    let rows = Rows::of(TINY, 1).unwrap();
+    let rows = Rows::of(TINY, 1);
     let mut ledger = Ledger::new(TINY, &rows);
     let inputs = ledger.take(100);
     let aborted = inputs.iter().filter(|input| input.aborts()).count() as u64;

@@ -13,7 +13,6 @@ use crate::failure::Failure;
 use crate::files::FlushTimes;
 use crate::histogram::Latencies;
 use crate::plan::Plan;
-use crate::store::Erased;
 use crate::workload::debit_credit::input::Input;
 use crate::workload::debit_credit::{KIND, Scale};
 
@@ -28,7 +27,7 @@ pub(super) fn open<'a>(
     opening: Opening<'a>,
     progress: &mut dyn FnMut(f64),
 ) -> Result<Box<dyn Engine + 'a>, Failure> {
-    // A directory with a log and no image: nobody else here writes checkpoints either.
+    // A log and no image: the other engines write no checkpoints meanwhile either.
     let plan = Plan { image: None, ..opening.plan.run.clone() };
     let directory = opening.plan.is_durable().then_some(&*opening.directory);
     let mut instance = create_piped(&plan, directory, &FlushTimes::default())?;
@@ -61,6 +60,6 @@ impl Engine for Tombolo<'_> {
 
     fn balances(&mut self) -> Result<Balances, Failure> {
         let mut database = self.instance.rest()?;
-        Ok(Rows::read(&mut Erased::new(database.store()))?.balances())
+        Ok(Rows::read(database.store())?.balances())
     }
 }

@@ -6,6 +6,7 @@ use super::*;
 use crate::drive;
 use crate::histogram::Latencies;
 use crate::plan::Options;
+use crate::settings;
 use crate::workload::tpcc::input::{Generator, Input, Mix};
 use crate::workload::tpcc::loader::Scale;
 use crate::workload::tpcc::nurand::Constants;
@@ -38,7 +39,9 @@ fn with_driver(run: impl FnOnce(&mut Driver<'_, Input>, &mut dyn Instance)) {
     instance.load(scale, 1, &mut |_, _| {}).unwrap();
     let clock = StepClock::default();
     let mut inputs = Generator::new(1, Mix::Paper, 1, Constants::from_seed(1));
-    let mut driver = Driver::new(&clock, &mut inputs, 300, true, None);
+    let plan = Plan::new(&settings::defaults()).unwrap();
+    let plan = Plan { batch: 300, reserve: true, memory_limit: None, ..plan };
+    let mut driver = Driver::new(&clock, &mut inputs, &plan);
     run(&mut driver, &mut *instance);
 }
 

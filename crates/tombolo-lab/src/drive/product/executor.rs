@@ -176,8 +176,7 @@ impl<P: MemoryProfile, W: Workload> Executor for Database<P, W> {
 mod tests {
     use super::*;
     use crate::files::Logged;
-    use crate::workload::tpcc::input::Mix;
-    use crate::workload::{debit_credit, microbenchmark, tpcc, ycsb};
+    use crate::workload::for_each_workload;
     use tombolo_storage::memory::Limits;
 
     fn no_transaction_logs_more_than_it_said<W: Workload>(workload: &W) {
@@ -218,20 +217,11 @@ mod tests {
 
     #[test]
     fn what_a_transaction_may_log_is_known_before_it_runs() {
-        let tpcc = tpcc::loader::Scale { seed: 1, warehouses: 1, mix: Mix::Standard };
-        no_transaction_logs_more_than_it_said(&tpcc);
-        no_transaction_logs_more_than_it_said(&debit_credit::Scale {
-            seed: 1,
-            branches: 2,
-            tellers_per_branch: 3,
-            accounts_per_branch: 500,
-        });
-        for mix in [0, 3, 4, 5] {
-            no_transaction_logs_more_than_it_said(&ycsb::Scale { seed: 1, records: 500, mix });
+        macro_rules! tested {
+            ($($name:ident => $scale:ty,)*) => {
+                $(<$scale>::tested().iter().for_each(no_transaction_logs_more_than_it_said);)*
+            };
         }
-        for (read, update) in [(3, 0), (0, 3)] {
-            let rows = microbenchmark::Scale { seed: 1, rows: 500, read, update, skew: 50 };
-            no_transaction_logs_more_than_it_said(&rows);
-        }
+        for_each_workload!(tested);
     }
 }

@@ -31,7 +31,7 @@ impl Writing {
     fn start(mut writer: LogWriter) -> Result<Self, NoThread> {
         let (records, to_write) = sync_channel::<LogBuffer>(BUFFERS);
         let (give_back, empty) = sync_channel(BUFFERS);
-        let (tell, done) = sync_channel(1);
+        let (report, done) = sync_channel(1);
         let started = Running::start("tombolo-load-log", move || {
             let mut write = || {
                 for mut buffer in &to_write {
@@ -43,9 +43,9 @@ impl Writing {
                 writer.sync().map(|_| ())
             };
             let written = write();
-            drop(to_write); // who stores rows hears of a failure at once
+            drop(to_write); // the storing thread's next send fails then
             // The receiver is gone only when loading failed otherwise.
-            let _ = tell.send(written.map(|()| writer));
+            let _ = report.send(written.map(|()| writer));
         });
         Ok(Self { records, empty, done, thread: started? })
     }

@@ -33,7 +33,6 @@ use tombolo_storage::error::{Error, SchemaError};
 use tombolo_storage::log::{Durability, LogUsage};
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Memory, MemoryLogged, MemoryProfile};
-use tombolo_storage::store::Store;
 use tombolo_storage::value_log::{LogBuffer, LogSettings};
 
 use super::{Batch, ByKind, CountInputs, Executed, Instance, PipelineOutcome, Tally, stopped};
@@ -44,6 +43,7 @@ use crate::files::{Created, FlushTimes, Opened, Place, create as create_files, o
 use crate::plan::{Part, Plan};
 use crate::progress::Progress;
 use crate::rows::Quiescent;
+use crate::store::DynamicStore;
 use crate::work::WorkDone;
 use crate::workload::Workload;
 use crate::workload::error::WorkloadError;
@@ -165,7 +165,7 @@ pub(crate) fn create_part<W: Workload>(
 ///
 /// # Errors
 /// When it is not whole, or of another workload.
-pub(crate) fn found<W: Workload>(workload: &W, store: &mut impl Store) -> Result<W, Failure> {
+pub(crate) fn found<W: Workload>(workload: &W, store: &mut dyn DynamicStore) -> Result<W, Failure> {
     match workload.find(store) {
         Ok(Some(workload)) => Ok(workload),
         Ok(None) => Err(Failure::environment(format!(

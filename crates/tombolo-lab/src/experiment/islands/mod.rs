@@ -11,6 +11,7 @@ use tombolo_engine::islands::topology::Topology;
 use tombolo_engine::link::LinkKind;
 
 use crate::experiment::looking_glass::result::{Reproduction, Row};
+use crate::experiment::paper::reproducible;
 use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
 use crate::failure::Failure;
 use crate::machine::counters::{self, CountersResult};
@@ -19,26 +20,12 @@ use crate::numbers::rounded;
 use crate::progress::Progress;
 use crate::report::Header;
 
-/// A figure or table of the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Figure {
-    Fig2,
-    Table1,
-    Fig6,
-}
-
-impl Figure {
-    const ALL: [Self; 3] = [Self::Fig2, Self::Table1, Self::Fig6];
-
-    const fn item(self) -> Reproducible {
-        let (id, title) = match self {
-            Self::Fig2 => ("isl/fig2", "Figure 2: threads that share a counter, by placement"),
-            Self::Table1 => {
-                ("isl/table1", "Table 1: a counter for all, for each socket, for each core")
-            }
-            Self::Fig6 => ("isl/fig6", "Figure 6: messages between processes, by kind of link"),
-        };
-        Reproducible { id, title }
+reproducible! {
+    /// A figure or table of the paper.
+    enum Figure {
+        Fig2 = "isl/fig2", "Figure 2: threads that share a counter, by placement";
+        Table1 = "isl/table1", "Table 1: a counter for all, for each socket, for each core";
+        Fig6 = "isl/fig6", "Figure 6: messages between processes, by kind of link";
     }
 }
 
@@ -65,10 +52,7 @@ impl Paper for Islands {
         wanted: &Wanted,
         progress: &mut dyn Progress,
     ) -> Result<Reproduced, Failure> {
-        let figures: Vec<Figure> = ids
-            .iter()
-            .filter_map(|id| Figure::ALL.into_iter().find(|figure| figure.item().id == *id))
-            .collect();
+        let figures: Vec<Figure> = ids.iter().filter_map(|id| Figure::find(id)).collect();
         let machine = Topology::of_machine();
         let counted = figures.iter().any(|figure| *figure != Figure::Fig6);
         let counters = if counted { measured_counters(&machine, progress)? } else { Vec::new() };

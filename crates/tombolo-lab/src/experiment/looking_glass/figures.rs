@@ -7,101 +7,54 @@
 
 use std::fmt::Display;
 
-use super::ladder::{CONVENTIONAL, PRODUCT_LADDER};
+use super::ladder::{CONVENTIONAL, PRODUCT_LADDER, lattice_without};
 use super::paper::{self, PRINTED, Transaction};
 use super::result::{Component, Dissection, Measured, Reproduction, Row, Rung, Share};
-use crate::experiment::Reproducible;
+use crate::experiment::paper::reproducible;
 
-/// A figure or table of the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Figure {
-    /// Shares of New Order's instructions.
-    Fig1,
-    /// Payment, component by component and call by call.
-    Fig5,
-    /// New Order, component by component and call by call.
-    Fig6,
-    /// New Order, switch by switch.
-    Fig7,
-    /// New Order's instructions against its cycles.
-    Fig8,
-    /// Transactions per second.
-    Throughput,
-    /// What a property lets one remove.
-    Table1,
+reproducible! {
+    /// A figure or table of the paper.
+    pub enum Figure {
+        /// Shares of New Order's instructions.
+        Fig1 = "lg/fig1", "Figure 1: where New Order's instructions go";
+        /// What a property lets one remove.
+        Table1 = "lg/table1", "Table 1: what a property lets one remove";
+        /// Transactions per second.
+        Throughput = "lg/throughput", "Throughput, from out of the box to optimal";
+        /// Payment, component by component and call by call.
+        Fig5 = "lg/fig5", "Figure 5: Payment, component by component";
+        /// New Order, component by component and call by call.
+        Fig6 = "lg/fig6", "Figure 6: New Order, component by component";
+        /// New Order, switch by switch.
+        Fig7 = "lg/fig7", "Figure 7: New Order, switch by switch";
+        /// New Order's instructions against its cycles.
+        Fig8 = "lg/fig8", "Figure 8: instructions against cycles, New Order";
+    }
 }
 
 /// What rows are made of a result for a type of transaction.
 type Rows = fn(&Dissection, &Transaction) -> Vec<Row>;
 
-/// What a figure shows.
-struct Shown {
-    item: Reproducible,
-    of: &'static Transaction,
-    rows: &'static [Rows],
-}
-
 impl Figure {
-    /// All of them, in the paper's order.
-    pub const ALL: [Self; 7] = [
-        Self::Fig1,
-        Self::Table1,
-        Self::Throughput,
-        Self::Fig5,
-        Self::Fig6,
-        Self::Fig7,
-        Self::Fig8,
-    ];
-
-    const fn shown(self) -> Shown {
+    /// The type of transaction that it shows, and its rows.
+    const fn shown(self) -> (&'static Transaction, &'static [Rows]) {
         use paper::{NEW_ORDER, PAYMENT};
-        let (id, title, of, rows): (_, _, _, &[Rows]) = match self {
-            Self::Fig1 => (
-                "lg/fig1",
-                "Figure 1: where New Order's instructions go",
-                &NEW_ORDER,
-                &[whole, shares, useful, remaining_to_useful],
-            ),
-            Self::Fig5 => (
-                "lg/fig5",
-                "Figure 5: Payment, component by component",
-                &PAYMENT,
-                &[whole, shares, heights, remaining_to_useful, before_buffer_manager],
-            ),
-            Self::Fig6 => (
-                "lg/fig6",
-                "Figure 6: New Order, component by component",
-                &NEW_ORDER,
-                &[whole, shares, useful, heights, remaining_to_useful, to_payment],
-            ),
-            Self::Fig7 => (
-                "lg/fig7",
-                "Figure 7: New Order, switch by switch",
-                &NEW_ORDER,
-                &[switches, shares, useful],
-            ),
+        match self {
+            Self::Fig1 => (&NEW_ORDER, &[whole, shares, useful, remaining_to_useful]),
+            Self::Table1 => (&NEW_ORDER, &[table1]),
+            Self::Throughput => (&NEW_ORDER, &[throughput]),
+            Self::Fig5 => {
+                (&PAYMENT, &[whole, shares, heights, remaining_to_useful, before_buffer_manager])
+            }
+            Self::Fig6 => {
+                (&NEW_ORDER, &[whole, shares, useful, heights, remaining_to_useful, to_payment])
+            }
+            Self::Fig7 => (&NEW_ORDER, &[switches, shares, useful]),
             Self::Fig8 => (
-                "lg/fig8",
-                "Figure 8: instructions against cycles, New Order",
                 &NEW_ORDER,
                 &[whole, whole_cycles, shares, shares_of_cycles, cycles_per_instruction],
             ),
-            Self::Throughput => (
-                "lg/throughput",
-                "Throughput, from out of the box to optimal",
-                &NEW_ORDER,
-                &[throughput],
-            ),
-            Self::Table1 => {
-                ("lg/table1", "Table 1: what a property lets one remove", &NEW_ORDER, &[table1])
-            }
-        };
-        Shown { item: Reproducible { id, title }, of, rows }
-    }
-
-    /// Its name and what it shows.
-    pub const fn item(self) -> Reproducible {
-        self.shown().item
+        }
     }
 
     /// Its name on the command line.
@@ -114,11 +67,6 @@ impl Figure {
         self.item().title
     }
 
-    /// The figure of this name.
-    pub fn find(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|figure| figure.id() == id)
-    }
-
     /// What `paper` prints of it, with ours from `dissection`.
     pub fn reproduce(self, dissection: &Dissection) -> Reproduction {
         let mut rows = self.rows(dissection);
@@ -128,14 +76,14 @@ impl Figure {
 
     /// Its rows, without those by call.
     pub fn rows(self, dissection: &Dissection) -> Vec<Row> {
-        let Shown { of, rows, .. } = self.shown();
+        let (of, rows) = self.shown();
         rows.iter().flat_map(|rows| rows(dissection, of)).collect()
     }
 
     /// The bars' parts by call on the right of Figures 5 and 6, which have no numbers in the paper.
     pub fn call_rows(self, dissection: &Dissection) -> Vec<Row> {
         match self {
-            Self::Fig5 | Self::Fig6 => call_rows(dissection, self.shown().of),
+            Self::Fig5 | Self::Fig6 => call_rows(dissection, self.shown().0),
             _ => Vec::new(),
         }
     }
@@ -408,9 +356,7 @@ fn throughput(dissection: &Dissection, _: &Transaction) -> Vec<Row> {
 
 /// The lattice's point with only these components off.
 fn lattice_point<'a>(dissection: &'a Dissection, off: &[Component]) -> Option<&'a Measured> {
-    let bit = |component: &Component| if off.contains(component) { '0' } else { '1' };
-    let bits: String = Component::MAIN.iter().map(bit).collect();
-    let name = format!("lattice-{bits}");
+    let name = lattice_without(off);
     dissection.lattice.iter().find(|point| point.profile == name)
 }
 

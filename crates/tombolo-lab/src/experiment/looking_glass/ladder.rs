@@ -166,6 +166,12 @@ pub fn lattice_point(mask: usize) -> String {
     format!("lattice-{}", (0..Component::MAIN.len()).map(bit).collect::<String>())
 }
 
+/// The point of the lattice in which only these components are off.
+pub fn lattice_without(off: &[Component]) -> String {
+    let mask = Component::MAIN.iter().enumerate().filter(|(_, component)| off.contains(component));
+    lattice_point(mask.map(|(i, _)| 1 << i).sum())
+}
+
 /// How many points the lattice has.
 pub const LATTICE_POINTS: usize = 1 << Component::MAIN.len();
 

@@ -295,7 +295,7 @@ fn run_in_memory(
     let mut instance =
         saved::database(plan, &plan.scale(), plan.options(), plan.load_threads, &mut ())?;
     let mut inputs = plan.inputs();
-    let mut driver = Driver::new(clock, &mut inputs, plan.batch, plan.reserve, plan.memory_limit);
+    let mut driver = Driver::new(clock, &mut inputs, plan);
     driver.warm_up(&mut *instance, WARM_UP)?;
     let throughput = driver.run(&mut *instance, plan.bound, &mut |_, _| {})?;
     Ok((instance, throughput))
@@ -312,7 +312,7 @@ fn run_durably(
         return Ok((Throughput::default(), false));
     };
     let mut inputs = plan.inputs();
-    let mut driver = Driver::new(clock, &mut inputs, plan.batch, plan.reserve, plan.memory_limit);
+    let mut driver = Driver::new(clock, &mut inputs, plan);
     let start = clock.now_ns();
     let mut run = |transactions: u64| -> Result<(Throughput, bool), Failure> {
         let mut sum = Throughput::default();
@@ -328,7 +328,7 @@ fn run_durably(
         Ok((sum, rest == 0))
     };
     match run(WARM_UP as u64)? {
-        (warm_up, false) => Ok((warm_up, false)), // there is nothing else to tell of such a disk
+        (warm_up, false) => Ok((warm_up, false)), // a disk so slow has no other figure
         (_, true) => run(wanted),
     }
 }

@@ -6,7 +6,7 @@ use crate::settings::{self, Settings, Source};
 
 use super::dissect::dissect;
 use super::figures::Figure;
-use super::ladder::{Ladder, lattice_point};
+use super::ladder::{Ladder, lattice_without};
 use super::plan::{DissectPlan, Scope};
 use super::result::Component;
 use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
@@ -51,10 +51,7 @@ fn plan(settings: &Settings, figures: &[Figure]) -> Result<DissectPlan, Failure>
     let mut plan = DissectPlan::new(&settings, scope)?;
     if figures.contains(&Figure::Table1) {
         // One of its rows removes two components.
-        let off =
-            |component: &Component| [Component::Locking, Component::Latching].contains(component);
-        let mask = Component::MAIN.iter().enumerate().filter(|(_, component)| off(component));
-        plan.points.push(lattice_point(mask.map(|(i, _)| 1 << i).sum()));
+        plan.points.push(lattice_without(&[Component::Locking, Component::Latching]));
     }
     Ok(plan)
 }

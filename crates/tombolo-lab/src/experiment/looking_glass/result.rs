@@ -295,24 +295,16 @@ pub struct Dissection {
     pub notes: Vec<String>,
 }
 
-/// Where one of our figures comes from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Source {
-    /// Measured on this machine, in this run.
-    #[default]
-    Measured,
-    /// Computed by a model; always labelled so.
-    Modelled,
-}
-
-impl Source {
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Measured => "measured",
-            Self::Modelled => "modelled",
-        }
+named! {
+    /// Where one of our figures comes from.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case")]
+    pub enum Source by name {
+        /// Measured on this machine, in this run.
+        #[default]
+        Measured = "measured",
+        /// Computed by a model; always labelled so.
+        Modelled = "modelled",
     }
 }
 

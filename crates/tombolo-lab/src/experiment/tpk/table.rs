@@ -14,6 +14,7 @@ use super::configuration::Configuration;
 use super::paper::{Column, PRINTED};
 use super::terminals::{Measured, Point, measure};
 use crate::experiment::looking_glass::result::{Reproduction, Row};
+use crate::experiment::paper::reproducible;
 use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
 use crate::failure::Failure;
 use crate::files::Place;
@@ -24,31 +25,13 @@ use crate::settings::{self, Settings, Source};
 use crate::workload::debit_credit::Scale;
 use Configuration::{A, B, C};
 
-/// A table of the paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Table {
-    /// Throughput and response times by configuration.
-    Table1,
-    /// Where the time of a run goes.
-    Breakdown,
-}
-
-impl Table {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Table1, Self::Breakdown];
-
-    /// Its name and what it shows.
-    pub const fn item(self) -> Reproducible {
-        let (id, title) = match self {
-            Self::Table1 => ("tpk/table1", "Table 1: debit-credit on one processor and on several"),
-            Self::Breakdown => ("tpk/breakdown", "Time breakdown: how long each stage is busy"),
-        };
-        Reproducible { id, title }
-    }
-
-    /// The table of this name.
-    pub fn find(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|table| table.item().id == id)
+reproducible! {
+    /// A table of the paper.
+    pub enum Table {
+        /// Throughput and response times by configuration.
+        Table1 = "tpk/table1", "Table 1: debit-credit on one processor and on several";
+        /// Where the time of a run goes.
+        Breakdown = "tpk/breakdown", "Time breakdown: how long each stage is busy";
     }
 }
 

@@ -152,7 +152,8 @@ fn dissection_view(found: &Dissection) -> Value {
 /// A run with the chart of its calls; none of other results.
 fn run_view(found: &Found) -> Option<Value> {
     let Found::Run(run) = found else { return None };
-    Some(context! { calls => Serde(calls_chart(run)), ..Value::from(Serde(run)) })
+    let calls = Serde(calls_chart(run));
+    Some(context! { calls, scale => run.label(), ..Value::from(Serde(run)) })
 }
 
 /// Where the instructions of a counted run's transactions go, by call.

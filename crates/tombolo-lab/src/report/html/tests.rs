@@ -161,6 +161,29 @@ fn the_page_opens_with_its_picture_and_ends_with_where_it_comes_from() {
 }
 
 /// Files of results below a folder.
+/// The names under which a run of `workload` with `settings` is listed.
+fn name_of_run(workload: &str, settings: &[(&str, u64)]) -> String {
+    let mut run: Json = serde_json::from_str(RUN.lines().next().unwrap()).unwrap();
+    (run["workload"], run["mix"], run["warehouses"]) = (workload.into(), Json::Null, Json::Null);
+    settings.iter().for_each(|(name, value)| run[*name] = (*value).into());
+    let page = page(&read("a.json", run.to_string().as_bytes()).unwrap());
+    let (_, name) = page.split_once("<th scope=\"row\">1 · ").unwrap();
+    name.split_once("</th>").unwrap().0.to_owned()
+}
+
+#[test]
+fn runs_are_named_by_their_workloads_scale() {
+    let named = |workload, settings: &[(&str, u64)], scale: &str| {
+        assert_eq!(name_of_run(workload, settings), format!("memory{scale} · durability none"));
+    };
+    named("tpcc", &[("warehouses", 1)], " · 1 warehouse");
+    named("tpcc", &[("warehouses", 2_000)], " · 2,000 warehouses");
+    let branches = [("branches", 10), ("tellers_per_branch", 10), ("accounts_per_branch", 1_000)];
+    named("debit-credit", &branches, " · 10 branches");
+    named("ycsb", &[("records", 100_000)], " · 100,000 records");
+    named("unknown", &[], "");
+}
+
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };

@@ -55,8 +55,9 @@ pub(super) fn check(
             Some(finding) => {
                 let checks = vec![(finding.check.clone(), false)];
                 let verification = Verification { checks, damage: vec![finding] };
-                let is_mended = matches!(failure, OpenFailure::Log(LogFailure::Damaged { .. }));
-                let remedy = if is_mended { REMEDY } else { COPY };
+                let may_be_cut_off =
+                    matches!(failure, OpenFailure::Log(LogFailure::Damaged { .. }));
+                let remedy = if may_be_cut_off { REMEDY } else { COPY };
                 return Ok(Checked::new(verification, None, tamper, remedy));
             }
             None => return Err(refused(directories[0].as_ref(), &failure)),

@@ -147,8 +147,8 @@ fn change<S: Store, R: Holder>(
 ///
 /// # Errors
 /// As [`checks`].
-pub(super) fn scale<S: Store>(
-    store: &mut S,
+pub(super) fn scale(
+    store: &mut dyn DynamicStore,
     seed: u64,
 ) -> std::result::Result<Option<Scale>, WorkloadError> {
     let [branches, tellers, accounts] = sums(store)?;

@@ -8,15 +8,18 @@
 
 use std::ops::RangeInclusive;
 
+use tombolo_engine::threads;
 use tombolo_storage::error::Error;
 use tombolo_storage::row::RowMut;
 use tombolo_storage::store::{Index, Store, Table};
 
 use super::schema::{Account, Branch, Holder, Teller};
 use super::{Scale, code};
+use crate::store::DynamicStore;
 use crate::workload::error::WorkloadError;
 use crate::workload::loading::{self, Fill, store_keyed};
 use crate::workload::resolve::Resolve;
+use crate::workload::rows::{HasRows, in_transaction};
 
 /// What an account begins with, in cents.
 pub const INITIAL_BALANCE: i64 = 1_000_000;
@@ -25,10 +28,10 @@ const PART_ROWS: u32 = 20_000;
 
 /// A row of any of the three tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Row {
-    pub(super) id: i32,
-    code: i64,
-    pub(super) balance: i64,
+pub(crate) struct Row {
+    pub(crate) id: i32,
+    pub(crate) code: i64,
+    pub(crate) balance: i64,
 }
 
 impl<R: Holder> Fill<R> for Row {
@@ -39,19 +42,19 @@ impl<R: Holder> Fill<R> for Row {
     }
 }
 
-/// A part of the database: some ids of a table.
-#[derive(Clone, Debug)]
-enum Part {
-    Branches(RangeInclusive<u32>),
-    Tellers(RangeInclusive<u32>),
-    Accounts(RangeInclusive<u32>),
+/// A table.
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Branch,
+    Teller,
+    Account,
 }
 
-/// The rows of a part.
-enum PartRows {
-    Branches(Vec<Row>),
-    Tellers(Vec<Row>),
-    Accounts(Vec<Row>),
+/// A part of the database: some ids of a table.
+#[derive(Clone, Debug)]
+struct Part {
+    kind: Kind,
+    ids: RangeInclusive<u32>,
 }
 
 /// The ids up to `count`, in parts.
@@ -63,28 +66,49 @@ fn ranges(count: u32) -> impl Iterator<Item = RangeInclusive<u32>> {
 impl Part {
     /// The parts of the whole database, in the order they are stored.
     fn all(scale: Scale) -> Vec<Self> {
-        let branches = ranges(scale.branches).map(Self::Branches);
-        let tellers = ranges(scale.tellers()).map(Self::Tellers);
-        let accounts = ranges(scale.accounts()).map(Self::Accounts);
-        branches.chain(tellers).chain(accounts).collect()
+        let tables = [
+            (Kind::Branch, scale.branches),
+            (Kind::Teller, scale.tellers()),
+            (Kind::Account, scale.accounts()),
+        ];
+        let parts = |(kind, count)| ranges(count).map(move |ids| Self { kind, ids });
+        tables.into_iter().flat_map(parts).collect()
     }
 
-    fn generate(&self, scale: Scale) -> PartRows {
-        let rows = |ids: &RangeInclusive<u32>, balance: &dyn Fn(u32) -> i64| {
-            let row = |id: u32| Row {
-                id: id as i32,
-                code: code(scale.seed, id as i32),
-                balance: balance(id),
-            };
-            ids.clone().map(row).collect()
-        };
+    fn rows(&self, scale: Scale) -> Vec<Row> {
         let of_branch = INITIAL_BALANCE * i64::from(scale.accounts_per_branch);
-        match self {
-            Self::Branches(ids) => PartRows::Branches(rows(ids, &|_| of_branch)),
-            Self::Tellers(ids) => PartRows::Tellers(rows(ids, &|id| share(of_branch, id, scale))),
-            Self::Accounts(ids) => PartRows::Accounts(rows(ids, &|_| INITIAL_BALANCE)),
-        }
+        let row = |id: u32| Row {
+            id: id as i32,
+            code: code(scale.seed, id as i32),
+            balance: match self.kind {
+                Kind::Branch => of_branch,
+                Kind::Teller => share(of_branch, id, scale),
+                Kind::Account => INITIAL_BALANCE,
+            },
+        };
+        self.ids.clone().map(row).collect()
     }
+}
+
+/// The rows of the initial database by table, in the order of their ids, generated on `threads` threads.
+pub(crate) fn rows(scale: Scale, threads: usize) -> [Vec<Row>; 3] {
+    let mut tables = [(); 3].map(|()| Vec::new());
+    let generate = |part: &Part| (part.kind, part.rows(scale));
+    threads::ordered_parallel(&Part::all(scale), threads, generate, |(kind, rows)| {
+        tables[kind as usize].extend(rows);
+    });
+    tables
+}
+
+/// The rows in `store` by table, in the order of their ids.
+///
+/// # Errors
+/// When the store does not hold the tables or refuses to be read.
+pub(crate) fn stored_rows(store: &mut dyn DynamicStore) -> Result<[Vec<Row>; 3], WorkloadError> {
+    let Handles { branch, teller, account } = Handles::resolve(store.schema())?;
+    Ok(in_transaction(store, |store| {
+        Ok::<_, Error>([branch.rows(store)?, teller.rows(store)?, account.rows(store)?])
+    })?)
 }
 
 /// What the teller `id` has of its branch's money: the same as the others, the first ones a cent more
@@ -106,6 +130,17 @@ handles! {
 impl<R: Holder> Held<R> {
     fn store<S: Store>(&self, store: &mut S, rows: &[Row]) -> Result<(), Error> {
         store_keyed(store, (&self.table, &self.key), rows, |row| row.id)
+    }
+
+    /// All rows, in the order of their ids.
+    fn rows(&self, mut store: &mut dyn DynamicStore) -> Result<Vec<Row>, Error> {
+        let mut rows = Vec::new();
+        store.for_each_row(&self.table, |row| {
+            let (id, code) = (row.get(R::ID), row.get(R::CODE));
+            rows.push(Row { id, code, balance: row.get(R::BALANCE) });
+        })?;
+        rows.sort_unstable_by_key(|row| row.id);
+        Ok(rows)
     }
 }
 
@@ -133,13 +168,13 @@ pub fn load_parts<S: Store>(
         store.create_table(table)?;
     }
     let handles = Handles::resolve(store.schema())?;
-    let store_part = |store: &mut S, rows: &PartRows| match rows {
-        PartRows::Branches(rows) => handles.branch.store(store, rows),
-        PartRows::Tellers(rows) => handles.teller.store(store, rows),
-        PartRows::Accounts(rows) => handles.account.store(store, rows),
+    let store_part = |store: &mut S, (kind, rows): &(Kind, Vec<Row>)| match kind {
+        Kind::Branch => handles.branch.store(store, rows),
+        Kind::Teller => handles.teller.store(store, rows),
+        Kind::Account => handles.account.store(store, rows),
     };
-    let parts = Part::all(scale);
-    loading::load_parts(store, &parts, threads, |part| part.generate(scale), store_part, after_part)
+    let generate = |part: &Part| (part.kind, part.rows(scale));
+    loading::load_parts(store, &Part::all(scale), threads, generate, store_part, after_part)
 }
 
 #[cfg(test)]
@@ -152,12 +187,8 @@ mod tests {
             Scale { seed: 1, branches: 7, tellers_per_branch: 3, accounts_per_branch: 10_000 };
         let (mut ids, mut sums) = ([0; 3], [0; 3]);
         for part in Part::all(scale) {
-            let (table, rows) = match part.generate(scale) {
-                PartRows::Branches(rows) => (0, rows),
-                PartRows::Tellers(rows) => (1, rows),
-                PartRows::Accounts(rows) => (2, rows),
-            };
-            for row in rows {
+            let table = part.kind as usize;
+            for row in part.rows(scale) {
                 ids[table] += 1;
                 assert_eq!(row.id, ids[table], "in their order");
                 sums[table] += row.balance;

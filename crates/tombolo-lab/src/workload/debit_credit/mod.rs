@@ -104,7 +104,10 @@ fn code(seed: u64, id: i32) -> i64 {
 impl Workload for Scale {
     const NAME: &'static str = "debit-credit";
     const KINDS: &'static [&'static str] = &["debit_credit"];
-    const MIXES: &'static [&'static str] = &[];
+    const EXAMPLES: &'static [&'static str] = &[
+        "tombolo run debit-credit --clients 64 --in-flight 64 --seconds 5",
+        "tombolo run debit-credit --branches 15 --accounts-per-branch 1k --group-transactions 200",
+    ];
     const TABLE: &'static str = Account::NAME;
     const LOG_BYTES_MAX: usize =
         updated(Account::PAID) + updated(Teller::PAID) + updated(Branch::PAID);
@@ -150,6 +153,10 @@ impl Workload for Scale {
         format!("{} accounts, {} tellers, {} branches", of(values[2]), of(values[1]), of(1))
     }
 
+    fn label(values: &[u64]) -> String {
+        format!("{} branches", separated(values[0]))
+    }
+
     fn describe(&self) -> String {
         format!("{} accounts of {} branches", self.accounts(), self.branches)
     }
@@ -184,7 +191,7 @@ impl Workload for Scale {
         load::load_parts(*self, store, threads, after_part)
     }
 
-    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
+    fn find(&self, store: &mut dyn DynamicStore) -> Result<Option<Self>, WorkloadError> {
         checks::scale(store, self.seed)
     }
 
@@ -207,5 +214,10 @@ impl Workload for Scale {
 
     fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
         checks::tamper(store, check)
+    }
+
+    #[cfg(test)]
+    fn tested() -> Vec<Self> {
+        vec![Self { seed: 1, branches: 2, tellers_per_branch: 3, accounts_per_branch: 500 }]
     }
 }

@@ -17,48 +17,6 @@ pub type Money = Decimal<16, 2>;
 /// The largest balance, in cents.
 pub const BALANCE_MAX: i64 = 9_999_999_999_999_999;
 
-table! {
-    /// BRANCH.
-    pub struct Branch = "branch" {
-        ID: Integer [0..=2_147_483_647] => hot;
-        CODE: BigInt => hot;
-        BALANCE: Decimal<16, 2> => hot;
-        FILLER: Char<108>;
-    }
-}
-index! {
-    /// BRANCH's primary key.
-    pub struct BranchKey = "branch_pk" on Branch (ID: Integer) unique Hash;
-}
-
-table! {
-    /// TELLER.
-    pub struct Teller = "teller" {
-        ID: Integer [0..=2_147_483_647] => hot;
-        CODE: BigInt => hot;
-        BALANCE: Decimal<16, 2> => hot;
-        FILLER: Char<108>;
-    }
-}
-index! {
-    /// TELLER's primary key.
-    pub struct TellerKey = "teller_pk" on Teller (ID: Integer) unique Hash;
-}
-
-table! {
-    /// ACCOUNT.
-    pub struct Account = "account" {
-        ID: Integer [0..=2_147_483_647] => hot;
-        CODE: BigInt => hot;
-        BALANCE: Decimal<16, 2> => hot;
-        FILLER: Char<108>;
-    }
-}
-index! {
-    /// ACCOUNT's primary key.
-    pub struct AccountKey = "account_pk" on Account (ID: Integer) unique Hash;
-}
-
 /// What holds a balance: the three tables are alike.
 pub trait Holder: DeclaredTable + Sized {
     /// Its primary key.
@@ -76,8 +34,22 @@ pub trait Holder: DeclaredTable + Sized {
     const PAID: Fields<Self> = Fields::none().with(Self::BALANCE);
 }
 
+/// Declares a table with its primary key.
 macro_rules! holder {
-    ($table:ident, $key:ident) => {
+    ($(#[$doc:meta])* $table:ident = $name:literal, $(#[$key_doc:meta])* $key:ident = $key_name:literal) => {
+        table! {
+            $(#[$doc])*
+            pub struct $table = $name {
+                ID: Integer [0..=2_147_483_647] => hot;
+                CODE: BigInt => hot;
+                BALANCE: Decimal<16, 2> => hot;
+                FILLER: Char<108>;
+            }
+        }
+        index! {
+            $(#[$key_doc])*
+            pub struct $key = $key_name on $table (ID: Integer) unique Hash;
+        }
         impl Holder for $table {
             type Key = $key;
             const ID: Column<Self, Integer> = Self::ID;
@@ -86,9 +58,24 @@ macro_rules! holder {
         }
     };
 }
-holder!(Branch, BranchKey);
-holder!(Teller, TellerKey);
-holder!(Account, AccountKey);
+holder! {
+    /// BRANCH.
+    Branch = "branch",
+    /// BRANCH's primary key.
+    BranchKey = "branch_pk"
+}
+holder! {
+    /// TELLER.
+    Teller = "teller",
+    /// TELLER's primary key.
+    TellerKey = "teller_pk"
+}
+holder! {
+    /// ACCOUNT.
+    Account = "account",
+    /// ACCOUNT's primary key.
+    AccountKey = "account_pk"
+}
 
 /// The tables, the small ones first.
 #[must_use]

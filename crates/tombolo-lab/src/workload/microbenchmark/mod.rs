@@ -15,18 +15,17 @@ mod tests;
 
 use tombolo_engine::rng::Rng;
 use tombolo_engine::settings::{Setting, Settings};
-use tombolo_storage::schema::{DeclaredTable, TableDef};
+use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::Store;
 
 use super::error::WorkloadError;
 use super::interface::one_procedure;
-use super::labelled;
+use super::labelled::labelled;
 use super::log_bytes::updated;
 use super::{Check, Kind, Workload, WorkloadInput};
 use crate::failure::Failure;
 use crate::numbers::separated;
 use crate::settings::SEED;
-use crate::store::DynamicStore;
 use input::{Generator, Input};
 use schema::Item;
 use settings::{ROWS, SETTINGS, SKEW};
@@ -72,7 +71,8 @@ fn rng(seed: u64, of: u64, part: u64) -> Rng {
 impl Workload for Scale {
     const NAME: &'static str = "rows";
     const KINDS: &'static [&'static str] = &["read", "update"];
-    const MIXES: &'static [&'static str] = &[];
+    const EXAMPLES: &'static [&'static str] =
+        &["tombolo run rows --update 10 --skew 0.5 --profile conventional --threads 2"];
     const TABLE: &'static str = Item::NAME;
     const LOG_BYTES_MAX: usize = ROWS_MAX * updated(Item::UPDATED);
     type Input = Input;
@@ -115,10 +115,6 @@ impl Workload for Scale {
         format!("{} rows", separated(values[0]))
     }
 
-    fn all_tables() -> Vec<TableDef> {
-        labelled::tables::<Item>()
-    }
-
     fn rows_after(&self, table: &str, _: u64) -> u64 {
         if table == Item::NAME { self.rows.into() } else { 0 }
     }
@@ -131,22 +127,7 @@ impl Workload for Scale {
         if self.update > 0 { (&[UPDATE], UPDATE) } else { (&[READ], READ) }
     }
 
-    fn load_parts<S: Store>(
-        &self,
-        store: &mut S,
-        threads: usize,
-        after_part: impl FnMut(&mut S, usize, usize) -> Result<(), WorkloadError>,
-    ) -> Result<(), WorkloadError> {
-        let rng = |part| rng(self.seed, 0, part);
-        labelled::load_parts::<Item, S>(store, self.rows as i32, threads, rng, after_part)
-    }
-
-    /// How many were to be loaded is nowhere: a load that was broken off is a smaller database.
-    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
-        let newest = labelled::newest::<Item, S>(store)?;
-        Ok(newest.map(|rows| Self { rows, ..*self }))
-    }
-
+    labelled!(Item, rows);
     one_procedure!();
 
     #[inline]
@@ -160,11 +141,9 @@ impl Workload for Scale {
         std::iter::empty()
     }
 
-    fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
-        labelled::checks::<Item>(store)
-    }
-
-    fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
-        labelled::tamper::<Item, S>(store, check)
+    #[cfg(test)]
+    fn tested() -> Vec<Self> {
+        let touching = |(read, update)| Self { seed: 1, rows: 2_000, read, update, skew: 90 };
+        [(3, 0), (0, 3), (0, 100)].map(touching).to_vec()
     }
 }

@@ -4,11 +4,10 @@
 //! The parts of the database and the order they are stored in (`workload/loading.rs` says how).
 //!
 //! # What it does not do
-//! It does not decide whether the database fits in memory; [`row_bytes`] says what to expect, and a
+//! It does not decide whether the database fits in memory (`plan/estimate.rs` says what to expect); a
 //! store without space refuses a row.
 
 use tombolo_storage::error::Error;
-use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::Store;
 
 use super::handles::Handles;
@@ -82,25 +81,6 @@ impl Part {
             }
         }
     }
-}
-
-/// Bytes of all rows of `warehouses` warehouses, each column at full width, without indexes.
-#[must_use]
-pub fn row_bytes(warehouses: i32) -> u64 {
-    use super::{CUSTOMERS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDERS};
-    const LINES_ON_AVERAGE: u64 = 10;
-    let size = |bytes: usize, rows: u64| bytes as u64 * rows;
-    let count = |rows: i32| u64::from(rows.unsigned_abs());
-    let districts = u64::from(DISTRICTS.unsigned_abs());
-    let per_district = size(schema::District::SIZE, 1)
-        + size(schema::Customer::SIZE + schema::History::SIZE, count(CUSTOMERS))
-        + size(schema::Orders::SIZE, count(ORDERS))
-        + size(schema::OrderLine::SIZE, count(ORDERS) * LINES_ON_AVERAGE)
-        + size(schema::NewOrder::SIZE, count(ORDERS + 1 - FIRST_UNDELIVERED_ORDER));
-    let per_warehouse = size(schema::Warehouse::SIZE, 1)
-        + size(schema::Stock::SIZE, count(ITEMS))
-        + districts * per_district;
-    size(schema::Item::SIZE, count(ITEMS)) + count(warehouses) * per_warehouse
 }
 
 /// Creates the tables in `store` and loads the initial database, generating on `threads` threads.

@@ -7,15 +7,17 @@ use sha2::{Digest, Sha256};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::{Bare, Memory, MemoryProfile};
+use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
 
 use super::checks::{CHECKS, checks};
 use super::input::{Generator, Mix};
-use super::loader::{Scale, load, row_bytes};
+use super::loader::{Scale, load};
 use super::nurand::Constants;
 use super::tamper::tamper;
 use super::transactions::{INVALID_ITEM_REASON, Transactions};
 use crate::rows::{StateHash, dump, state_hash};
+use crate::workload::Workload;
 use crate::workload::error::WorkloadError;
 
 const SEED: u64 = 3;
@@ -233,9 +235,12 @@ fn check_small_tables(tables: &BTreeMap<String, String>) {
 }
 
 #[test]
-fn row_bytes_foretells_the_stores_own_count() {
+fn the_rows_of_a_scale_foretell_the_stores_own_count() {
     let mut store = loaded::<Bare>(Mix::Paper, 2);
-    let (expected, counted) = (row_bytes(1) as f64, store.usage().raw_row_bytes as f64);
+    let scale = Scale { seed: SEED, warehouses: 1, mix: Mix::Paper };
+    let bytes = |table: &TableDef| table.raw_row_bytes() as u64 * scale.rows_after(&table.name, 0);
+    let expected = scale.tables().iter().map(bytes).sum::<u64>() as f64;
+    let counted = store.usage().raw_row_bytes as f64;
     assert!((0.99..1.01).contains(&(counted / expected)), "{counted} of {expected} expected");
 }
 

@@ -3,7 +3,7 @@
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::settings::{Setting, Settings};
-use tombolo_engine::transaction::{Stop, execute};
+use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::schema::{DeclaredTable, Schema, TableDef};
 use tombolo_storage::store::{Store, Table, resolve_table};
@@ -25,10 +25,12 @@ use super::transactions::stock_level::StockLevelAnswer;
 use super::transactions::{Answer, Transactions};
 use super::{CUSTOMERS, DISTRICTS, FIRST_UNDELIVERED_ORDER, ITEMS, ORDER_LINES_MAX, ORDERS};
 use crate::failure::Failure;
+use crate::numbers::separated;
 use crate::settings::SEED;
 use crate::store::DynamicStore;
 use crate::workload::error::WorkloadError;
 use crate::workload::log_bytes::{RECORD, inserted, updated};
+use crate::workload::rows::{HasRows, in_transaction};
 use crate::workload::{Check, Kind, Workload};
 
 /// Lines of an order on average, in both mixes.
@@ -116,22 +118,27 @@ const fn larger(a: usize, b: usize) -> usize {
 }
 
 /// Rows of a table.
-fn count_rows<S: Store, R: DeclaredTable>(store: &mut S) -> Result<u64, WorkloadError> {
-    let table: Table<R> = resolve_table(store.schema())?;
-    Ok(execute(store, |mut tx| {
-        let mut count = 0;
-        tx.rows(&table, |_| {
-            count += 1;
-            std::ops::ControlFlow::Continue(())
-        })?;
-        tx.commit(count)
-    })?)
+fn count_rows<R: DeclaredTable>(store: &mut dyn DynamicStore) -> Result<u64, WorkloadError> {
+    let (table, mut count): (Table<R>, _) = (resolve_table(store.schema())?, 0);
+    in_transaction(store, |mut store| store.for_each_row(&table, |_| count += 1))?;
+    Ok(count)
 }
 
 impl Workload for Scale {
     const NAME: &'static str = "tpcc";
     const KINDS: &'static [&'static str] = &kinds::NAMES;
     const MIXES: &'static [&'static str] = &Mix::NAMES;
+    const MIXES_HELP: &'static str =
+        "the paper's New Order and Payment, or the specification's five";
+    const EXAMPLES: &'static [&'static str] = &[
+        "tombolo run tpcc --warehouses 5 --seconds 5",
+        "tombolo run tpcc --mix paper --profile bare --counter auto",
+        "tombolo run tpcc --sweep warehouses=1,5,20 --rounds 3 --transactions 1M --json",
+        "tombolo run tpcc --warehouses 1 --transactions 10k --dump dump/ && tombolo check dump/",
+        "tombolo run tpcc --clients 64 --in-flight 64 --data data/       durable, many calls under way",
+        "tombolo run tpcc --data data/ --resume                          reopen it and continue",
+        "tombolo run tpcc --sweep durability=none,group --clients 64 --in-flight 64 --rounds 5",
+    ];
     const TABLE: &'static str = Warehouse::NAME;
     const LOG_BYTES_MAX: usize = larger(ORDER + LINES_MAX * LINE, larger(PAYMENT, DELIVERY));
     type Input = Input;
@@ -159,6 +166,16 @@ impl Workload for Scale {
 
     fn size(values: &[u64]) -> String {
         format!("{} warehouses", values[0])
+    }
+
+    fn label(values: &[u64]) -> String {
+        let plural = if values[0] == 1 { "" } else { "s" };
+        format!("{} warehouse{plural}", separated(values[0]))
+    }
+
+    /// Its mixes are known by their own names.
+    fn title(&self) -> String {
+        self.mix.name().to_owned()
     }
 
     fn all_tables() -> Vec<TableDef> {
@@ -204,11 +221,10 @@ impl Workload for Scale {
 
     /// A part of the initial database is stored as a whole or not at all; the last part of each
     /// warehouse has orders.
-    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
+    fn find(&self, store: &mut dyn DynamicStore) -> Result<Option<Self>, WorkloadError> {
         const ORDERS_EACH: u64 = DISTRICTS as u64 * ORDERS as u64;
-        let warehouses = count_rows::<S, Warehouse>(store)?;
-        let is_whole =
-            warehouses > 0 && count_rows::<S, Orders>(store)? >= warehouses * ORDERS_EACH;
+        let warehouses = count_rows::<Warehouse>(store)?;
+        let is_whole = warehouses > 0 && count_rows::<Orders>(store)? >= warehouses * ORDERS_EACH;
         let warehouses = i32::try_from(warehouses).unwrap_or(i32::MAX);
         Ok(is_whole.then_some(Self { warehouses, ..*self }))
     }
@@ -234,6 +250,13 @@ impl Workload for Scale {
         input: &Input,
     ) -> Option<Result<Answer, Stop>> {
         transactions.call_paper(store, input)
+    }
+
+    fn unmeasured(&self) -> &'static [&'static str] {
+        match self.mix {
+            Mix::Paper => &[],
+            Mix::Standard => &Self::KINDS[2..],
+        }
     }
 
     #[inline]
@@ -270,6 +293,11 @@ impl Workload for Scale {
 
     fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
         super::tamper::tamper(store, check)
+    }
+
+    #[cfg(test)]
+    fn tested() -> Vec<Self> {
+        Mix::ALL.map(|mix| Self { seed: 1, warehouses: 1, mix }).to_vec()
     }
 }
 

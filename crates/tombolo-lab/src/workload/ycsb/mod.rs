@@ -14,17 +14,16 @@ mod tests;
 
 use tombolo_engine::rng::Rng;
 use tombolo_engine::settings::{Setting, Settings};
-use tombolo_storage::schema::{DeclaredTable, TableDef};
+use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::Store;
 
 use super::error::WorkloadError;
 use super::interface::one_procedure;
-use super::labelled;
+use super::labelled::labelled;
 use super::log_bytes::{inserted, updated};
 use super::{Check, Kind, Workload};
 use crate::failure::Failure;
 use crate::numbers::separated;
-use crate::store::DynamicStore;
 use input::{Generator, Input};
 use schema::Record;
 use settings::{RECORDS, SETTINGS};
@@ -65,6 +64,9 @@ impl Workload for Scale {
     const KINDS: &'static [&'static str] =
         &["read", "update", "insert", "scan", "read_modify_write"];
     const MIXES: &'static [&'static str] = &["a", "b", "c", "d", "e", "f"];
+    const MIXES_HELP: &'static str = "workload a (its default), b, c, d, e or f";
+    const EXAMPLES: &'static [&'static str] =
+        &["tombolo run ycsb --mix a --records 100k --seconds 2"];
     const TABLE: &'static str = Record::NAME;
     const LOG_BYTES_MAX: usize = inserted::<Record>();
     type Input = Input;
@@ -93,10 +95,6 @@ impl Workload for Scale {
         format!("{} records", separated(values[0]))
     }
 
-    fn all_tables() -> Vec<TableDef> {
-        labelled::tables::<Record>()
-    }
-
     /// One transaction in twenty inserts, with the mixes that do.
     fn rows_after(&self, table: &str, transactions: u64) -> u64 {
         let inserts = if [3, 4].contains(&self.mix) { transactions / 16 } else { 0 };
@@ -118,23 +116,7 @@ impl Workload for Scale {
         (kinds, READ)
     }
 
-    fn load_parts<S: Store>(
-        &self,
-        store: &mut S,
-        threads: usize,
-        after_part: impl FnMut(&mut S, usize, usize) -> Result<(), WorkloadError>,
-    ) -> Result<(), WorkloadError> {
-        let rng = |part| rng(self.seed, 0, part);
-        labelled::load_parts::<Record, S>(store, self.records as i32, threads, rng, after_part)
-    }
-
-    /// New records come behind the newest. How many were to be loaded is nowhere: a load that was broken off is a
-    /// smaller database.
-    fn find<S: Store>(&self, store: &mut S) -> Result<Option<Self>, WorkloadError> {
-        let newest = labelled::newest::<Record, S>(store)?;
-        Ok(newest.map(|records| Self { records, ..*self }))
-    }
-
+    labelled!(Record, records);
     one_procedure!();
 
     #[inline]
@@ -154,11 +136,8 @@ impl Workload for Scale {
         std::iter::once((Record::NAME, rows))
     }
 
-    fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
-        labelled::checks::<Record>(store)
-    }
-
-    fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
-        labelled::tamper::<Record, S>(store, check)
+    #[cfg(test)]
+    fn tested() -> Vec<Self> {
+        (0..Self::MIXES.len()).map(|mix| Self { seed: 1, records: 2_000, mix }).collect()
     }
 }
