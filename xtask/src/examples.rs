@@ -14,12 +14,13 @@ use crate::invocation::Invocation;
 /// An example, the number of its runs in one directory, and a check of their output.
 type Example = (&'static str, usize, fn(&[String]) -> Result<(), String>);
 
-static EXAMPLES: [Example; 5] = [
+static EXAMPLES: [Example; 6] = [
     ("ledger", 3, ledger),
     ("order_desk", 2, order_desk),
     ("rate_limiter", 2, rate_limiter),
     ("ticket_shop", 2, ticket_shop),
     ("expiring_cache", 2, expiring_cache),
+    ("islands", 2, islands),
 ];
 
 /// Builds and runs all of them.
@@ -135,6 +136,19 @@ fn expiring_cache(said: &[String]) -> Result<(), String> {
     }
 }
 
+/// Each run notes one order, takes its goods, and is refused another that would take too many.
+fn islands(said: &[String]) -> Result<(), String> {
+    for (said, order) in said.iter().zip(1..) {
+        let is_whole = said.contains(&format!("customer 7: order {order}\n"))
+            && said.contains("sold out")
+            && said.contains("in stock: [8, 9, 10, 10, 7, 10]");
+        if !is_whole {
+            return Err(format!("order {order} should be noted, and only its goods be taken"));
+        }
+    }
+    Ok(())
+}
+
 /// The number before the text `behind`.
 fn number_before(said: &str, behind: &str) -> Option<u64> {
     let (before, _) = said.split_once(behind)?;
@@ -143,7 +157,9 @@ fn number_before(said: &str, behind: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::{expiring_cache, ledger, number_before, order_desk, rate_limiter, ticket_shop};
+    use super::{
+        expiring_cache, islands, ledger, number_before, order_desk, rate_limiter, ticket_shop,
+    };
 
     fn said(runs: &[&str]) -> Vec<String> {
         runs.iter().map(ToString::to_string).collect()
@@ -180,5 +196,10 @@ mod tests {
         assert!(expiring_cache(&said(&[first, later])).is_ok());
         assert!(expiring_cache(&said(&[first, first])).is_err());
         assert!(expiring_cache(&said(&[first, &later.replace("999", "998")])).is_err());
+        let first = "customer 7: order 1\ncustomer 8: sold out\nin stock: [8, 9, 10, 10, 7, 10]\n";
+        let later = first.replace("order 1", "order 2");
+        assert!(islands(&said(&[first, &later])).is_ok());
+        assert!(islands(&said(&[first, first])).is_err());
+        assert!(islands(&said(&[first, &later.replace("10]", "9]")])).is_err());
     }
 }

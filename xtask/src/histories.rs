@@ -1,8 +1,9 @@
 //! `cargo xtask histories`: what concurrent transactions on real threads saw, judged by what they were promised.
 //!
 //! Tests of both stores, built with optimisation: sessions of the paged store at each isolation level, callers of
-//! the library in memory and durable. A run of all checks has one short history of each
-//! (`crates/tombolo-storage/tests/histories.rs`, `crates/tombolo/tests/library/histories.rs`).
+//! the library in memory and durable, on one engine and on several islands. A run of all checks has one short history
+//! of each (`crates/tombolo-storage/tests/histories.rs`, `crates/tombolo/tests/library/histories.rs`,
+//! `crates/tombolo/tests/library/islands_histories.rs`).
 
 use std::path::Path;
 
@@ -16,9 +17,13 @@ use crate::stopwatch::Stopwatch;
 /// Histories of each kind by default, and transactions of each.
 const DEFAULTS: (&str, &str) = ("50", "10000");
 
-const CALLS: [&str; 2] = [
-    "test --release -p tombolo-storage --test histories -- --nocapture --test-threads 1",
-    "test --release -p tombolo --test library -- histories::one_order --nocapture --test-threads 1",
+/// Calls of cargo, each with the number of kinds that it judges.
+const CALLS: [(&str, u64); 2] = [
+    ("test --release -p tombolo-storage --test histories -- --nocapture --test-threads 1", 2),
+    (
+        "test --release -p tombolo --test library -- histories::one_order --nocapture --test-threads 1",
+        4,
+    ),
 ];
 
 /// The result: every history is proved to be what was promised.
@@ -27,7 +32,7 @@ struct Row<'w> {
     command: &'static str,
     histories_of_each_kind: &'w str,
     transactions_of_each: &'w str,
-    kinds: [&'static str; 4],
+    kinds: [&'static str; 6],
     undecided: u64,
     wall_s: f64,
 }
@@ -36,13 +41,13 @@ struct Row<'w> {
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let (histories, transactions) = options(words)?;
     let start = Stopwatch::start();
-    for call in CALLS {
+    for (call, kinds) in CALLS {
         let call = Invocation::cargo(call)
             .env("TOMBOLO_HISTORIES", histories)
             .env("TOMBOLO_TRANSACTIONS", transactions);
         eprintln!("xtask: {call}");
         let outcome = call.run(root).map_err(Failure::machine)?;
-        if !outcome.success || outcome.tests_passed != 2 {
+        if !outcome.success || outcome.tests_passed != kinds {
             return Err(Failure::check("a history is not what was promised: see above"));
         }
     }
@@ -55,6 +60,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
             "paged, read committed",
             "memory, volatile",
             "memory, durable",
+            "islands, volatile",
+            "islands, durable",
         ],
         undecided: 0,
         wall_s: tenths(start.elapsed().as_secs_f64()),

@@ -388,6 +388,20 @@ pub fn execute<S: Store, T>(
     open.returned(ended)
 }
 
+/// Runs the body of a reads-first transaction as a step of one that is open: it commits with that, and what it has
+/// changed is undone with it. It may abort; whatever came before it is then undone, too.
+///
+/// # Errors
+/// The reason that the step ended, with which the transaction has to end.
+#[inline(always)]
+pub fn step<S: Store, T>(
+    store: &mut S,
+    body: impl FnOnce(Reading<'_, S>) -> Result<Committed<T>, Stop>,
+) -> Result<T, Stop> {
+    const { assert!(S::UNDO, "a step is undone with its transaction") };
+    body(Reading { store }).map(|Committed(answer)| answer)
+}
+
 /// Runs one transaction that may abort at any point; does not compile for stores without undo.
 ///
 /// # Errors

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tombolo_engine::checkpointing::{self, Checkpointing};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
-    self, Archiving, GroupLog, LOG_BYTES_PER_CALL, Options, Spread, ValueLogGroups,
+    self, Archiving, GroupLog, LOG_BYTES_PER_CALL, Options, Pipeline, Spread, ValueLogGroups,
 };
 use tombolo_engine::recovery::OpenOptions;
 use tombolo_engine::settings::{self, Settings, Source};
@@ -23,16 +23,18 @@ use tombolo_storage::value_log::LogSettings;
 use tombolo_storage::value_log::archive::LogArchive;
 
 use crate::archive;
-use crate::calls::{Counters, Durability, Kept, ReplySlots, Request, Runner, request_table};
+use crate::calls::{
+    Counters, Durability, Kept, Neighbour, ReplySlots, Request, Runner, request_table,
+};
 use crate::cancels::Cancels;
 use crate::core::Parts;
 use crate::database::Database;
 use crate::error::Error;
 use crate::evolve::refuse_own_names;
-use crate::open::{self, OnOpening, Opened, Opening, Recovery};
+use crate::open::{self, OnOpening, Opened, Opening, Recovery, refuse_islands};
 use crate::product::Product;
-use crate::tx::Tables;
 use crate::tx::derived::TableRow;
+use crate::tx::{Tables, next_number};
 
 /// The parts of a database that belong to a directory.
 struct OnDisk {
@@ -42,6 +44,45 @@ struct OnDisk {
     disks: Vec<Arc<dyn Disk>>,
     /// Bytes of the log records that were replayed after the image.
     behind_bytes: u64,
+}
+
+/// What makes a database one of several islands.
+pub(crate) trait Joins {
+    /// The clock of all islands.
+    fn clock(&self) -> Arc<dyn Clock>;
+
+    /// The number of the handles, which are those of all islands.
+    fn handles(&self) -> u32;
+
+    /// Makes the store an island again, which holds what is in doubt; its log takes so many bytes at once.
+    ///
+    /// # Errors
+    /// Its rows are not those of an island.
+    fn join(
+        self: Box<Self>,
+        store: &mut Product,
+        slots: &[Arc<ReplySlots>],
+        group_bytes_max: Option<u64>,
+    ) -> Result<(Box<dyn Neighbour>, Box<dyn Door>), Error>;
+}
+
+/// An island whose pipeline is about to run.
+pub(crate) trait Door {
+    /// The pipeline runs.
+    fn open(self: Box<Self>, pipeline: &Pipeline<Runner>);
+}
+
+/// A directory's files, opened.
+pub(crate) struct Recovered {
+    pub(crate) opened: Opened,
+    archive: Option<LogArchive>,
+}
+
+/// A store with its files, before its pipeline starts.
+pub(crate) struct Ready {
+    pub(crate) store: Product,
+    disk: Option<OnDisk>,
+    recovery: Option<Recovery>,
 }
 
 /// Sets of reply slots: several, so that threads do not all share one list of free slots.
@@ -239,6 +280,18 @@ impl Builder {
         self
     }
 
+    /// The same for one of so many databases that share its memory, in directories of this name within its own.
+    pub(crate) fn share(&self, name: &str, databases: usize) -> Self {
+        let mut own = self.clone();
+        let within = |directory: &PathBuf| directory.join(name);
+        own.checkpoint_directories = self.checkpoint_directories.iter().map(within).collect();
+        own.log_archive = self.log_archive.as_ref().map(within);
+        match self.settings.number(&settings::MEMORY_BYTES_MAX) {
+            Some(bytes) => own.memory_bytes_max(bytes / databases as u64),
+            None => own,
+        }
+    }
+
     /// Calls `observer` repeatedly while a directory is opened, on the thread that opens it, with the progress and
     /// the estimated time left: for users who wait for a large database.
     ///
@@ -280,9 +333,23 @@ impl Builder {
     /// [`Error::Disk`] when the system does not allow reading or writing; [`Error::Directory`] when the
     /// directory contains foreign files.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Database, Error> {
+        let cores = threads::available();
+        let options = self.options(cores)?;
+        refuse_islands(directory.as_ref())?;
+        let recovered = self.recover(directory.as_ref(), &self.all_tables()?, cores)?;
+        let ready = Self::ready(recovered, self.log_archive_time_max)?;
+        self.start(ready, options, None)
+    }
+
+    /// Opens the files in `directory`, with at least these tables, on up to `threads` threads.
+    pub(crate) fn recover(
+        &self,
+        directory: &Path,
+        tables: &[TableDef],
+        threads: usize,
+    ) -> Result<Recovered, Error> {
         let log = self.log_settings()?;
-        let options = self.options()?;
-        let own = directory.as_ref().to_owned();
+        let own = directory.to_owned();
         let directories: Vec<_> =
             [own].into_iter().chain(self.checkpoint_directories.iter().cloned()).collect();
         let archive = self.log_archive.as_ref().map(|archive| archive::take(archive, &directories));
@@ -292,19 +359,24 @@ impl Builder {
             log,
             image: checkpointing::image_settings(&self.settings),
             checkpoint_threads: self.settings.count(&settings::CHECKPOINT_THREADS) as usize,
-            threads: threads::available(),
+            threads,
             accept_loss: false,
             without_unfit_indexes: false,
             keep: archive.as_ref().and_then(LogArchive::keep),
         };
-        let Opened { store, writer, checkpointing, disks, behind_bytes, recovery } =
-            open::open(&directories, &how, &self.all_tables()?, self.on_opening.as_ref())?;
-        let time_max = self.log_archive_time_max;
-        let archiving = archive.map(|archive| archive::attach(archive, &writer, time_max));
+        let opened = open::open(&directories, &how, tables, self.on_opening.as_ref())?;
+        Ok(Recovered { opened, archive })
+    }
+
+    /// What runs on these files.
+    pub(crate) fn ready(recovered: Recovered, archive_time_max: Duration) -> Result<Ready, Error> {
+        let Recovered { opened, archive } = recovered;
+        let Opened { store, writer, checkpointing, disks, behind_bytes, recovery } = opened;
+        let archiving = archive.map(|archive| archive::attach(archive, &writer, archive_time_max));
         let archiving = archiving.transpose()?;
         let log = ValueLogGroups::new(writer);
-        let disk = OnDisk { log, checkpointing, archiving, disks, behind_bytes };
-        self.start(store, options, Some(disk), recovery)
+        let disk = Some(OnDisk { log, checkpointing, archiving, disks, behind_bytes });
+        Ok(Ready { store, disk, recovery })
     }
 
     /// A database in memory only: its answers do not wait for a disk, and its content is lost when it is
@@ -313,17 +385,23 @@ impl Builder {
     /// # Errors
     /// [`Error::Setting`], [`Error::Schema`].
     pub fn in_memory(self) -> Result<Database, Error> {
-        let options = self.options()?;
+        let options = self.options(threads::available())?;
+        let ready = self.in_memory_with(self.all_tables()?)?;
+        self.start(ready, options, None)
+    }
+
+    /// A store in memory with these tables.
+    pub(crate) fn in_memory_with(&self, tables: Vec<TableDef>) -> Result<Ready, Error> {
         let mut store = Product::new(self.limits());
         store.drop_log();
-        for table in self.all_tables()? {
+        for table in tables {
             store.create_table(table)?;
         }
-        self.start(store, options, None, None)
+        Ok(Ready { store, disk: None, recovery: None })
     }
 
     /// The declared tables and the database's own.
-    fn all_tables(&self) -> Result<Vec<TableDef>, Error> {
+    pub(crate) fn all_tables(&self) -> Result<Vec<TableDef>, Error> {
         self.tables.iter().try_for_each(refuse_own_names)?;
         Ok(self.tables.iter().cloned().chain([request_table()]).collect())
     }
@@ -336,11 +414,16 @@ impl Builder {
         Limits { memory_bytes_max, structure_bytes_max, ..usual }
     }
 
-    fn options(&self) -> Result<Options, Error> {
+    pub(crate) const fn archive_time_max(&self) -> Duration {
+        self.log_archive_time_max
+    }
+
+    /// The pipeline's options, for a share of so many cores.
+    pub(crate) fn options(&self, cores: usize) -> Result<Options, Error> {
         if let Some(mistake) = &self.mistake {
             return Err(mistake.clone());
         }
-        let options = Options::new(&self.settings, threads::available());
+        let options = Options::new(&self.settings, cores);
         if options.spread == Spread::Callers {
             let what = "setting pipeline_threads: callers is for benchmarks with a single calling \
                         thread: give auto, one, two or each";
@@ -362,14 +445,18 @@ impl Builder {
         Ok(LogSettings { segment_bytes, log_bytes_max, ..LogSettings::default() })
     }
 
-    fn start(
-        self,
-        mut store: Product,
+    /// Starts the pipeline; `joining` makes it one of several islands.
+    pub(crate) fn start(
+        &self,
+        ready: Ready,
         options: Options,
-        disk: Option<OnDisk>,
-        recovery: Option<Recovery>,
+        joining: Option<Box<dyn Joins>>,
     ) -> Result<Database, Error> {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let Ready { mut store, disk, recovery } = ready;
+        let clock: Arc<dyn Clock> = match &joining {
+            Some(joining) => joining.clock(),
+            None => Arc::new(SystemClock::new()),
+        };
         let counters = Arc::new(Counters::new(store.budget().clone()));
         let kept = Kept {
             ids: self.settings.count(&settings::REQUEST_IDS_MIN),
@@ -377,10 +464,14 @@ impl Builder {
         };
         let cancels = Arc::new(Cancels::default());
         let reply_slots = ReplySlots::sets(REPLY_SLOT_SETS, &cancels);
-        let tables = Tables::new(store.schema(), kept, clock.clone(), cancels)?;
+        let number = joining.as_ref().map_or_else(next_number, |joining| joining.handles());
+        let tables = Tables::numbered(number, store.schema(), kept, clock.clone(), cancels)?;
         let schema = tables.known();
         store.name_rows().map_err(Error::Refused)?;
-        let runner = Runner::new(store, tables, counters.clone());
+        let group_bytes_max = disk.as_ref().map(|disk| disk.log.group_bytes_max());
+        let joined = joining.map(|joining| joining.join(&mut store, &reply_slots, group_bytes_max));
+        let (neighbour, door) = joined.transpose()?.unzip();
+        let runner = Runner::new(store, tables, counters.clone(), neighbour);
         let mut builder = pipeline::Builder::new(runner, options).request_bytes(Request::bytes);
         let (mut log_bytes_max, mut disks) = (LOG_BYTES_PER_CALL, Vec::new());
         if let Some(OnDisk { log, checkpointing, archiving, disks: own, behind_bytes }) = disk {
@@ -397,7 +488,12 @@ impl Builder {
         }
         let durability = self.durability;
         let pipeline = builder.start(clock.clone())?;
+        let is_island = door.is_some();
+        if let Some(door) = door {
+            door.open(&pipeline);
+        }
         let parts = Parts {
+            is_island,
             pipeline,
             schema,
             clock,

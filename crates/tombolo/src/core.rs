@@ -20,9 +20,9 @@ use tombolo_storage::disk::Disk;
 use tombolo_storage::sync::{Mutex, MutexGuard};
 
 use crate::calls::{
-    Answered, CallOptions, Counters, Durability, Envelope, Identified, Otherwise, Promise,
-    REQUEST_LOG_BYTES_MAX, Ran, ReplySlots, Request, Runner, Ticket, block_on, on_database_thread,
-    wait_a_moment,
+    Answered, CallOptions, Counters, Durability, Envelope, Identified, LaterSlots, Otherwise,
+    Promise, REQUEST_LOG_BYTES_MAX, Ran, ReplySlots, Request, Runner, Ticket, block_on,
+    on_database_thread, wait_a_moment,
 };
 use crate::error::Error;
 use crate::stop::Stop;
@@ -81,6 +81,8 @@ pub(crate) struct Parts {
     pub(crate) disks: Vec<Arc<dyn Disk>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) reply_slots: Vec<Arc<ReplySlots>>,
+    /// Whether it is one of several islands, whose calls may wait.
+    pub(crate) is_island: bool,
 }
 
 impl Core {
@@ -95,9 +97,13 @@ impl Core {
             disks,
             counters,
             reply_slots,
+            is_island,
         } = parts;
         let way = |reply_slots: &Arc<ReplySlots>| Way {
-            submitter: pipeline.register(reply_slots.clone()),
+            submitter: pipeline.register(match is_island {
+                true => Arc::new(LaterSlots(reply_slots.clone())),
+                false => reply_slots.clone(),
+            }),
             reply_slots: reply_slots.clone(),
         };
         let ways = reply_slots.iter().map(way).collect();
@@ -218,7 +224,7 @@ impl Core {
             (Some(Ok(answer)), _) => return Some(Ok(W::answer(answer, is_durable))),
             (Some(Err(stop)), _) => Error::stopped(stop, &self.schema.get()),
             (None, Some(Panicked(message))) => Error::Panicked(message),
-            (None, None) => unreachable!("what ran has an outcome, or panicked"),
+            (None, None) => return None, // it met a lock, and waits for it in the queue
         };
         Some(Err(W::error(error, is_durable)))
     }
@@ -240,6 +246,26 @@ impl Core {
             submitter.carry_until(|| reply_slots.is_done(ticket.tag));
         }
         self.wait::<A, W>(ticket)
+    }
+
+    /// Queues a call whose caller will [help](Self::help) until it is answered.
+    pub(crate) fn submit_helped(&self, envelope: Box<dyn Envelope>) -> Result<Ticket, Error> {
+        let options = CallOptions::new();
+        let patience = if self.carrier.is_some() { Patience::Carries } else { Patience::Waits };
+        self.submit(envelope, &options, patience).map_err(|(envelope, error)| {
+            envelope.recycle();
+            error
+        })
+    }
+
+    /// Does the stages' work once, if callers do; returns whether there was any.
+    pub(crate) fn help(&self) -> bool {
+        self.carrier.as_ref().is_some_and(Carrier::help)
+    }
+
+    /// Whether callers do the stages' work.
+    pub(crate) const fn is_helped(&self) -> bool {
+        self.carrier.is_some()
     }
 
     /// Queues a call, waiting for room.
@@ -386,6 +412,11 @@ impl Core {
         ask: impl FnOnce(&Pipeline<Runner>) -> T,
     ) -> Result<T, Error> {
         self.pipeline.lock().as_ref().map(ask).ok_or(Error::Closed)
+    }
+
+    /// The failure that stopped it, if there was one.
+    pub(crate) fn failure(&self) -> Option<Arc<str>> {
+        self.with_pipeline(Pipeline::poison).ok().flatten()
     }
 
     /// Waits for this caller's turn to add to a table. Not for a database's thread.

@@ -60,6 +60,11 @@ pub enum Error {
         /// The limit, in bytes: see [`CallOptions::log_bytes_max`](crate::CallOptions::log_bytes_max).
         log_bytes_max: u64,
     },
+    /// Not run: the island of this number, on which a part of the transaction would run, has stopped after a
+    /// failure; nothing was changed. The other islands go on.
+    IslandStopped(usize),
+    /// An island could not keep its part of a transaction over several, for this reason; nothing was changed.
+    NotPrepared(String),
     /// Not run: the queue of waiting calls is full, and the caller did not want to wait.
     QueueFull,
     /// The call's deadline passed before its turn came, or while its closure ran, which was then ended at its
@@ -354,6 +359,14 @@ impl fmt::Display for Error {
                 "aborted: the transaction writes more than the {log_bytes_max} bytes of log that its \
                  call allows: raise log_bytes_max in the call's options, or split the transaction"
             ),
+            Self::IslandStopped(island) => write!(
+                f,
+                "not run: island {island} has stopped after a failure, which its own calls report: \
+                 reopen the database"
+            ),
+            Self::NotPrepared(why) => {
+                write!(f, "aborted: an island could not keep its part: {why}")
+            }
             Self::QueueFull => f.write_str("not run: the queue is full; retry, or wait for room"),
             Self::Expired => f.write_str(
                 "not done: the call's deadline passed before it finished, and nothing was changed; \

@@ -138,6 +138,28 @@ pub(crate) fn open(
     Ok(opened)
 }
 
+/// The directory of an island within that of its database.
+pub(crate) fn island_directory(island: usize) -> String {
+    format!("island-{island}")
+}
+
+/// How many islands' directories are in a database's.
+pub(crate) fn islands_in(directory: &Path) -> usize {
+    (0..).take_while(|island| directory.join(island_directory(*island)).is_dir()).count()
+}
+
+/// Refuses the directory of a database of islands.
+pub(crate) fn refuse_islands(directory: &Path) -> Result<(), Error> {
+    match islands_in(directory) {
+        0 => Ok(()),
+        islands => Err(Error::Directory(format!(
+            "{} holds a database of {islands} islands: open it with \
+             Database::builder().islands({islands})",
+            directory.display()
+        ))),
+    }
+}
+
 /// Refuses a directory that is given twice.
 fn refuse_twins(directories: &[PathBuf]) -> Result<(), Error> {
     let twin = directories.iter().enumerate().find(|(at, one)| directories[..*at].contains(one));
@@ -257,7 +279,7 @@ fn follow_unnamed_indexes(store: &mut Product, tables: &[TableDef]) {
 
 /// Compares the tables with those of the program and adds what is missing, durably.
 fn define(opened: &mut Opened, tables: &[TableDef]) -> Result<(), Error> {
-    let Opened { store, writer, .. } = opened;
+    let Opened { store, .. } = opened;
     let mut missing = Vec::new();
     for table in tables {
         match store.schema().table(&table.name) {
@@ -278,6 +300,12 @@ fn define(opened: &mut Opened, tables: &[TableDef]) -> Result<(), Error> {
         define_indexes(store, position, table)?;
     }
     follow_unnamed_indexes(store, tables);
+    make_durable(opened)
+}
+
+/// Makes durable what the store logged before anything runs.
+pub(crate) fn make_durable(opened: &mut Opened) -> Result<(), Error> {
+    let Opened { store, writer, .. } = opened;
     let mut log = LogBuffer::new();
     store.take_log(&mut log);
     if log.is_empty() {

@@ -15,6 +15,9 @@ pub(crate) type GuardedProduct<'g> = Guarded<'g, MemoryLogged>;
 /// Bytes of a transaction in its log that its records do not count.
 pub(crate) const TRANSACTION_BYTES: u64 = 4;
 
+/// The most bytes that a part of a transaction over several islands may log.
+pub(crate) const LOG_BYTES_PER_PART: u64 = tombolo_engine::pipeline::LOG_BYTES_PER_CALL;
+
 /// A store that calls run on: the store itself, or, while parts of transactions are held, with a guard.
 pub(crate) trait Runs: Prefaced {
     /// The store itself, and the guard, which admits each call first.

@@ -7,7 +7,6 @@
 //!
 //! Not here: queues and durability (`core.rs`), the store's implementation.
 
-use tombolo_engine::transaction::{Stop as EngineStop, execute_undoable};
 use tombolo_storage::dynamic::DynamicTable as Entries;
 use tombolo_storage::error::{Error as StoreError, Result as Stored};
 use tombolo_storage::key::IndexType;
@@ -21,7 +20,7 @@ use tombolo_storage::value::Value;
 
 use crate::calls::Outcome;
 use crate::product::Product;
-use crate::stop::{OwnError, Result, Stop};
+use crate::stop::{Result, Stop};
 use crate::tx::derived::TableRow;
 
 pub mod derived;
@@ -29,6 +28,7 @@ mod dynamic;
 mod guarded;
 mod handles;
 mod rows;
+mod run;
 mod scan;
 mod tables;
 mod variable;
@@ -37,8 +37,8 @@ mod watch;
 pub use dynamic::DynamicTable;
 pub(crate) use guarded::Guards;
 use guarded::{on, while_held};
-use handles::NO_DATABASE;
-pub(crate) use handles::Of;
+pub(crate) use handles::{Of, next_number};
+pub(crate) use run::{run, run_steps, step};
 pub use scan::{Cursor, Rows};
 pub(crate) use tables::{KnownSchema, Tables};
 pub use variable::VariableType;
@@ -100,66 +100,6 @@ pub struct Tx<'s> {
     /// What each call is compared with while parts of transactions are held.
     guard: Guards<'s>,
     watch: Watch,
-}
-
-/// Runs a closure as one transaction. While parts of transactions are held it commits or is set aside, as its guard
-/// has it; one that met a lock ends with `Held`, whatever the closure did after it.
-#[inline(always)]
-pub(crate) fn run<A>(
-    store: &mut Product,
-    guard: Guards<'_>,
-    tables: &Tables,
-    closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
-) -> Result<A, Stop> {
-    // The application's own error bypasses the engine, which has no type for it.
-    let mut own = None;
-    let ended = match guard {
-        None => execute_undoable(store, |mut transaction| {
-            let store = transaction.store();
-            let answer = run_open(store, None, tables.database, tables, closure, &mut own)?;
-            transaction.commit(answer)
-        }),
-        Some(guard) => execute_undoable(&mut guard.over(store), |mut transaction| {
-            let store = transaction.store().parts().0;
-            let answer = run_open(store, Some(guard), NO_DATABASE, tables, closure, &mut own)?;
-            transaction.commit(answer)
-        }),
-    };
-    if let Some(owner) = guard.and_then(Guard::met) {
-        return Err(Stop::Error(StoreError::Held { owner }));
-    }
-    ended.map_err(|stop| match (stop, own) {
-        // Not if the store could not undo it.
-        (EngineStop::Abort(_), Some(own)) => Stop::Own(own),
-        (stop, _) => Stop::of(stop),
-    })
-}
-
-/// Runs a closure in the open transaction. One function for stores with a guard and without: the closure is inlined
-/// where it has one caller.
-#[inline]
-fn run_open<A>(
-    store: &mut Product,
-    guard: Guards<'_>,
-    database: u32,
-    tables: &Tables,
-    closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
-    own: &mut Option<OwnError>,
-) -> Result<A, EngineStop> {
-    let watch = Watch::new(&tables.limits);
-    let mut tx = Tx { store, tables, database, guard, watch };
-    match closure(&mut tx) {
-        Ok(answer) => match tx.watch.refused() {
-            Some(error) => Err(EngineStop::Error(error)),
-            None => Ok(answer),
-        },
-        Err(Stop::Abort(reason)) => Err(EngineStop::Abort(reason)),
-        Err(Stop::Error(error)) => Err(EngineStop::Error(error)),
-        Err(Stop::Own(error)) => {
-            *own = Some(error);
-            Err(EngineStop::Abort("of its own"))
-        }
-    }
 }
 
 impl<'s> Tx<'s> {

@@ -11,6 +11,7 @@ mod demo;
 mod dissect;
 mod dump;
 mod inspect;
+mod islands;
 mod machine;
 mod paper;
 mod recover;
@@ -65,6 +66,7 @@ enum Command {
     Topology(machine::TopologyArguments),
     Counters(machine::CountersArguments),
     Links(machine::LinksArguments),
+    Islands(islands::Arguments),
     #[command(name = tombolo_lab::run::counting::CHILD_COMMAND, hide = true)]
     Count(count::Arguments),
     #[command(name = tombolo_lab::compare::calls::CHILD_COMMAND, hide = true)]
@@ -93,6 +95,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Topology(arguments) => machine::topology(&arguments),
         Command::Counters(arguments) => machine::counters(&arguments),
         Command::Links(arguments) => machine::links(&arguments),
+        Command::Islands(arguments) => islands::run(&arguments),
         Command::LinkEnd(arguments) => machine::end(&arguments),
         Command::Count(arguments) => count::run(&arguments),
         Command::CountCalls(arguments) => calls::run(&arguments),

@@ -33,7 +33,7 @@ pub trait Host<P: MemoryProfile> {
     /// A peer does not speak this protocol, or not to this database: closes the link and reports why.
     fn refuse_peer(&mut self, peer: IslandId, why: Refusal);
     /// Executes a part as one transaction under `locks`, which is set aside where it would commit
-    /// ([`Guarded::part`](tombolo_storage::memory::held::Guarded::part)).
+    /// ([`Guard::part`](tombolo_storage::memory::held::Guard::part)).
     fn run_part(&mut self, store: &mut MemoryStore<P>, locks: &Locks, payload: &[u8]) -> Executed;
     /// Runs a waiting call of this island again, as one transaction under `locks`. Returns the owner of a lock that
     /// it met; otherwise the call has ended.
@@ -153,11 +153,7 @@ impl Island {
     }
 
     /// Does what is left to be done, as far as the log has room.
-    pub fn go_on<P: MemoryProfile>(
-        &mut self,
-        store: &mut MemoryStore<P>,
-        host: &mut impl Host<P>,
-    ) {
+    pub fn go_on<P: MemoryProfile>(&mut self, store: &mut MemoryStore<P>, host: &mut impl Host<P>) {
         while let Some(action) = self.actions.pop_front() {
             let log_bytes = self.log_bytes(&action, store, host);
             if log_bytes > 0 && !host.reserve(store, log_bytes) {

@@ -102,9 +102,7 @@ pub fn count_opening<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Result<u32
     })
 }
 
-fn find<P: MemoryProfile>(
-    store: &mut MemoryStore<P>,
-) -> Result<Option<(Table<Member>, RowId)>> {
+fn find<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Result<Option<(Table<Member>, RowId)>> {
     let Ok(table) = resolve_table::<Member>(store.schema()) else { return Ok(None) };
     let mut found = None;
     transaction(store, |store| {

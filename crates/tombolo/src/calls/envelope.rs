@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
+use tombolo_engine::transaction::step;
 use tombolo_storage::error::{Error as StoreError, SchemaError};
+use tombolo_storage::memory::held::Guard;
 use tombolo_storage::owner::Owner;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
@@ -65,7 +67,7 @@ impl How {
         }
     }
 
-    pub(super) const fn stopped(stop: &Stop) -> Self {
+    pub(crate) const fn stopped(stop: &Stop) -> Self {
         match stop {
             Stop::Error(StoreError::DeadlinePassed) => Self::Expired,
             Stop::Error(StoreError::Cancelled) => Self::Cancelled,
@@ -97,8 +99,7 @@ pub(crate) trait Envelope: Send {
     /// Runs it as one transaction; returns how that ended.
     fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How;
     /// The same while parts of transactions are held. If it met a lock, an owner of one: then it has no outcome
-    /// and still has its input, or, where it cannot run again, its outcome is `Held`. What is no transaction of
-    /// rows runs when nothing is held.
+    /// and still has its input. What cannot run again, or is no transaction of rows, runs when nothing is held.
     fn run_guarded(
         &mut self,
         store: &mut GuardedProduct<'_>,
@@ -107,9 +108,9 @@ pub(crate) trait Envelope: Send {
         let (store, guard) = store.parts();
         guard.holder().map_or_else(|| Ok(self.run(store, tables)), Err)
     }
-    /// Whether it can run again after it met a lock.
-    fn can_run_again(&self) -> bool {
-        true
+    /// What only an island among others understands, if it is no call.
+    fn of_islands(&mut self) -> Option<&mut dyn Any> {
+        None
     }
     /// Prefetches the rows that it will read.
     fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints);
@@ -141,6 +142,14 @@ pub(crate) trait Body: Send + Sync + 'static {
         &self,
         store: &mut Product,
         guard: Guards<'_>,
+        tables: &Tables,
+        input: &Self::Input,
+    ) -> Result<Self::Answer, Stop>;
+
+    /// Runs it as a step of the open transaction of `store`.
+    fn step(
+        &self,
+        store: &mut GuardedProduct<'_>,
         tables: &Tables,
         input: &Self::Input,
     ) -> Result<Self::Answer, Stop>;
@@ -223,6 +232,15 @@ where
         ended.map_err(Stop::of)
     }
 
+    fn step(
+        &self,
+        store: &mut GuardedProduct<'_>,
+        _: &Tables,
+        input: &B::Input,
+    ) -> Result<B::Answer, Stop> {
+        step(store, |tx| self.procedure.run(tx, input)).map_err(Stop::of)
+    }
+
     #[inline]
     fn locate(&self, store: &Product, input: &B::Input, ahead: Ahead, hints: &mut Hints) {
         self.procedure.look_ahead(store, input, ahead, hints);
@@ -260,6 +278,10 @@ where
     ) -> Result<A, Stop> {
         tx::run(store, guard, tables, |tx| (self.closure)(tx, input))
     }
+
+    fn step(&self, store: &mut GuardedProduct<'_>, tables: &Tables, input: &I) -> Result<A, Stop> {
+        tx::step(store, tables, |tx| (self.closure)(tx, input))
+    }
 }
 
 /// The most idle envelopes that are kept: more simultaneous calls are rare.
@@ -293,7 +315,23 @@ impl<B: Body> Registration<B> {
         ended: &mut Option<Result<B::Answer, Stop>>,
     ) -> usize {
         let body = &self.body;
+        if runner.holds_parts() {
+            let run = |store: &mut Product, guard: &Guard<'_>, tables: &Tables| {
+                body.run(store, Some(guard), tables, input)
+            };
+            return runner.carry_guarded(log_bytes_max, run, ended);
+        }
         runner.carry(log_bytes_max, |store, tables| body.run(store, None, tables, input), ended)
+    }
+
+    /// Runs it as a step of the open transaction of `store`.
+    pub(crate) fn run_step(
+        &self,
+        store: &mut GuardedProduct<'_>,
+        tables: &Tables,
+        input: &B::Input,
+    ) -> Result<B::Answer, Stop> {
+        self.body.step(store, tables, input)
     }
 
     /// An envelope with `input`, which owns `held` bytes elsewhere.
@@ -437,58 +475,7 @@ impl<A: Send + 'static> Envelope for Finished<A> {
     fn recycle(self: Box<Self>) {}
 }
 
-/// A closure that runs as a transaction, once or [`Again`].
-pub(crate) trait Closure<A>: Send + 'static {
-    /// Whether it can run more than once.
-    const RUNS_AGAIN: bool;
-
-    /// Runs it.
-    fn run(own: &mut Option<Self>, tx: &mut Tx<'_>) -> Result<A, Stop>
-    where
-        Self: Sized;
-
-    /// Its name in reports.
-    fn name() -> &'static str;
-}
-
-impl<F, A> Closure<A> for F
-where
-    F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
-{
-    const RUNS_AGAIN: bool = false;
-
-    #[inline(always)]
-    fn run(own: &mut Option<Self>, tx: &mut Tx<'_>) -> Result<A, Stop> {
-        let Some(closure) = own.take() else { unreachable!("a closure runs once") };
-        closure(tx)
-    }
-
-    fn name() -> &'static str {
-        type_name::<F>()
-    }
-}
-
-/// A closure that runs again after it met a lock of a held part.
-#[cfg_attr(not(test), expect(dead_code, reason = "for islands, which come with issue 25"))]
-pub(crate) struct Again<F>(pub(crate) F);
-
-impl<F, A> Closure<A> for Again<F>
-where
-    F: FnMut(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
-{
-    const RUNS_AGAIN: bool = true;
-
-    fn run(own: &mut Option<Self>, tx: &mut Tx<'_>) -> Result<A, Stop> {
-        let Some(Self(closure)) = own else { unreachable!("it has not ended yet") };
-        closure(tx)
-    }
-
-    fn name() -> &'static str {
-        type_name::<F>()
-    }
-}
-
-/// The envelope of a closure of its own.
+/// The envelope of a closure that runs once: while parts are held it waits, because it could not run again.
 pub(crate) struct Lone<F, A> {
     closure: Option<F>,
     /// Bytes that the field above owns elsewhere.
@@ -496,20 +483,14 @@ pub(crate) struct Lone<F, A> {
     ran: Option<Ran<A>>,
 }
 
-impl<F: Closure<A>, A: Send + 'static> Lone<F, A> {
+impl<F, A> Lone<F, A>
+where
+    F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
+    A: Send + 'static,
+{
     /// An envelope with `closure`, which owns `held` bytes elsewhere.
     pub(crate) fn envelope(closure: F, held: usize) -> Box<dyn Envelope> {
         Box::new(Self { closure: Some(closure), held, ran: None })
-    }
-
-    #[inline(always)]
-    fn run(
-        closure: &mut Option<F>,
-        store: &mut Product,
-        guard: Guards<'_>,
-        tables: &Tables,
-    ) -> Result<A, Stop> {
-        tx::run(store, guard, tables, |tx| F::run(closure, tx))
     }
 
     /// Runs a closure as one transaction of a caller that carries it, and puts its outcome into `ended`;
@@ -521,37 +502,21 @@ impl<F: Closure<A>, A: Send + 'static> Lone<F, A> {
         log_bytes_max: u64,
         ended: &mut Option<Result<A, Stop>>,
     ) -> usize {
-        let mut closure = Some(closure);
-        let run =
-            |store: &mut Product, tables: &Tables| Self::run(&mut closure, store, None, tables);
-        runner.carry(log_bytes_max, run, ended)
+        runner.carry(log_bytes_max, |store, tables| tx::run(store, None, tables, closure), ended)
     }
 }
 
-impl<F: Closure<A>, A: Send + 'static> Envelope for Lone<F, A> {
+impl<F, A> Envelope for Lone<F, A>
+where
+    F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
+    A: Send + 'static,
+{
     fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How {
-        let outcome = Self::run(&mut self.closure, store, None, tables);
+        let Some(closure) = self.closure.take() else { unreachable!("a closure runs once") };
+        let outcome = tx::run(store, None, tables, closure);
         let how = How::of(&outcome);
         self.ran = Some(Ran::Ended(outcome));
         how
-    }
-
-    fn run_guarded(
-        &mut self,
-        store: &mut GuardedProduct<'_>,
-        tables: &mut Tables,
-    ) -> Result<How, Owner> {
-        let closure = &mut self.closure;
-        let run = |store: &mut _, guard: Guards<'_>| Self::run(closure, store, guard, tables);
-        let ran = run_unless_held(store, &mut self.ran, run);
-        if let (Err(owner), false) = (ran, F::RUNS_AGAIN) {
-            self.ran = Some(Ran::Ended(Err(Stop::Error(StoreError::Held { owner }))));
-        }
-        ran
-    }
-
-    fn can_run_again(&self) -> bool {
-        F::RUNS_AGAIN
     }
 
     fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
@@ -561,7 +526,7 @@ impl<F: Closure<A>, A: Send + 'static> Envelope for Lone<F, A> {
     }
 
     fn name(&self) -> &'static str {
-        F::name()
+        type_name::<F>()
     }
 
     fn bytes(&self) -> usize {

@@ -77,11 +77,10 @@ impl Identified {
             }
             Once::Repeated(outcome) => (Otherwise::Repeated(outcome), Ok(How::Repeated)),
             Once::Refused(error) => {
-                let how = store.met().map_or(Ok(How::Aborted), Err);
-                if how.is_err() && inner.can_run_again() {
-                    return how;
+                if let Some(owner) = store.met() {
+                    return Err(owner);
                 }
-                (Otherwise::Stopped(Stop::Error(error)), how)
+                (Otherwise::Stopped(Stop::Error(error)), Ok(How::Aborted))
             }
         };
         inner.end_otherwise(otherwise);
@@ -107,10 +106,6 @@ impl Envelope for Identified {
             inner.run_guarded(store, tables)
         };
         self.run_once(store, tables, run)
-    }
-
-    fn can_run_again(&self) -> bool {
-        self.inner.can_run_again()
     }
 
     fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints) {

@@ -19,6 +19,7 @@
 //! | `envelope.rs` | bodies, envelopes and their pools |
 //! | `held.rs` | the size of the memory that an input owns |
 //! | `runner.rs` | the store with the code that the execution stage runs on it |
+//! | `later.rs` | calls that are answered later than the pipeline's reply |
 //! | `identified.rs` | calls with a request id: remembered, never run twice |
 //! | `reply_slots.rs` | the slots in which replies arrive |
 //! | `waiting.rs` | threads that sleep until a reply arrives |
@@ -30,6 +31,7 @@
 mod envelope;
 mod held;
 mod identified;
+mod later;
 mod once;
 mod options;
 mod pending;
@@ -38,17 +40,18 @@ mod reply_slots;
 mod runner;
 mod waiting;
 
-#[cfg(test)]
-pub(crate) use envelope::{Again, Lone};
 pub(crate) use envelope::{
-    ClosureBody, Envelope, Finished, How, Otherwise, ProcedureBody, Ran, Request,
+    Body, ClosureBody, Envelope, Finished, How, Otherwise, ProcedureBody, Ran, Request,
 };
+#[cfg(test)]
+pub(crate) use envelope::{Lone, Registration};
 pub(crate) use identified::{
     Identified, Kept, OWN_PREFIX, REQUEST_LOG_BYTES_MAX, Requests, request_table,
 };
-pub(crate) use registered::register;
+pub(crate) use later::{Later, LaterSlots};
+pub(crate) use registered::{Step, register};
 pub(crate) use reply_slots::{Answered, ReplySlots, Ticket};
-pub(crate) use runner::{Counters, Runner};
+pub(crate) use runner::{Counters, Neighbour, Runner, Site, hold_to};
 pub(crate) use waiting::{block_on, on_database_thread, wait_a_moment};
 
 pub use identified::Outcome;

@@ -15,9 +15,11 @@ use super::pending::Pending;
 use super::runner::Runner;
 use crate::core::{Core, Patience};
 use crate::error::Error;
+use crate::product::GuardedProduct;
 use crate::stop::Stop;
-use crate::tx::Tx;
+use crate::tx::{Tables, Tx};
 use tombolo_engine::pipeline::{Terms, guarded};
+use tombolo_storage::sync::Mutex;
 
 /// Code with input `I` and answer `A`: carried by its caller, or sent in an envelope.
 trait Callable<I, A>: Send + Sync {
@@ -31,6 +33,8 @@ trait Callable<I, A>: Send + Sync {
     ) -> usize;
     fn envelope(self: Arc<Self>, input: I, held: usize) -> Box<dyn Envelope>;
     fn name(&self) -> &'static str;
+    /// The same as one step of a transaction over several islands, which puts its answer into `answer`.
+    fn step(self: Arc<Self>, input: I, answer: Arc<Mutex<Option<A>>>) -> Box<dyn Step>;
 }
 
 impl<B: Body> Callable<B::Input, B::Answer> for Registration<B> {
@@ -50,6 +54,35 @@ impl<B: Body> Callable<B::Input, B::Answer> for Registration<B> {
 
     fn name(&self) -> &'static str {
         Registration::name(self)
+    }
+
+    fn step(
+        self: Arc<Self>,
+        input: B::Input,
+        answer: Arc<Mutex<Option<B::Answer>>>,
+    ) -> Box<dyn Step> {
+        Box::new(OneStep { registration: self, input, answer })
+    }
+}
+
+/// One step of a part of a transaction over several islands.
+pub(crate) trait Step: Send {
+    /// Runs it within the open transaction of `store`, and keeps its answer.
+    fn run(&self, store: &mut GuardedProduct<'_>, tables: &Tables) -> Result<(), Stop>;
+}
+
+/// A call as a step.
+struct OneStep<B: Body> {
+    registration: Arc<Registration<B>>,
+    input: B::Input,
+    answer: Arc<Mutex<Option<B::Answer>>>,
+}
+
+impl<B: Body> Step for OneStep<B> {
+    fn run(&self, store: &mut GuardedProduct<'_>, tables: &Tables) -> Result<(), Stop> {
+        let answer = self.registration.run_step(store, tables, &self.input)?;
+        *self.answer.lock() = Some(answer); // a later run replaces it
+        Ok(())
     }
 }
 
@@ -166,6 +199,16 @@ where
     pub fn input_bytes(mut self, measure: fn(&I) -> usize) -> Self {
         self.input_bytes = measure;
         self
+    }
+
+    /// The same on another island of its database.
+    pub(crate) fn on(&self, core: &Arc<Core>) -> Self {
+        Self { core: core.clone(), terms: core.terms(&self.options), ..self.clone() }
+    }
+
+    /// One call as a step of a transaction over several islands.
+    pub(crate) fn step(&self, input: I, answer: Arc<Mutex<Option<A>>>) -> Box<dyn Step> {
+        self.callable.clone().step(input, answer)
     }
 
     /// An envelope with `input`.
@@ -285,6 +328,9 @@ impl<'d, W: Promise> Transactions<'d, W> {
         let mut closure = Some(closure);
         let terms = self.core.terms(&self.options);
         let carried = self.core.carry::<A, W>(terms, |runner, log_bytes_max, ended| {
+            if runner.holds_parts() {
+                return 0; // it may have to run again
+            }
             let Some(closure) = closure.take() else { unreachable!("it runs once") };
             Lone::carry(closure, runner, log_bytes_max, ended)
         });

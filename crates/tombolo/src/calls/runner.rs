@@ -3,12 +3,13 @@
 //! There is one dynamic call per transaction, into the envelope. Not here: queues and threads (the engine's
 //! pipeline), the code of a call.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
 use tombolo_storage::memory::budget::Budget;
-use tombolo_storage::memory::held::Guard;
+use tombolo_storage::memory::held::{Guard, Locks};
 use tombolo_storage::memory::image::RowsInPlace;
 use tombolo_storage::owner::Owner;
 use tombolo_storage::sync::{AtomicU64, Ordering};
@@ -43,6 +44,19 @@ impl Counters {
         Self { committed, aborted, panicked, repeated, expired, cancelled, memory }
     }
 
+    /// Counts how a call's turn ended.
+    #[inline]
+    pub(crate) fn count(&self, how: How) {
+        count(match how {
+            How::Committed => &self.committed,
+            How::Aborted | How::NoRoom => &self.aborted,
+            How::Panicked => &self.panicked,
+            How::Repeated => &self.repeated,
+            How::Expired => &self.expired,
+            How::Cancelled => &self.cancelled,
+        });
+    }
+
     /// Bytes that the store has allocated now.
     pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory.held_bytes()
@@ -55,28 +69,39 @@ fn count(counter: &AtomicU64) {
     counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
-/// The store with the code that runs calls on it.
-pub(crate) struct Runner {
-    store: Product,
-    tables: Tables,
-    counters: Arc<Counters>,
+/// A store with the code that runs calls on it.
+pub(crate) struct Site {
+    pub(crate) store: Product,
+    pub(crate) tables: Tables,
+    pub(crate) counters: Arc<Counters>,
 }
 
-impl Runner {
-    pub(crate) fn new(store: Product, tables: Tables, counters: Arc<Counters>) -> Self {
-        Self { store, tables, counters }
-    }
+/// An island among others, which runs its calls with regard to parts of transactions that it holds.
+pub(crate) trait Neighbour: Send {
+    /// Runs a batch and answers its calls.
+    fn execute(&mut self, site: &mut Site, batch: &mut Batch<'_, Request, Box<dyn Envelope>>);
 
+    /// The locks of the parts that it holds.
+    fn locks(&self) -> &Locks;
+}
+
+/// The store of a database, or of one of several islands.
+pub(crate) struct Runner {
+    site: Site,
+    /// What makes it one of several islands.
+    neighbour: Option<Box<dyn Neighbour>>,
+}
+
+impl Site {
     #[inline]
-    fn run(&mut self, number: u64, request: &mut Request) {
+    pub(crate) fn run(&mut self, number: u64, request: &mut Request) {
         let Ok(envelope) = self.begin(number, request) else { return };
         let how = envelope.run(&mut self.store, &mut self.tables);
-        self.count(how);
+        self.counters.count(how);
     }
 
     /// Runs a call while parts of transactions are held, as `guard` has it: it commits, or is set aside. If it met
-    /// a lock, an owner of one: then it is to run again, or has ended if [`Envelope::can_run_again`] says no.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for islands, which come with issue 25"))]
+    /// a lock, an owner of one: then it is to run again.
     pub(crate) fn run_guarded(
         &mut self,
         number: u64,
@@ -88,10 +113,8 @@ impl Runner {
             Err(how) => return Ok(how),
         };
         let ran = envelope.run_guarded(&mut guard.over(&mut self.store), &mut self.tables);
-        match ran {
-            Ok(how) => self.count(how),
-            Err(_) if envelope.can_run_again() => {}
-            Err(_) => self.count(How::Aborted),
+        if let Ok(how) = ran {
+            self.counters.count(how);
         }
         ran
     }
@@ -106,34 +129,33 @@ impl Runner {
         let Some(envelope) = &mut request.envelope else { unreachable!("it was not answered yet") };
         if let Some(ended) = self.tables.begin(request.deadline_ns, number) {
             let (stop, how) = (Stop::Error(ended), How::stopped(&Stop::Error(ended)));
-            self.count(how);
+            self.counters.count(how);
             envelope.end_otherwise(Otherwise::Stopped(stop));
             return Err(how);
         }
         hold_to(&mut self.store, request.log_bytes_max);
         Ok(&mut **envelope)
     }
+}
 
-    #[inline]
-    fn count(&self, how: How) {
-        count(match how {
-            How::Committed => &self.counters.committed,
-            How::Aborted | How::NoRoom => &self.counters.aborted,
-            How::Panicked => &self.counters.panicked,
-            How::Repeated => &self.counters.repeated,
-            How::Expired => &self.counters.expired,
-            How::Cancelled => &self.counters.cancelled,
-        });
+impl Runner {
+    pub(crate) fn new(
+        store: Product,
+        tables: Tables,
+        counters: Arc<Counters>,
+        neighbour: Option<Box<dyn Neighbour>>,
+    ) -> Self {
+        Self { site: Site { store, tables, counters }, neighbour }
     }
 
     /// The tables, as calls see them.
     pub(crate) const fn tables(&self) -> &Tables {
-        &self.tables
+        &self.site.tables
     }
 
     /// The store, for changes of its schema.
     pub(crate) fn store(&mut self) -> &mut Product {
-        &mut self.store
+        &mut self.site.store
     }
 
     /// Runs the transaction of a caller that carries it, which may log `log_bytes_max` bytes, and puts its outcome
@@ -146,18 +168,49 @@ impl Runner {
         ended: &mut Option<Result<A, Stop>>,
     ) -> usize {
         let _entered = OnDatabaseThread::enter();
-        self.tables.begin_carried();
-        hold_to(&mut self.store, log_bytes_max);
-        let outcome = run(&mut self.store, &self.tables);
-        self.count(How::of(&outcome));
+        self.site.tables.begin_carried();
+        hold_to(&mut self.site.store, log_bytes_max);
+        let outcome = run(&mut self.site.store, &self.site.tables);
+        self.site.counters.count(How::of(&outcome));
         *ended = Some(outcome);
-        self.store.log_bytes()
+        self.site.store.log_bytes()
+    }
+
+    /// Whether transactions have to run under locks.
+    #[inline(always)]
+    pub(crate) fn holds_parts(&self) -> bool {
+        self.neighbour.as_ref().is_some_and(|neighbour| !neighbour.locks().is_empty())
+    }
+
+    /// The same as [`Runner::carry`] while parts of transactions are held. There is no outcome if it met a lock: what
+    /// it did after that means nothing, not even a panic.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn carry_guarded<A>(
+        &mut self,
+        log_bytes_max: u64,
+        run: impl FnOnce(&mut Product, &Guard<'_>, &Tables) -> Result<A, Stop>,
+        ended: &mut Option<Result<A, Stop>>,
+    ) -> usize {
+        let _entered = OnDatabaseThread::enter();
+        let Some(neighbour) = &self.neighbour else { unreachable!("an island holds parts") };
+        let Site { store, tables, counters } = &mut self.site;
+        tables.begin_carried();
+        hold_to(store, log_bytes_max);
+        let guard = Guard::local(neighbour.locks());
+        let ran = catch_unwind(AssertUnwindSafe(|| run(store, &guard, tables)));
+        if guard.met().is_none() {
+            let outcome = ran.unwrap_or_else(|panic| resume_unwind(panic));
+            counters.count(How::of(&outcome));
+            *ended = Some(outcome);
+        }
+        store.log_bytes()
     }
 }
 
 /// Limits the next transaction to the room reserved for it, so that the log of every batch fits.
 #[inline]
-fn hold_to(store: &mut Product, log_bytes_max: u64) {
+pub(crate) fn hold_to(store: &mut Product, log_bytes_max: u64) {
     let log_bytes = log_bytes_max.saturating_sub(TRANSACTION_BYTES);
     store.set_transaction_log_bytes_max(log_bytes as usize);
 }
@@ -169,26 +222,29 @@ impl Executor for Runner {
 
     fn execute(&mut self, batch: &mut Batch<'_, Request, Box<dyn Envelope>>) {
         let _entered = OnDatabaseThread::enter();
+        if let Some(neighbour) = &mut self.neighbour {
+            return neighbour.execute(&mut self.site, batch);
+        }
         while let Some((number, request)) = batch.tagged_request() {
-            self.tables.upcoming.advance();
+            self.site.tables.upcoming.advance();
             // A panic leaves the envelope in the request; the pipeline answers in its place.
-            self.run(number, request);
+            self.site.run(number, request);
             let Some(envelope) = request.envelope.take() else {
                 unreachable!("what ran is still there")
             };
             // The outcome is in the envelope, which therefore returns to its pool.
-            batch.answer(Ok(envelope), self.store.log_bytes());
+            batch.answer(Ok(envelope), self.site.store.log_bytes());
         }
-        self.tables.upcoming.ran();
+        self.site.tables.upcoming.ran();
     }
 
     fn locate(&mut self, calls: &mut [Call<Request>]) {
         // In two rounds: the second reads what the first has prefetched.
-        let upcoming = self.tables.upcoming.begin(calls.len());
+        let upcoming = self.site.tables.upcoming.begin(calls.len());
         for ahead in [Ahead::Keys, Ahead::Rows] {
             for (call, hints) in calls.iter().zip(&mut *upcoming) {
                 if let Some(envelope) = &call.request.envelope {
-                    envelope.locate(&self.store, ahead, hints);
+                    envelope.locate(&self.site.store, ahead, hints);
                 }
             }
         }
@@ -203,10 +259,10 @@ impl Executor for Runner {
     }
 
     fn take_log(&mut self, into: &mut LogBuffer) {
-        self.store.take_log(into);
+        self.site.store.take_log(into);
     }
 
     fn rows_in_place(&mut self) -> Option<RowsInPlace<'_>> {
-        self.store.rows_in_place()
+        self.site.store.rows_in_place()
     }
 }

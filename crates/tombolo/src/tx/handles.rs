@@ -14,7 +14,7 @@ use tombolo_storage::sync::{AtomicU32, Ordering};
 static NEXT_NUMBER: AtomicU32 = AtomicU32::new(1);
 
 /// Given to one database, at one time.
-pub(super) fn next_number() -> u32 {
+pub(crate) fn next_number() -> u32 {
     NEXT_NUMBER.fetch_add(1, Ordering::Relaxed)
 }
 

@@ -18,8 +18,8 @@ use tombolo_storage::value::Value;
 
 use super::*;
 use crate::calls::{
-    Again, Counters, Envelope, How, Identified, Kept, Lone, Otherwise, Outcome, Ran, Request,
-    Runner,
+    ClosureBody, Counters, Envelope, How, Identified, Kept, Lone, Otherwise, Outcome, Ran,
+    Registration, Request, Site,
 };
 use crate::cancels::Cancels;
 
@@ -511,8 +511,8 @@ fn ran(request: &mut Request) -> Option<Ran<i64>> {
     envelope.ran().downcast_mut::<Option<Ran<i64>>>().unwrap().take()
 }
 
-/// A runner of a store with player 1, of whom a held part has changed the cents.
-fn runner() -> (Runner, Locks, Players, Part) {
+/// A store with player 1, of whom a held part has changed the cents.
+fn site() -> (Site, Locks, Players, Part) {
     let (mut store, tables, players) = new_store();
     let own = Player { id: 1, team: 1, cents: 5, name: "one".into() };
     run(&mut store, None, &tables, |tx| tx.insert_row(&players.table, &own)).unwrap();
@@ -523,25 +523,24 @@ fn runner() -> (Runner, Locks, Players, Part) {
     let part = guard.into_part().unwrap();
     locks.acquire(OWNER, part.locks.clone()).unwrap();
     let counters = Arc::new(Counters::new(store.budget().clone()));
-    (Runner::new(store, tables, counters), locks, players, part)
+    (Site { store, tables, counters }, locks, players, part)
 }
 
 /// The call meets the lock, whatever its closure does then; after the decision it sees what was decided.
 fn meets_and_runs_again(envelope: impl FnOnce(Players) -> Box<dyn Envelope>) -> Request {
-    let (mut runner, mut locks, players, part) = runner();
+    let (mut site, mut locks, players, part) = site();
     let mut call = request(envelope(players));
-    assert!(call.envelope.as_ref().unwrap().can_run_again());
     for number in 0..3 {
         let guard = Guard::local(&locks);
-        assert_eq!(runner.run_guarded(number, &mut call, &guard), Err(OWNER));
+        assert_eq!(site.run_guarded(number, &mut call, &guard), Err(OWNER));
         assert!(ran(&mut call).is_none());
     }
-    make(runner.store(), &part);
+    make(&mut site.store, &part);
     locks.release(OWNER);
-    assert_eq!(runner.run_guarded(4, &mut call, &Guard::local(&locks)), Ok(How::Committed));
+    assert_eq!(site.run_guarded(4, &mut call, &Guard::local(&locks)), Ok(How::Committed));
     assert!(matches!(ran(&mut call), Some(Ran::Ended(Ok(6)))));
-    assert!(runner.run_guarded(5, &mut call, &Guard::local(&locks)).is_ok());
-    assert_eq!(runner.store().check(), []);
+    assert!(site.run_guarded(5, &mut call, &Guard::local(&locks)).is_ok());
+    assert_eq!(site.store.check(), []);
     call
 }
 
@@ -550,16 +549,21 @@ fn cents(tx: &mut Tx<'_>, players: &Players) -> Result<i64> {
     Ok(tx.get(&players.table, row)?.get(Player::CENTS))
 }
 
+fn registered<F>(closure: F) -> Box<dyn Envelope>
+where
+    F: Fn(&mut Tx<'_>) -> Result<i64> + Send + Sync + 'static,
+{
+    let body = ClosureBody::new(move |tx: &mut Tx<'_>, (): &()| closure(tx));
+    Arc::new(Registration::new(body, "cents")).envelope((), 0)
+}
+
 #[test]
 fn a_call_that_met_a_lock_runs_again() {
-    let again = |players: Players| move |tx: &mut Tx<'_>| cents(tx, &players);
-    meets_and_runs_again(|players| Lone::envelope(Again(again(players)), 0));
+    meets_and_runs_again(|players| registered(move |tx| cents(tx, &players)));
     // A panic because of the lock is none of the call's.
-    meets_and_runs_again(|players| {
-        Lone::envelope(Again(move |tx: &mut Tx<'_>| Ok(cents(tx, &players).unwrap())), 0)
-    });
+    meets_and_runs_again(|players| registered(move |tx| Ok(cents(tx, &players).unwrap())));
     let mut call = meets_and_runs_again(|players| {
-        Identified::envelope(3, Lone::envelope(Again(again(players)), 0), 1 << 20)
+        Identified::envelope(3, registered(move |tx| cents(tx, &players)), 1 << 20)
     });
     // It was remembered when it had run, and not before.
     let repeated =
@@ -568,11 +572,12 @@ fn a_call_that_met_a_lock_runs_again() {
 }
 
 #[test]
-fn a_call_that_cannot_run_again_ends_with_the_lock_that_it_met() {
-    let (mut runner, locks, players, _) = runner();
+fn a_closure_that_runs_once_waits_until_nothing_is_held() {
+    let (mut site, mut locks, players, _) = site();
     let mut call = request(Lone::envelope(move |tx: &mut Tx<'_>| cents(tx, &players), 0));
-    assert!(!call.envelope.as_ref().unwrap().can_run_again());
-    assert_eq!(runner.run_guarded(0, &mut call, &Guard::local(&locks)), Err(OWNER));
-    let held = Stop::Error(StoreError::Held { owner: OWNER });
-    assert!(matches!(ran(&mut call), Some(Ran::Ended(Err(stop))) if stop == held));
+    assert_eq!(site.run_guarded(0, &mut call, &Guard::local(&locks)), Err(OWNER));
+    assert!(ran(&mut call).is_none());
+    locks.release(OWNER);
+    assert_eq!(site.run_guarded(0, &mut call, &Guard::local(&locks)), Ok(How::Committed));
+    assert!(matches!(ran(&mut call), Some(Ran::Ended(Ok(5)))));
 }

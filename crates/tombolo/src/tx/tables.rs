@@ -11,7 +11,7 @@ use tombolo_storage::error::{Error as StoreError, SchemaError};
 use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
 
-use super::handles::{Handles, Of, next_number};
+use super::handles::{Handles, Of};
 use super::watch::Limits;
 use crate::calls::{Kept, Requests};
 use crate::cancels::Cancels;
@@ -47,9 +47,12 @@ impl KnownSchema {
 }
 
 impl Tables {
+    /// Of a store with this schema, whose handles have this number ([`next_number`](super::next_number)).
+    ///
     /// # Errors
     /// When the schema has no table to remember requests in.
-    pub(crate) fn new(
+    pub(crate) fn numbered(
+        database: u32,
         schema: &Schema,
         kept: Kept,
         clock: Arc<dyn Clock>,
@@ -57,13 +60,23 @@ impl Tables {
     ) -> Result<Self, SchemaError> {
         let tables = 0..schema.tables.len();
         let entries = tables.map(|position| Entries::new(schema, position)).collect();
-        let database = next_number();
         let (own, handles) = (schema.clone().of_database(database), Handles::of(database));
         let known = Arc::new(KnownSchema(Mutex::new((Arc::new(own), handles.clone()))));
         let requests = Requests::new(schema, kept)?;
         let upcoming = Upcoming::default();
         let limits = Limits::none(clock, cancels);
         Ok(Self { entries, requests, known, database, handles, upcoming, limits })
+    }
+
+    /// The same, with a number of its own.
+    #[cfg(test)]
+    pub(crate) fn new(
+        schema: &Schema,
+        kept: Kept,
+        clock: Arc<dyn Clock>,
+        cancels: Arc<Cancels>,
+    ) -> Result<Self, SchemaError> {
+        Self::numbered(super::next_number(), schema, kept, clock, cancels)
     }
 
     /// A queued call with this number begins, with a deadline on the database's clock (`u64::MAX` for none); returns

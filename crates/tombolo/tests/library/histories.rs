@@ -103,13 +103,13 @@ fn record(db: &Database, number: u64, transactions: u64) -> Vec<Transaction> {
 }
 
 #[track_caller]
-fn is_strictly_serializable(history: &[Transaction]) {
+pub(crate) fn is_strictly_serializable(history: &[Transaction]) {
     let verdict = History::of(history).unwrap().judge(Level::StrictSerializable);
     assert!(verdict.levels.of(Level::StrictSerializable) == Holds::Yes, "{verdict}");
 }
 
 /// A number from the environment (`cargo xtask histories`).
-fn asked(variable: &str, default: u64) -> u64 {
+pub(crate) fn asked(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 

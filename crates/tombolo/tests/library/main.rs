@@ -19,6 +19,8 @@ mod evolve;
 mod failures;
 mod handles;
 mod histories;
+mod islands;
+mod islands_histories;
 mod kills;
 mod loads;
 mod long_reads;

@@ -153,6 +153,11 @@ impl Machine {
         self.peers.tenure(self.peers.me).term
     }
 
+    /// Whether every other island can be reached.
+    pub fn is_linked(&self) -> bool {
+        self.peers.are_reached()
+    }
+
     /// Whether nothing is under way here.
     pub fn is_idle(&self) -> bool {
         self.coordinator.is_empty() && self.participant.is_empty() && self.waits.is_empty()

@@ -33,6 +33,12 @@ impl Peers {
         self.greeted[peer.index()].is_some()
     }
 
+    /// Whether every other island can be reached.
+    pub(super) fn are_reached(&self) -> bool {
+        let mut others = (0..self.greeted.len()).filter(|peer| *peer != self.me.index());
+        others.all(|peer| self.greeted[peer].is_some())
+    }
+
     pub(super) fn tenure(&self, island: IslandId) -> Tenure {
         self.tenures.of(island)
     }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use tombolo_storage::memory::Limits;
-use tombolo_storage::memory::held::Guarded;
+use tombolo_storage::memory::held::Guard;
 use tombolo_storage::memory::recovery::ReplayPart;
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::store::Store as _;
@@ -61,9 +61,9 @@ impl Host<MemoryLogged> for Surroundings {
     }
 
     fn run_part(&mut self, store: &mut Store, locks: &Locks, payload: &[u8]) -> Executed {
-        let mut guarded = Guarded::part(store, locks);
-        match book(&mut guarded, &decode(payload)) {
-            Ok(()) => Executed::Done(guarded.into_part().unwrap(), Vec::new()),
+        let guard = Guard::part(locks);
+        match book(&mut guard.over(store), &decode(payload)) {
+            Ok(()) => Executed::Done(guard.into_part().unwrap(), Vec::new()),
             Err(Error::Held { owner }) => Executed::Held(holder(owner)),
             Err(error) => panic!("{error}"),
         }
@@ -76,7 +76,7 @@ impl Host<MemoryLogged> for Surroundings {
         call: u64,
     ) -> Option<TransactionNumber> {
         let bookings = self.calls[&call].clone();
-        match book(&mut Guarded::local(store, locks), &bookings) {
+        match book(&mut Guard::local(locks).over(store), &bookings) {
             Ok(()) => {
                 self.calls.remove(&call);
                 None
@@ -140,14 +140,8 @@ impl Node {
         };
         let mut store = store;
         let island = Island::open(&mut store, (IslandId(me), ISLANDS), opening).unwrap();
-        let mut node = Self {
-            store,
-            island,
-            host: Surroundings::default(),
-            durable: log.len(),
-            log,
-            opening,
-        };
+        let mut node =
+            Self { store, island, host: Surroundings::default(), durable: log.len(), log, opening };
         node.collect();
         node.durable = node.log.len();
         node

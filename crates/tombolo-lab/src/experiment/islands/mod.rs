@@ -1,7 +1,9 @@
 //! *OLTP on Hardware Islands*: the hardware, Figures 2 and 6 and Table 1 (ISL-8, ISL-9, ISL-11).
 //!
 //! What the paper draws without numbers has none here; a machine with fewer sockets than the figure needs says so.
-//! Not here: measuring (`machine/`), deployments of engines, which come with the issue on islands.
+//! `deployments.rs` measures islands of a database. Not here: measuring the machine (`machine/`).
+
+pub mod deployments;
 
 use std::time::Duration;
 

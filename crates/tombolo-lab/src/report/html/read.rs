@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::compare::{EngineResult, RatioResult, calls};
+use crate::experiment::islands::deployments::DeploymentResult;
 use crate::experiment::looking_glass::result::{Dissection, Headed, Reproduction};
 use crate::failure::Failure;
 use crate::machine::counters::CountersResult;
@@ -43,6 +44,7 @@ pub(super) enum Found {
     Topology(TopologyResult),
     Counters(CountersResult),
     Links(LinksResult),
+    Deployment(Box<DeploymentResult>),
     /// A result of anything else, such as a chore of this repository.
     Other,
 }
@@ -148,6 +150,7 @@ fn stored(file: &str, line: usize, object: Map<String, Json>) -> Result<Stored, 
         "topology" => from(&object, Found::Topology),
         "counters" => from(&object, Found::Counters),
         "links" => from(&object, Found::Links),
+        "islands" => from(&object, Found::Deployment),
         _ => Ok(Found::Other),
     };
     let head = Header::deserialize(&object);

@@ -15,6 +15,13 @@ pub struct Input {
 }
 
 impl Input {
+    /// A transaction that reads these rows, or updates them: at most [`ROWS_MAX`], all different.
+    pub fn new(is_update: bool, keys: &[i32]) -> Self {
+        let mut input = Self { is_update, count: keys.len() as u8, keys: [0; ROWS_MAX] };
+        input.keys[..keys.len()].copy_from_slice(keys);
+        input
+    }
+
     /// The rows' keys, in the order in which they are reached.
     pub fn keys(&self) -> &[i32] {
         &self.keys[..usize::from(self.count)]

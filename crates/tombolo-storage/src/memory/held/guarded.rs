@@ -18,7 +18,7 @@ use crate::memory::rows::Rows;
 use crate::memory::store::MemoryRow;
 use crate::profile::MemoryProfile;
 use crate::row::RowId;
-use crate::store::{Index, Order, Store, Table, TableType};
+use crate::store::{Index, Order, Phase, Store, Table, TableType};
 
 /// A memory store whose transactions respect what held parts have locked. See the module's head.
 #[derive(Debug)]
@@ -122,6 +122,12 @@ macro_rules! admitted {
         $guard.guard.begin($guard.store);
         $call
     }};
+    ($guard:ident begin_writes $arguments:tt $call:expr) => {
+        // Steps of one transaction each begin theirs.
+        if $guard.store.phase() == Phase::Reading {
+            $call
+        }
+    };
     ($guard:ident commit $arguments:tt $call:expr) => { $guard.guard.end($guard.store) };
     ($guard:ident lookup ($index:ident, $key:ident) $call:expr) => {{
         $guard.guard.admit_look_up($index, $key)?;

@@ -211,6 +211,9 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
         fn run(&self, _: &mut Product, _: Guards<'_>, _: &Tables, (): &()) -> Result<(), Stop> {
             Err(Stop::Abort("before it began"))
         }
+        fn step(&self, _: &mut GuardedProduct<'_>, _: &Tables, (): &()) -> Result<(), Stop> {
+            unreachable!("it is no step")
+        }
     }
     let idle = super::super::envelope::Registration::new(Idle, "idle");
     let mut call = Identified::envelope(5, Arc::new(idle).envelope((), 0), 1 << 20);

@@ -189,6 +189,15 @@ impl<E: Executor> Carrier<E> {
         self.carrying.look(position)
     }
 
+    /// Does the stages' work once, like a waiting caller that will do it again; returns whether there was any.
+    pub fn help(&self) -> bool {
+        let (carrying, now_ns) = (&self.carrying, self.carrying.clock.now_ns());
+        let (execution, mut debt) = (Some(&*self.carrying.execution), Debt::default());
+        let has_worked = carrying.round(execution, now_ns, &mut debt, &|| false);
+        carrying.settle(execution, debt);
+        has_worked
+    }
+
     /// Does the stages' work once, like a waiting caller; returns whether there was any.
     pub fn work(&self) -> bool {
         let (carrying, now_ns) = (&self.carrying, self.carrying.clock.now_ns());

@@ -1,0 +1,282 @@
+//! `Across`: a transaction of parts that run on several islands, and commit together or not at all.
+//!
+//! Each part is a call of a registered procedure or closure at a key. Parts whose keys are on one island run there in
+//! one transaction, in the order in which they were given; islands work concurrently. No part sees another's
+//! answer: what one needs to know, its input says. Not here: how islands agree (engine `islands/commit/`).
+
+use std::any::Any;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use tombolo_engine::hints::Hints;
+use tombolo_engine::islands::commit::IslandId;
+use tombolo_engine::pipeline::panic_message;
+use tombolo_engine::procedure::Ahead;
+use tombolo_storage::error::Error as StoreError;
+use tombolo_storage::memory::held::{Guard, Locks, Part as Held};
+use tombolo_storage::owner::Owner;
+use tombolo_storage::sync::Mutex;
+
+use super::Islands;
+use super::calls::OnIslands;
+use super::helping;
+use super::key::IslandKey;
+use crate::calls::{Envelope, How, Otherwise, Ran, Settled, Step, on_database_thread};
+use crate::error::Error;
+use crate::product::{LOG_BYTES_PER_PART, Product};
+use crate::stop::Stop;
+use crate::tx::{self, Tables};
+
+/// Why a part, or the whole, did not commit.
+#[derive(Debug)]
+pub(super) enum Why {
+    /// It met a lock, and is to run again.
+    Held(Owner),
+    Stopped(Stop),
+    Panicked(Box<str>),
+    Unreachable(IslandId),
+    /// The island's own words.
+    Refused(String),
+}
+
+/// What one island does.
+struct PartOfIsland {
+    island: IslandId,
+    steps: Mutex<Vec<Box<dyn Step>>>,
+    refused: Mutex<Option<Why>>,
+}
+
+/// A transaction under way.
+pub(crate) struct Transaction {
+    number: OnceLock<u64>,
+    parts: Vec<PartOfIsland>,
+}
+
+impl Transaction {
+    /// The number by which islands find it.
+    pub(super) fn number(&self) -> u64 {
+        *self.number.get().expect("it is entered before it begins")
+    }
+
+    /// What islands are sent.
+    pub(super) fn payloads(&self) -> Vec<(IslandId, Vec<u8>)> {
+        let number = self.number().to_le_bytes();
+        self.parts.iter().map(|part| (part.island, number.to_vec())).collect()
+    }
+
+    /// The transaction's number in what an island was sent.
+    pub(super) fn number_in(payload: &[u8]) -> u64 {
+        u64::from_le_bytes(payload.try_into().expect("islands are sent a number"))
+    }
+
+    /// The most bytes that a part may log.
+    pub(super) const fn log_bytes_max(&self) -> u64 {
+        LOG_BYTES_PER_PART
+    }
+
+    fn part(&self, island: IslandId) -> &PartOfIsland {
+        let part = self.parts.iter().find(|part| part.island == island);
+        part.expect("an island is sent its own part")
+    }
+
+    /// Executes an island's part as one transaction, which is set aside.
+    pub(super) fn run_part(
+        &self,
+        island: IslandId,
+        store: &mut Product,
+        locks: &Locks,
+        tables: &Tables,
+    ) -> Result<Held, Why> {
+        let steps = self.part(island).steps.lock();
+        let guard = Guard::part(locks);
+        let run = || {
+            tx::run_steps(store, &guard, |store| {
+                steps.iter().try_for_each(|step| step.run(store, tables))
+            })
+        };
+        let ran = catch_unwind(AssertUnwindSafe(run));
+        // What it did after it met a lock means nothing, not even a panic.
+        if let Some(owner) = guard.met() {
+            return Err(Why::Held(owner));
+        }
+        match ran {
+            Ok(Ok(())) => Ok(guard.into_part().expect("what is executed is set aside")),
+            Ok(Err(stop)) => Err(Why::Stopped(stop)),
+            Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
+        }
+    }
+
+    /// Notes why an island's part is refused.
+    pub(super) fn refuse(&self, island: IslandId, why: Why) {
+        *self.part(island).refused.lock() = Some(why);
+    }
+
+    /// Why an island's part was refused; in `words` if the store refused to prepare it.
+    pub(super) fn refusal(&self, island: IslandId, words: Vec<u8>) -> Why {
+        let why = self.part(island).refused.lock().take();
+        why.unwrap_or_else(|| Why::Refused(String::from_utf8_lossy(&words).into_owned()))
+    }
+}
+
+/// The envelope of a transaction over several islands.
+pub(crate) struct AcrossEnvelope {
+    transaction: Arc<Transaction>,
+    ended: Option<Ran<Result<(), Error>>>,
+}
+
+impl AcrossEnvelope {
+    pub(super) const fn transaction(&self) -> &Arc<Transaction> {
+        &self.transaction
+    }
+
+    pub(super) fn end(&mut self, ended: Result<(), Why>) {
+        let stopped = |stop| Ran::Ended(Err(stop));
+        self.ended = Some(match ended {
+            Ok(()) => Ran::Ended(Ok(Ok(()))),
+            Err(Why::Held(owner)) => stopped(Stop::Error(StoreError::Held { owner })),
+            Err(Why::Stopped(stop)) => stopped(stop),
+            Err(Why::Panicked(message)) => Ran::Otherwise(Otherwise::Panicked(message)),
+            Err(Why::Unreachable(island)) => {
+                Ran::Ended(Ok(Err(Error::IslandStopped(island.index()))))
+            }
+            Err(Why::Refused(words)) => Ran::Ended(Ok(Err(Error::NotPrepared(words)))),
+        });
+    }
+}
+
+impl Envelope for AcrossEnvelope {
+    fn run(&mut self, _: &mut Product, _: &mut Tables) -> How {
+        unreachable!("its parts run on their islands")
+    }
+
+    fn of_islands(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
+    }
+
+    fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
+
+    fn end_otherwise(&mut self, how: Otherwise) {
+        self.ended = Some(Ran::Otherwise(how));
+    }
+
+    fn name(&self) -> &'static str {
+        "a transaction over several islands"
+    }
+
+    fn input(&mut self) -> &mut dyn Any {
+        unreachable!("its parts have their inputs")
+    }
+
+    fn ran(&mut self) -> &mut dyn Any {
+        &mut self.ended
+    }
+
+    fn recycle(self: Box<Self>) {}
+}
+
+/// The answer of a part, once the transaction has committed; see [`Answers::take`].
+pub struct Part<A> {
+    answer: Arc<Mutex<Option<A>>>,
+}
+
+impl<A> fmt::Debug for Part<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Part").finish_non_exhaustive()
+    }
+}
+
+/// The answers of a transaction that has committed on all its islands.
+#[derive(Debug)]
+pub struct Answers(());
+
+impl Answers {
+    /// The answer of a part.
+    ///
+    /// # Panics
+    /// When it is a part of another transaction, which did not commit.
+    pub fn take<A>(&self, part: Part<A>) -> A {
+        part.answer.lock().take().expect("a part of the transaction that committed")
+    }
+}
+
+/// A transaction over several islands that is put together; see [`Islands`].
+#[must_use = "nothing runs before `commit` is called"]
+pub struct Across<'d> {
+    islands: &'d Islands,
+    parts: Vec<PartOfIsland>,
+}
+
+impl fmt::Debug for Across<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let islands: Vec<_> = self.parts.iter().map(|part| part.island).collect();
+        f.debug_struct("Across").field("islands", &islands).finish_non_exhaustive()
+    }
+}
+
+impl<'d> Across<'d> {
+    pub(super) const fn new(islands: &'d Islands) -> Self {
+        Self { islands, parts: Vec::new() }
+    }
+
+    /// Adds a call of a procedure or closure at a key. It may run more than once before the transaction commits: if it
+    /// meets what another transaction holds, it is undone and runs again.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.
+    pub fn part<I, A>(
+        &mut self,
+        procedure: &OnIslands<I, A>,
+        key: &(impl IslandKey + ?Sized),
+        input: I,
+    ) -> Result<Part<A>, Error>
+    where
+        I: Send + 'static,
+        A: Send + 'static,
+    {
+        let island = IslandId(self.islands.island_of(key)? as u16);
+        let answer = Arc::new(Mutex::new(None));
+        let step = procedure.at(key)?.step(input, answer.clone());
+        match self.parts.iter().find(|part| part.island == island) {
+            Some(part) => part.steps.lock().push(step),
+            None => {
+                let (steps, refused) = (Mutex::new(vec![step]), Mutex::new(None));
+                self.parts.push(PartOfIsland { island, steps, refused });
+            }
+        }
+        Ok(Part { answer })
+    }
+
+    /// Runs the parts and commits them, all or none, and blocks until that is durable.
+    ///
+    /// # Errors
+    /// The error of a part, as if it were a call: nothing was changed on any island.
+    /// [`Error::Refused`] with [`LockTimeout`](crate::StoreError::LockTimeout) when others held what it needs for too
+    /// long; [`Error::Unknown`] when the island on which it began stopped meanwhile: it may have committed, on all
+    /// islands or on none.
+    pub fn commit(self) -> Result<Answers, Error> {
+        let Self { islands, parts } = self;
+        let Some(first) = parts.first() else { return Ok(Answers(())) };
+        if on_database_thread() {
+            return Err(Error::Nested);
+        }
+        let first = first.island;
+        let core = islands.databases[first.index()].core();
+        let transaction = Arc::new(Transaction { number: OnceLock::new(), parts });
+        let number = islands.mail.enter(&transaction);
+        let is_first = transaction.number.set(number).is_ok();
+        assert!(is_first, "a transaction begins once");
+        let envelope = Box::new(AcrossEnvelope { transaction, ended: None });
+        let ticket = core.submit_helped(envelope).inspect_err(|_| islands.mail.leave(number))?;
+        if core.is_helped() {
+            let slots = core.reply_slots(ticket);
+            let is_done = || slots.is_done(ticket.tag);
+            helping::help_until(&islands.cores(), first, is_done, |island| {
+                islands.mail.wake(island)
+            });
+        }
+        let called = core.wait::<Result<(), Error>, Settled>(ticket);
+        islands.mail.leave(number);
+        called.flatten().map(|()| Answers(()))
+    }
+}

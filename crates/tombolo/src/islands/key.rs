@@ -1,0 +1,157 @@
+//! Keys, and the islands on which they are.
+//!
+//! How keys are spread is part of a database: its directory says it, and every opening compares. Not here: rows, which
+//! a program puts where their keys are.
+
+use std::fmt;
+
+use tombolo_engine::islands::commit::IslandId;
+
+/// A key by which calls and rows are spread over islands: a number, a text, bytes, or several of these.
+pub trait IslandKey {
+    /// A number, by which keys are spread; the same in every version of this library.
+    fn spread(&self) -> u64;
+
+    /// Its place among keys that are spread by ranges, if it has one: numbers do.
+    fn place(&self) -> Option<i64> {
+        None
+    }
+}
+
+/// Spreads numbers that are next to each other (the finisher of SplitMix64).
+const fn mixed(number: u64) -> u64 {
+    let number = (number ^ (number >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    number ^ (number >> 31)
+}
+
+macro_rules! number_keys {
+    ($($type:ty),*) => {$(
+        impl IslandKey for $type {
+            fn spread(&self) -> u64 {
+                mixed(*self as u64)
+            }
+
+            fn place(&self) -> Option<i64> {
+                i64::try_from(*self).ok()
+            }
+        }
+    )*};
+}
+
+number_keys!(i16, u16, i32, u32, i64, u64);
+
+impl IslandKey for [u8] {
+    fn spread(&self) -> u64 {
+        // FNV-1a.
+        let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3);
+        mixed(self.iter().fold(0xCBF2_9CE4_8422_2325, hash))
+    }
+}
+
+impl IslandKey for str {
+    fn spread(&self) -> u64 {
+        self.as_bytes().spread()
+    }
+}
+
+impl IslandKey for String {
+    fn spread(&self) -> u64 {
+        self.as_str().spread()
+    }
+}
+
+impl<const N: usize> IslandKey for [u8; N] {
+    fn spread(&self) -> u64 {
+        self.as_slice().spread()
+    }
+}
+
+impl<A: IslandKey, B: IslandKey> IslandKey for (A, B) {
+    fn spread(&self) -> u64 {
+        mixed(self.0.spread().rotate_left(17) ^ self.1.spread())
+    }
+}
+
+impl<K: IslandKey + ?Sized> IslandKey for &K {
+    fn spread(&self) -> u64 {
+        (**self).spread()
+    }
+
+    fn place(&self) -> Option<i64> {
+        (**self).place()
+    }
+}
+
+/// How keys are spread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Keys {
+    Hash,
+    /// The first number of each island but the first, ascending.
+    Ranges(Vec<i64>),
+}
+
+impl Keys {
+    /// The island of a key, among so many; `None` for a key without a place, where keys are spread by ranges.
+    pub(super) fn island(
+        &self,
+        key: &(impl IslandKey + ?Sized),
+        islands: usize,
+    ) -> Option<IslandId> {
+        let island = match self {
+            Self::Hash => ((u128::from(key.spread()) * islands as u128) >> u64::BITS) as usize,
+            Self::Ranges(bounds) => {
+                let place = key.place()?;
+                bounds.partition_point(|bound| *bound <= place)
+            }
+        };
+        Some(IslandId(island as u16))
+    }
+}
+
+impl fmt::Display for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hash => f.write_str("hash"),
+            Self::Ranges(bounds) => {
+                f.write_str("ranges from")?;
+                bounds.iter().try_for_each(|bound| write!(f, " {bound}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows are where keys were in earlier versions: these numbers never change.
+    #[test]
+    fn keys_stay_where_they_are() {
+        assert_eq!(0u64.spread(), 0);
+        assert_eq!(1i32.spread(), 1i64.spread());
+        assert_eq!(1u64.spread(), 0x5692_161D_100B_05E5);
+        assert_eq!((-1i64).spread(), (-1i32).spread());
+        assert_eq!("Lübeck".spread(), "Lübeck".as_bytes().spread());
+        assert_ne!((1, 2).spread(), (2, 1).spread());
+    }
+
+    #[test]
+    fn every_island_has_its_share() {
+        for islands in [1, 2, 3, 7, 64] {
+            let mut shares = vec![0; islands];
+            for key in 0..10_000i64 {
+                shares[Keys::Hash.island(&key, islands).unwrap().index()] += 1;
+            }
+            let fair = 10_000 / islands;
+            assert!(shares.iter().all(|share| fair * 8 / 10 < *share), "{shares:?}");
+        }
+        let ranges = Keys::Ranges(vec![100, 200]);
+        let island = |key: i64| ranges.island(&key, 3).unwrap().0;
+        assert_eq!([99, 100, 199, 200].map(island), [0, 1, 1, 2]);
+        assert_eq!((island(i64::MIN), island(i64::MAX)), (0, 2));
+        assert_eq!(ranges.island("text", 3), None);
+        assert_eq!(ranges.island(&u64::MAX, 3), None);
+        assert_eq!(ranges.to_string(), "ranges from 100 200");
+    }
+}

@@ -1,0 +1,433 @@
+//! `Member`: an island among others, as its execution stage runs it.
+//!
+//! ```text
+//!   batch ──► call ──► no part is held? ── yes ─► run as in any database
+//!     │                     │ no
+//!     │                run under locks ── met one? ──► waits; answered at a later turn
+//!     ├────► transaction over several islands ──► begins; waits for its answer
+//!     └────► turn (`Attend`) ──► actions left, deadlines, messages, in this order, as far as the log has room
+//! ```
+//!
+//! Not here: the protocol (engine `islands/`), what arrives (`mail.rs`), the path of a call in a database without
+//! islands (`calls/runner.rs`). Invariant: a call that waits is answered once, when its transaction, or its
+//! patience, has ended.
+
+use std::collections::{HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use tombolo_engine::islands::commit::{
+    Answer, Deadline, Event, IslandId, Reason, Refusal, State, TransactionNumber, Work,
+};
+use tombolo_engine::islands::island::{Executed, Host, Island, holder};
+use tombolo_engine::pipeline::{Batch, panic_message};
+use tombolo_storage::error::Error as StoreError;
+use tombolo_storage::memory::held::{Guard, Locks};
+use tombolo_storage::profile::MemoryLogged;
+
+use super::across::{AcrossEnvelope, Transaction, Why};
+use super::deadlines::{Deadlines, Due};
+use super::mail::{Attend, Item, Mail};
+use crate::calls::{
+    Counters, Envelope, How, Later, LaterSlots, Neighbour, Otherwise, ReplySlots, Request, Site,
+    hold_to,
+};
+use crate::product::Product;
+use crate::stop::Stop;
+use crate::tx::Tables;
+
+/// An island among others.
+pub(crate) struct Member {
+    island: Island,
+    outside: Outside,
+    /// What arrived and had no turn yet.
+    items: VecDeque<Item>,
+    /// Empty; reused.
+    new: Vec<Item>,
+}
+
+/// A call that waits.
+enum Waiting {
+    /// For a lock.
+    Call {
+        number: u64,
+        envelope: Box<dyn Envelope>,
+        deadline_ns: u64,
+        log_bytes_max: u64,
+        holder: TransactionNumber,
+    },
+    /// For its parts.
+    Across { number: u64, envelope: Box<dyn Envelope>, transaction: Arc<Transaction>, runs: u32 },
+}
+
+/// What an island's actions lead to.
+struct Outside {
+    me: IslandId,
+    mail: Arc<Mail>,
+    slots: Vec<Arc<ReplySlots>>,
+    /// Calls that wait, by the number that the protocol knows them by.
+    waiting: HashMap<u64, Waiting>,
+    last_call: u64,
+    deadlines: Deadlines,
+    /// What happens when all that ran is durable.
+    owed: Vec<Event<'static>>,
+    /// Calls that waited and have ended.
+    ended: Vec<(u64, Box<dyn Envelope>)>,
+    is_logged: bool,
+    /// The most bytes of a turn, and up to where the store's log buffer may grow in this one.
+    log_bytes_max: usize,
+    log_end: usize,
+}
+
+/// The same with the runner's parts, for one turn.
+struct Turn<'t> {
+    outside: &'t mut Outside,
+    tables: &'t mut Tables,
+    counters: &'t Counters,
+}
+
+impl Member {
+    pub(super) fn new(
+        island: Island,
+        me: IslandId,
+        mail: Arc<Mail>,
+        slots: Vec<Arc<ReplySlots>>,
+        log_bytes_max: Option<u64>,
+    ) -> Self {
+        let outside = Outside {
+            me,
+            mail,
+            slots,
+            waiting: HashMap::new(),
+            last_call: 0,
+            deadlines: Deadlines::default(),
+            owed: Vec::new(),
+            ended: Vec::new(),
+            is_logged: log_bytes_max.is_some(),
+            log_bytes_max: log_bytes_max.map_or(usize::MAX, |bytes| bytes as usize),
+            log_end: 0,
+        };
+        Self { island, outside, items: VecDeque::new(), new: Vec::new() }
+    }
+
+    /// Runs one request; returns whether it is answered later.
+    fn run(&mut self, site: &mut Site, number: u64, request: &mut Request) -> bool {
+        let log_bytes_max = request.log_bytes_max;
+        let Some(envelope) = &mut request.envelope else { unreachable!("it was not answered yet") };
+        let Some(own) = envelope.of_islands() else { return self.call(site, number, request) };
+        if let Some(attend) = own.downcast_mut::<Attend>() {
+            self.outside.begin_turn(&site.store, log_bytes_max);
+            self.attend(site, attend);
+            return false;
+        }
+        let across = own.downcast_mut::<AcrossEnvelope>();
+        let across =
+            across.expect("islands run calls, transactions over several and their own turns");
+        let (transaction, at) = (across.transaction().clone(), site.tables.unix_us());
+        let Some(envelope) = request.envelope.take() else { unreachable!("just seen") };
+        self.outside.begin_turn(&site.store, log_bytes_max);
+        let parts = transaction.payloads();
+        let call = self.outside.wait(Waiting::Across { number, envelope, transaction, runs: 0 });
+        self.on(site, Event::Begin { call, at, age: None, parts });
+        self.end_turn();
+        true
+    }
+
+    /// Runs a call of this island.
+    fn call(&mut self, site: &mut Site, number: u64, request: &mut Request) -> bool {
+        if !self.island.holds_parts() {
+            site.run(number, request);
+            return false;
+        }
+        let guard = Guard::local(self.island.locks());
+        let Err(owner) = site.run_guarded(number, request, &guard) else { return false };
+        let Request { deadline_ns, log_bytes_max, .. } = *request;
+        let Some(envelope) = request.envelope.take() else { unreachable!("just seen") };
+        let holder = holder(owner);
+        let waiting = Waiting::Call { number, envelope, deadline_ns, log_bytes_max, holder };
+        let call = self.outside.wait(waiting);
+        self.outside.log_end = 0; // this turn writes no more
+        let work = Work::Local { call, payload: Vec::new() };
+        self.on(site, Event::Held { by: holder, work });
+        self.end_turn();
+        true
+    }
+
+    /// An island's turn: all that arrived, as far as the log has room.
+    fn attend(&mut self, site: &mut Site, attend: &mut Attend) {
+        self.outside.mail.take(self.outside.me, &mut self.new);
+        self.items.extend(self.new.drain(..));
+        self.go_on(site);
+        let now_ns = self.outside.mail.clock.now_ns();
+        while !self.island.has_more() {
+            if let Some(due) = self.outside.deadlines.take(now_ns) {
+                self.due(site, due);
+            } else if let Some(item) = self.items.pop_front() {
+                match item {
+                    Item::Message { from, bytes } => {
+                        self.on(site, Event::Received { from, message: &bytes });
+                    }
+                    Item::Event(event) => self.on(site, event),
+                }
+            } else {
+                break;
+            }
+        }
+        attend.events.append(&mut self.outside.owed);
+        attend.ended.append(&mut self.outside.ended);
+        self.end_turn();
+    }
+
+    fn due(&mut self, site: &mut Site, due: Due) {
+        match due {
+            Due::Passed(deadline) => self.on(site, Event::Passed(deadline)),
+            Due::Again(call, age) => {
+                let Some(Waiting::Across { transaction, .. }) = self.outside.waiting.get(&call)
+                else {
+                    return;
+                };
+                let parts = transaction.payloads();
+                let at = site.tables.unix_us();
+                self.on(site, Event::Begin { call, at, age: Some(age), parts });
+            }
+        }
+    }
+
+    fn on(&mut self, site: &mut Site, event: Event<'_>) {
+        let Self { island, outside, .. } = self;
+        let Site { store, tables, counters } = site;
+        island.on(event, store, &mut Turn { outside, tables, counters });
+        self.volatile(site);
+    }
+
+    fn go_on(&mut self, site: &mut Site) {
+        let Self { island, outside, .. } = self;
+        let Site { store, tables, counters } = site;
+        island.go_on(store, &mut Turn { outside, tables, counters });
+        self.volatile(site);
+    }
+
+    /// Without a log nothing has to become durable.
+    fn volatile(&mut self, site: &mut Site) {
+        while !self.outside.is_logged && !self.outside.owed.is_empty() {
+            for event in std::mem::take(&mut self.outside.owed) {
+                let Self { island, outside, .. } = self;
+                let Site { store, tables, counters } = site;
+                island.on(event, store, &mut Turn { outside, tables, counters });
+            }
+        }
+    }
+
+    /// Asks for another turn if something is left, and says when the next deadline is.
+    fn end_turn(&mut self) {
+        let Self { island, outside, items, .. } = self;
+        let machine = island.machine();
+        outside.deadlines.forget(|deadline| match deadline {
+            Deadline::Patience(number) | Deadline::Ask(number) => {
+                matches!(machine.state(*number), State::NoTransaction | State::NoPart)
+            }
+            Deadline::Local(call) => !outside.waiting.contains_key(call),
+            Deadline::Retry(_) => false,
+        });
+        let has_news = !outside.owed.is_empty() || !outside.ended.is_empty();
+        if has_news || island.has_more() || !items.is_empty() {
+            outside.mail.ring(outside.me);
+        }
+        let is_idle = !has_news && island.is_idle() && outside.waiting.is_empty();
+        let state = (machine.is_linked(), is_idle);
+        outside.mail.note(outside.me, state, outside.deadlines.next_ns());
+    }
+}
+
+impl Neighbour for Member {
+    fn execute(&mut self, site: &mut Site, batch: &mut Batch<'_, Request, Box<dyn Envelope>>) {
+        while let Some((number, request)) = batch.tagged_request() {
+            site.tables.upcoming.advance();
+            // A panic leaves a call's envelope in the request; the pipeline answers in its place.
+            let is_later = self.run(site, number, request);
+            let envelope = match request.envelope.take() {
+                Some(envelope) if !is_later => envelope,
+                _ => Box::new(Later),
+            };
+            batch.answer(Ok(envelope), site.store.log_bytes());
+        }
+        site.tables.upcoming.ran();
+        self.outside.mail.ring_if_waiting(self.outside.me);
+    }
+
+    fn locks(&self) -> &Locks {
+        self.island.locks()
+    }
+}
+
+impl Outside {
+    fn wait(&mut self, waiting: Waiting) -> u64 {
+        self.last_call += 1;
+        self.waiting.insert(self.last_call, waiting);
+        self.last_call
+    }
+
+    fn begin_turn(&mut self, store: &Product, log_bytes_max: u64) {
+        self.log_end = store.log_bytes().saturating_add(log_bytes_max as usize);
+    }
+
+    /// Answers a transaction over several islands; what it answers is durable.
+    fn answer_across(&mut self, call: u64, ended: Result<(), Why>) {
+        let Some(Waiting::Across { number, mut envelope, transaction, .. }) =
+            self.waiting.remove(&call)
+        else {
+            unreachable!("a transaction is answered once")
+        };
+        self.mail.leave(transaction.number());
+        let across = envelope.of_islands().and_then(|own| own.downcast_mut::<AcrossEnvelope>());
+        across.expect("it is the envelope of a transaction over several islands").end(ended);
+        LaterSlots::answer(&self.slots, number, envelope);
+    }
+}
+
+impl Host<MemoryLogged> for Turn<'_> {
+    fn send(&mut self, to: IslandId, message: Vec<u8>) {
+        let from = self.outside.me;
+        self.outside.mail.put(to, Item::Message { from, bytes: message });
+    }
+
+    fn refuse_peer(&mut self, peer: IslandId, why: Refusal) {
+        unreachable!("islands of one process speak one protocol: {peer}: {why}");
+    }
+
+    fn run_part(&mut self, store: &mut Product, locks: &Locks, payload: &[u8]) -> Executed {
+        let Some(transaction) = self.outside.mail.find(Transaction::number_in(payload)) else {
+            return Executed::Refused(b"the transaction has ended".to_vec());
+        };
+        self.tables.begin_carried(); // no deadline ends a part
+        hold_to(store, transaction.log_bytes_max());
+        let (me, tables) = (self.outside.me, &*self.tables);
+        let why = match transaction.run_part(me, store, locks, tables) {
+            Ok(part) => return Executed::Done(part, Vec::new()),
+            Err(Why::Held(owner)) => return Executed::Held(holder(owner)),
+            Err(why) => why,
+        };
+        transaction.refuse(me, why);
+        Executed::Refused(Vec::new())
+    }
+
+    fn run_call(
+        &mut self,
+        store: &mut Product,
+        locks: &Locks,
+        call: u64,
+    ) -> Option<TransactionNumber> {
+        let Some(Waiting::Call { number, envelope, deadline_ns, holder: met, .. }) =
+            self.outside.waiting.get_mut(&call)
+        else {
+            unreachable!("a call that waits is kept until it has run")
+        };
+        let (number, tables) = (*number, &mut *self.tables);
+        let guard = Guard::local(locks);
+        let ran = match tables.begin(*deadline_ns, number) {
+            Some(ended) => {
+                let stop = Stop::Error(ended);
+                let how = How::stopped(&stop);
+                envelope.end_otherwise(Otherwise::Stopped(stop));
+                Ok(Ok(how))
+            }
+            None => catch_unwind(AssertUnwindSafe(|| {
+                envelope.run_guarded(&mut guard.over(store), tables)
+            })),
+        };
+        let how = match ran {
+            Ok(Ok(how)) => how,
+            Ok(Err(owner)) => {
+                *met = holder(owner);
+                return Some(*met);
+            }
+            Err(panic) => {
+                envelope.end_otherwise(Otherwise::Panicked(panic_message(&*panic)));
+                How::Panicked
+            }
+        };
+        self.counters.count(how);
+        if let Some(Waiting::Call { envelope, .. }) = self.outside.waiting.remove(&call) {
+            self.outside.ended.push((number, envelope));
+        }
+        None
+    }
+
+    fn log_bytes_of_call(&self, call: u64) -> usize {
+        match self.outside.waiting.get(&call) {
+            Some(Waiting::Call { log_bytes_max, .. }) => *log_bytes_max as usize,
+            _ => 0,
+        }
+    }
+
+    fn answer(&mut self, call: u64, answer: Answer) {
+        let Some(Waiting::Across { transaction, runs, .. }) = self.outside.waiting.get_mut(&call)
+        else {
+            unreachable!("a transaction is answered once")
+        };
+        let ended = match answer {
+            Answer::Committed { .. } => Ok(()),
+            Answer::RunAgain(age) => {
+                *runs += 1;
+                let now_ns = self.outside.mail.clock.now_ns();
+                self.outside.deadlines.set_again(call, age, *runs, now_ns);
+                return;
+            }
+            Answer::Aborted(Reason::Refused { island, why }) => {
+                Err(transaction.refusal(island, why))
+            }
+            Answer::Aborted(Reason::Unreachable(island)) => Err(Why::Unreachable(island)),
+            Answer::Aborted(Reason::TimedOut) => {
+                Err(Why::Stopped(Stop::Error(StoreError::LockTimeout)))
+            }
+        };
+        self.counters.count(if ended.is_ok() { How::Committed } else { How::Aborted });
+        self.outside.answer_across(call, ended);
+    }
+
+    fn give_up(&mut self, call: u64) {
+        let Some(Waiting::Call { number, mut envelope, holder, deadline_ns, .. }) =
+            self.outside.waiting.remove(&call)
+        else {
+            unreachable!("a call gives up once")
+        };
+        let stop = Stop::Error(match deadline_ns <= self.outside.mail.clock.now_ns() {
+            true => StoreError::DeadlinePassed,
+            false => StoreError::Held { owner: holder.owner() },
+        });
+        self.counters.count(How::stopped(&stop));
+        envelope.end_otherwise(Otherwise::Stopped(stop));
+        self.outside.ended.push((number, envelope));
+    }
+
+    fn wait_for(&mut self, deadline: Deadline) {
+        let now_ns = self.outside.mail.clock.now_ns();
+        let Outside { deadlines, waiting, .. } = &mut *self.outside;
+        match deadline {
+            Deadline::Local(call) => match waiting.get(&call) {
+                Some(Waiting::Call { deadline_ns, .. }) => {
+                    deadlines.set_call(call, *deadline_ns, now_ns);
+                }
+                _ => unreachable!("a call that waits is kept"),
+            },
+            deadline => deadlines.set(deadline, now_ns),
+        }
+    }
+
+    fn when_durable(&mut self, event: Event<'static>) {
+        self.outside.owed.push(event);
+    }
+
+    fn reserve(&mut self, store: &mut Product, bytes: usize) -> bool {
+        if self.outside.is_logged && store.log_bytes().saturating_add(bytes) > self.outside.log_end
+        {
+            return false;
+        }
+        hold_to(store, bytes as u64);
+        true
+    }
+
+    fn log_bytes_max(&self) -> usize {
+        self.outside.log_bytes_max
+    }
+}

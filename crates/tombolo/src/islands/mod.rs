@@ -1,0 +1,271 @@
+//! `Islands`: a database of several engines, each with rows, a log and threads of its own (ISL-1 to ISL-7).
+//!
+//! | file | contains |
+//! |---|---|
+//! | `opening.rs` | opening and creating the islands of a directory |
+//! | `key.rs` | keys, and the islands on which they are |
+//! | `calls.rs` | calls of one island |
+//! | `across.rs` | transactions over several islands |
+//! | `member.rs` | an island, as its execution stage runs it |
+//! | `mail.rs` | what islands send each other, and when their turns come |
+//! | `helping.rs` | a caller that waits for several islands gives them their turns |
+//! | `deadlines.rs` | what an island waits for no longer than so long |
+//!
+//! Not here: the protocol, which survives crashes at every step, and its way to the store (engine `islands/`).
+
+use std::any::type_name;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tombolo_engine::procedure::Procedure;
+use tombolo_engine::threads::Running;
+use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};
+use tombolo_storage::store::{Index, Table};
+
+use crate::calls::{
+    Body, CallOptions, ClosureBody, ProcedureBody, Registered, on_database_thread, register,
+    wait_a_moment,
+};
+use crate::core::Core;
+use crate::database::Database;
+use crate::error::Error;
+use crate::statistics::Statistics;
+use crate::stop::Stop;
+use crate::tx::Tx;
+
+mod across;
+mod calls;
+mod deadlines;
+mod helping;
+mod key;
+mod mail;
+mod member;
+mod opening;
+
+pub use across::{Across, Answers, Part};
+pub use calls::{AtIsland, OnIslands};
+pub use key::IslandKey;
+pub use opening::IslandsBuilder;
+
+use key::Keys;
+use mail::Mail;
+
+/// How long closing waits for transactions over several islands: longer than they wait for each other.
+const CLOSING_MAX: Duration = Duration::from_secs(10);
+
+/// Where keys are.
+#[derive(Debug)]
+struct Placement {
+    keys: Keys,
+    islands: usize,
+}
+
+impl Placement {
+    fn island_of(&self, key: &(impl IslandKey + ?Sized)) -> Result<usize, Error> {
+        let island = self.keys.island(key, self.islands);
+        island.map(|island| island.index()).ok_or_else(|| {
+            let what = "the islands' keys are integers within 64 bits, and this key is none";
+            Error::Schema(what.to_owned())
+        })
+    }
+}
+
+/// A database of several islands. Each island is an engine with rows, a log and threads of its own: transactions on
+/// different islands run at the same time. A call names its island by a key, and sees the rows that are there; a
+/// program puts rows where their keys are. [`Islands::across`] runs parts on several islands, which commit together
+/// or not at all, also through crashes.
+///
+/// ```
+/// use tombolo::{Database, Error, Stop, Table};
+///
+/// #[derive(Table)]
+/// struct Account {
+///     #[key]
+///     id: u64,
+///     cents: i64,
+/// }
+///
+/// let db = Database::builder().define::<Account>().islands(2).in_memory()?;
+/// let by_id = db.index::<AccountKey>()?;
+/// let book = db.register_closure("book", move |tx, &(id, cents): &(u64, i64)| {
+///     let cents = tx.find_row(&by_id, id)?.map_or(0, |(_, account)| account.cents) + cents;
+///     if cents < 0 {
+///         return Err(Stop::Abort("not enough money"));
+///     }
+///     tx.upsert_row(&by_id, &Account { id, cents })?;
+///     Ok(cents)
+/// });
+/// // On one island.
+/// assert_eq!(book.at(&1u64)?.call((1, 100))?, 100);
+/// // On two: both, or none.
+/// let transfer = |from: u64, to: u64, cents: i64| {
+///     let mut across = db.across();
+///     let left = across.part(&book, &from, (from, -cents))?;
+///     across.part(&book, &to, (to, cents))?;
+///     Ok::<i64, Error>(across.commit()?.take(left))
+/// };
+/// assert_eq!(transfer(1, 2, 30)?, 70);
+/// assert_eq!(transfer(1, 2, 80), Err(Error::Aborted("not enough money")));
+/// # Ok::<(), Error>(())
+/// ```
+pub struct Islands {
+    databases: Vec<Database>,
+    mail: Arc<Mail>,
+    placement: Arc<Placement>,
+    timer: Option<Running>,
+}
+
+impl Islands {
+    fn new(databases: Vec<Database>, mail: Arc<Mail>, keys: Keys, timer: Running) -> Self {
+        let placement = Arc::new(Placement { keys, islands: databases.len() });
+        Self { databases, mail, placement, timer: Some(timer) }
+    }
+
+    /// Waits until every island can reach every other.
+    fn wait_for_links(&self) -> Result<(), Error> {
+        let refused = || self.databases.iter().find_map(|island| island.core().failure());
+        while !self.mail.is_linked() {
+            if let Some(reason) = refused() {
+                return Err(Error::Poisoned(reason));
+            }
+            wait_a_moment(Duration::from_micros(100));
+        }
+        Ok(())
+    }
+
+    /// How many islands there are.
+    pub fn islands(&self) -> usize {
+        self.databases.len()
+    }
+
+    /// The number of the island, from 0, on which a key is.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.
+    pub fn island_of(&self, key: &(impl IslandKey + ?Sized)) -> Result<usize, Error> {
+        self.placement.island_of(key)
+    }
+
+    /// Transactions on the island of a key.
+    ///
+    /// # Errors
+    /// As [`Islands::island_of`].
+    pub fn at(&self, key: &(impl IslandKey + ?Sized)) -> Result<AtIsland<'_>, Error> {
+        let island = self.island_of(key)?;
+        Ok(AtIsland::new(self.databases[island].core(), CallOptions::new()))
+    }
+
+    /// A transaction whose parts run on several islands.
+    pub const fn across(&self) -> Across<'_> {
+        Across::new(self)
+    }
+
+    /// Registers a procedure on all islands; see [`Database::register`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn register<P>(&self) -> Result<OnIslands<P::Input, P::Answer>, Error>
+    where
+        P: Procedure<Input: Send + 'static, Answer: Send + 'static> + Send + Sync + 'static,
+    {
+        let body = ProcedureBody::<P>::bind(&self.schema())?;
+        Ok(self.register_body(type_name::<P>(), body))
+    }
+
+    /// Registers a closure on all islands; see [`Database::register_closure`]. If it meets a row that a transaction
+    /// over several islands holds, it is undone, waits and runs again.
+    pub fn register_closure<I, A, F>(&self, name: &'static str, closure: F) -> OnIslands<I, A>
+    where
+        F: Fn(&mut Tx<'_>, &I) -> Result<A, Stop> + Send + Sync + 'static,
+        I: Send + 'static,
+        A: Send + 'static,
+    {
+        self.register_body(name, ClosureBody::new(closure))
+    }
+
+    fn register_body<B: Body>(
+        &self,
+        name: &'static str,
+        body: B,
+    ) -> OnIslands<B::Input, B::Answer> {
+        let first: Registered<_, _> = register(self.databases[0].core(), name, body);
+        let on = self.databases.iter().map(|island| first.on(island.core())).collect();
+        OnIslands::new(on, self.placement.clone())
+    }
+
+    fn cores(&self) -> Vec<&Core> {
+        self.databases.iter().map(|island| &**island.core()).collect()
+    }
+
+    /// The tables and indexes, which are the same on each island.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.databases[0].schema()
+    }
+
+    /// The handle of a table, for all islands; see [`Database::table`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn table<R: DeclaredTable>(&self) -> Result<Table<R>, Error> {
+        self.databases[0].table()
+    }
+
+    /// The handle of an index, for all islands; see [`Database::index`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn index<I: DeclaredIndex>(&self) -> Result<Index<I>, Error> {
+        self.databases[0].index()
+    }
+
+    /// The counters of each island. A transaction over several counts on the island on which it began.
+    pub fn statistics(&self) -> Vec<Statistics> {
+        self.databases.iter().map(Database::statistics).collect()
+    }
+
+    /// Writes a checkpoint of each island; see [`Database::checkpoint`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn checkpoint(&self) -> Result<(), Error> {
+        self.databases.iter().try_for_each(Database::checkpoint)
+    }
+
+    /// Closes the islands: transactions over several that are under way end first. See [`Database::close`].
+    ///
+    /// # Errors
+    /// As there, of the first island that has one.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        let Some(timer) = self.timer.take() else { return Ok(()) };
+        let since_ns = self.mail.clock.now_ns();
+        let waited = || self.mail.clock.now_ns().saturating_sub(since_ns);
+        while !on_database_thread()
+            && !self.mail.is_idle()
+            && u128::from(waited()) < CLOSING_MAX.as_nanos()
+        {
+            wait_a_moment(Duration::from_millis(1));
+        }
+        self.mail.end();
+        timer.join();
+        let closed = self.databases.drain(..).map(Database::close).collect::<Vec<_>>();
+        closed.into_iter().collect()
+    }
+}
+
+impl Drop for Islands {
+    fn drop(&mut self) {
+        // For errors of closing there is `close`.
+        let _ = self.end();
+    }
+}
+
+impl fmt::Debug for Islands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Islands").field("islands", &self.databases).finish_non_exhaustive()
+    }
+}

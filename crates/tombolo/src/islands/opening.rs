@@ -1,0 +1,367 @@
+//! Opening the islands of a database: each is a directory of its own, `island-0` and on, with log and image.
+//!
+//! ```text
+//!   recover each, concurrently ──► same database, same number of islands, same keys? ──► count the openings, durably
+//!                                                                                              │
+//!            links, timer ◄── start each pipeline ◄── hold again what was prepared ◄───────────┘
+//! ```
+//!
+//! A directory is an island's from its first row on. Of a new database, island 0 is made last: so if it is there, an
+//! island that is missing was lost. Not here: recovery of one island (`open.rs`).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::islands::commit::{Event, IslandId};
+use tombolo_engine::islands::island::Island;
+use tombolo_engine::islands::membership::{
+    Membership, count_opening, found, membership, membership_table,
+};
+use tombolo_engine::islands::prepared::prepared_tables;
+use tombolo_engine::pipeline::Pipeline;
+use tombolo_engine::rng::entropy;
+use tombolo_engine::threads::{self, Running};
+use tombolo_storage::disk::OsDisk;
+use tombolo_storage::error::Error as StoreError;
+use tombolo_storage::schema::TableDef;
+use tombolo_storage::store::Store;
+use tombolo_storage::value_log::holds_log;
+
+use super::Islands;
+use super::key::Keys;
+use super::mail::{Item, Mail, Turns};
+use super::member::Member;
+use crate::builder::{Builder, Door, Joins, Ready, Recovered};
+use crate::calls::{Neighbour, ReplySlots, Runner};
+use crate::error::Error;
+use crate::open::{Opened, island_directory, islands_in, make_durable};
+use crate::product::Product;
+use crate::tx::next_number;
+
+/// Room in the log for an island's turn.
+const TURN_LOG_BYTES: u64 = 256 << 10;
+
+/// What a database's pipeline needs to be one of several islands.
+struct Joining {
+    me: IslandId,
+    islands: u16,
+    opening: u32,
+    /// The number of the handles, which are those of all islands.
+    handles: u32,
+    mail: Arc<Mail>,
+}
+
+impl Joins for Joining {
+    fn clock(&self) -> Arc<dyn Clock> {
+        self.mail.clock.clone()
+    }
+
+    fn handles(&self) -> u32 {
+        self.handles
+    }
+
+    fn join(
+        self: Box<Self>,
+        store: &mut Product,
+        slots: &[Arc<ReplySlots>],
+        group_bytes_max: Option<u64>,
+    ) -> Result<(Box<dyn Neighbour>, Box<dyn Door>), Error> {
+        let Self { me, islands, opening, mail, .. } = *self;
+        let island = Island::open(store, (me, islands), opening).map_err(damaged)?;
+        let log_bytes_max = group_bytes_max.map(|bytes| TURN_LOG_BYTES.min(bytes / 2));
+        let slots = slots.to_vec();
+        let member = Member::new(island, me, mail.clone(), slots.clone(), log_bytes_max);
+        let log_bytes_max = log_bytes_max.unwrap_or(TURN_LOG_BYTES);
+        Ok((Box::new(member), Box::new(Turning { me, mail, slots, log_bytes_max })))
+    }
+}
+
+fn damaged(error: StoreError) -> Error {
+    match error {
+        StoreError::UnfitChanges => Error::Damaged(
+            "the island's rows of prepared transactions are not those of this database: restore a \
+             backup"
+                .to_owned(),
+        ),
+        error => Error::Refused(error),
+    }
+}
+
+/// How an island's turns come, once its pipeline runs.
+struct Turning {
+    me: IslandId,
+    mail: Arc<Mail>,
+    slots: Vec<Arc<ReplySlots>>,
+    log_bytes_max: u64,
+}
+
+impl Door for Turning {
+    fn open(self: Box<Self>, pipeline: &Pipeline<Runner>) {
+        let Self { me, mail, slots, log_bytes_max } = *self;
+        let turns = Turns { island: me, mail: mail.clone(), slots };
+        mail.open(me, pipeline.register(Arc::new(turns)), log_bytes_max);
+    }
+}
+
+/// The islands of a database to be opened; see [`Builder::islands`].
+#[derive(Clone, Debug)]
+#[must_use = "there is no database before `open` or `in_memory` is called"]
+pub struct IslandsBuilder {
+    builder: Builder,
+    islands: usize,
+    keys: Keys,
+}
+
+impl Builder {
+    /// Several islands, each with an engine of its own: the rows of a database are spread over them by key, so that
+    /// transactions on different islands run at the same time, on cores of their own. See [`Islands`].
+    pub fn islands(self, islands: usize) -> IslandsBuilder {
+        IslandsBuilder { builder: self, islands, keys: Keys::Hash }
+    }
+}
+
+impl IslandsBuilder {
+    /// Spreads keys by ranges instead of by their hash: the first island has those below the first of `bounds`, the
+    /// next those from there to below the second, and so on. `bounds` are ascending, one fewer than islands, and keys
+    /// are integers.
+    ///
+    /// ```
+    /// use tombolo::Database;
+    ///
+    /// let db = Database::builder().islands(3).ranges([100, 200]).in_memory()?;
+    /// assert_eq!((db.island_of(&7)?, db.island_of(&100)?, db.island_of(&5_000)?), (0, 1, 2));
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    pub fn ranges(mut self, bounds: impl IntoIterator<Item = i64>) -> Self {
+        self.keys = Keys::Ranges(bounds.into_iter().collect());
+        self
+    }
+
+    /// Opens the database in `directory`, which has a directory for each island. Creates it if it does not exist;
+    /// otherwise recovers the islands, concurrently, and what was prepared on several of them is decided.
+    ///
+    /// # Errors
+    /// As [`Builder::open`]; [`Error::Directory`] when the directory holds another number of islands, another way to
+    /// spread keys, a database without islands, or when an island is missing.
+    pub fn open(self, directory: impl AsRef<Path>) -> Result<Islands, Error> {
+        self.check()?;
+        let directory = directory.as_ref();
+        self.refuse_others(directory)?;
+        let mut recovered = self.recover_all(directory)?;
+        let mut openings = Vec::new();
+        for Recovered { opened, .. } in &mut recovered {
+            openings.push(count_opening(&mut opened.store).map_err(damaged)?);
+            make_durable(opened)?;
+        }
+        let archive_time_max = self.builder.archive_time_max();
+        let ready = recovered.into_iter().map(|island| Builder::ready(island, archive_time_max));
+        self.start(ready.collect::<Result<Vec<_>, _>>()?, &openings)
+    }
+
+    /// Islands in memory only; see [`Builder::in_memory`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn in_memory(self) -> Result<Islands, Error> {
+        self.check()?;
+        let tables = self.tables()?;
+        let ready =
+            (0..self.islands).map(|island| self.of_island(island).in_memory_with(tables.clone()));
+        let ready = ready.collect::<Result<Vec<_>, _>>()?;
+        self.start(ready, &vec![1; self.islands])
+    }
+
+    /// The builder of an island, with its share of memory and of each directory.
+    fn of_island(&self, island: usize) -> Builder {
+        self.builder.share(&island_directory(island), self.islands)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let refuse = |what: String| Err(Error::Setting(what));
+        if self.islands == 0 || self.islands > usize::from(u16::MAX) {
+            return refuse(format!("{} islands: give 1 to {}", self.islands, u16::MAX));
+        }
+        if let Keys::Ranges(bounds) = &self.keys {
+            if bounds.len() + 1 != self.islands {
+                let (islands, bounds) = (self.islands, bounds.len());
+                return refuse(format!(
+                    "{islands} islands have {} bounds between their keys, and {bounds} were given",
+                    islands - 1
+                ));
+            }
+            if !bounds.is_sorted_by(|a, b| a < b) {
+                return refuse("the bounds between the islands' keys must ascend".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    fn tables(&self) -> Result<Vec<TableDef>, Error> {
+        let own = prepared_tables().into_iter().chain([membership_table()]);
+        Ok(self.builder.all_tables()?.into_iter().chain(own).collect())
+    }
+
+    /// Refuses a directory of another kind.
+    fn refuse_others(&self, directory: &Path) -> Result<(), Error> {
+        if directory.is_dir() && holds_log(&OsDisk::open(directory)?)? {
+            return Err(Error::Directory(format!(
+                "{} holds a database without islands: open it with Database::open",
+                directory.display()
+            )));
+        }
+        let there = islands_in(directory);
+        if there > self.islands {
+            return Err(self.other_number(directory, there));
+        }
+        Ok(())
+    }
+
+    fn other_number(&self, directory: &Path, there: usize) -> Error {
+        Error::Directory(format!(
+            "{} holds a database of {there} islands, not {}: open it with islands({there})",
+            directory.display(),
+            self.islands
+        ))
+    }
+
+    /// Recovers all islands; makes those of a new database.
+    fn recover_all(&self, directory: &Path) -> Result<Vec<Recovered>, Error> {
+        let tables = self.tables()?;
+        let place = |island: usize| directory.join(island_directory(island));
+        let is_there = |path: &PathBuf| -> Result<bool, Error> {
+            Ok(path.is_dir() && holds_log(&OsDisk::open(path)?)?)
+        };
+        let cores = threads::available();
+        let recover = |island: usize| {
+            let own = self.of_island(island);
+            own.recover(&place(island), &tables, cores.div_ceil(self.islands))
+        };
+        let mut there = Vec::new();
+        for island in 0..self.islands {
+            if is_there(&place(island))? {
+                there.push(island);
+            }
+        }
+        let recovered = threads::on_each(there.iter().copied(), recover);
+        let recovered = recovered.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut islands: Vec<Option<Recovered>> = (0..self.islands).map(|_| None).collect();
+        let mut database = None;
+        for (island, mut recovered) in there.iter().copied().zip(recovered) {
+            let own = self.membership_of(&mut recovered.opened, &place(island), island)?;
+            if let Some((own, opening)) = own {
+                let is_other = database.is_some_and(|(database, _)| database != own);
+                if is_other {
+                    return Err(Error::Directory(format!(
+                        "{} belongs to another database than the islands next to it",
+                        place(island).display()
+                    )));
+                }
+                let newest = database.map_or(0, |(_, newest)| newest);
+                database = Some((own, opening.max(newest)));
+            }
+            islands[island] = Some(recovered);
+        }
+        // Island 0 is made last, so a database that has it, or was opened, had them all.
+        let was_complete = there.contains(&0) || database.is_some_and(|(_, opening)| opening > 0);
+        let missing = (0..self.islands).find(|island| !there.contains(island));
+        if let Some(missing) = missing.filter(|_| was_complete) {
+            return Err(match islands_in(directory) {
+                there if database.is_some() && there > 0 && missing >= there => Error::Directory(
+                    format!("{} is missing: restore it, or a backup", place(missing).display()),
+                ),
+                there => self.other_number(directory, there),
+            });
+        }
+        let new = u128::from(entropy()) << u64::BITS | u128::from(entropy());
+        let database = database.map_or(new, |(database, _)| database);
+        for island in (0..self.islands).rev() {
+            let recovered = match islands[island].take() {
+                Some(recovered) => recovered,
+                None => recover(island)?,
+            };
+            islands[island] = Some(self.found(recovered, database, island)?);
+        }
+        Ok(islands.into_iter().flatten().collect())
+    }
+
+    /// The database of an island that was opened before, and its number of openings; refuses an island of another
+    /// number of islands, and of keys that are spread otherwise.
+    fn membership_of(
+        &self,
+        opened: &mut Opened,
+        place: &Path,
+        island: usize,
+    ) -> Result<Option<(u128, u32)>, Error> {
+        let Some((own, opening)) = membership(&mut opened.store).map_err(damaged)? else {
+            return Ok(None);
+        };
+        let refuse = |what: String| Err(Error::Directory(format!("{} {what}", place.display())));
+        let there = usize::from(own.islands);
+        if there != self.islands {
+            return Err(self.other_number(place.parent().unwrap_or(place), there));
+        }
+        if own.island.index() != island {
+            return refuse(format!("holds {}: give the directory its own name again", own.island));
+        }
+        if own.keys != self.keys.to_string() {
+            return refuse(format!(
+                "spreads keys by {}, not by {}: open the database as it was made",
+                own.keys, self.keys
+            ));
+        }
+        Ok(Some((own.database, opening)))
+    }
+
+    /// Makes a store an island, durably, unless it is one.
+    fn found(
+        &self,
+        mut recovered: Recovered,
+        database: u128,
+        island: usize,
+    ) -> Result<Recovered, Error> {
+        let opened = &mut recovered.opened;
+        if membership(&mut opened.store).map_err(damaged)?.is_none() {
+            let (island, islands) = (IslandId(island as u16), self.islands as u16);
+            let keys = self.keys.to_string();
+            let own = Membership { database, island, islands, keys };
+            found(&mut opened.store, &own).map_err(damaged)?;
+            make_durable(opened)?;
+        }
+        Ok(recovered)
+    }
+
+    /// Starts the islands and links them.
+    fn start(&self, ready: Vec<Ready>, openings: &[u32]) -> Result<Islands, Error> {
+        let schema = ready[0].store.schema();
+        if let Some(other) = ready.iter().position(|island| island.store.schema() != schema) {
+            return Err(Error::Schema(format!(
+                "the tables of island 0 and island {other} differ: open the database with the \
+                 tables with which it was opened last"
+            )));
+        }
+        let islands = self.islands as u16;
+        let mail = Arc::new(Mail::new(self.islands, Arc::new(SystemClock::new())));
+        let handles = next_number();
+        let cores = threads::available().div_ceil(self.islands);
+        let mut databases = Vec::new();
+        for (island, (ready, opening)) in ready.into_iter().zip(openings).enumerate() {
+            let (me, mail) = (IslandId(island as u16), mail.clone());
+            let joining = Joining { me, islands, opening: *opening, handles, mail };
+            let own = self.of_island(island);
+            databases.push(own.start(ready, own.options(cores)?, Some(Box::new(joining)))?);
+        }
+        for at in 0..islands {
+            for peer in (0..islands).filter(|peer| *peer != at) {
+                mail.put(IslandId(at), Item::Event(Event::LinkMade(IslandId(peer))));
+            }
+        }
+        // A lone island has no link, and may have decisions that are left.
+        mail.ring(IslandId(0));
+        let timed = mail.clone();
+        let timer = Running::start("tombolo-islands", move || timed.run_timer())?;
+        let islands = Islands::new(databases, mail, self.keys.clone(), timer);
+        islands.wait_for_links()?;
+        Ok(islands)
+    }
+}

@@ -1,0 +1,111 @@
+//! Running closures: as a transaction, or as a step of one.
+//!
+//! Not here: what a closure may call (`tx.rs`).
+
+use tombolo_engine::transaction::{Stop as EngineStop, execute_undoable};
+use tombolo_storage::error::Error as StoreError;
+use tombolo_storage::memory::held::Guard;
+
+use super::handles::NO_DATABASE;
+use super::watch::Watch;
+use super::{Guards, Tables, Tx};
+use crate::product::{GuardedProduct, Product};
+use crate::stop::{OwnError, Result, Stop};
+
+/// Runs a closure as one transaction. While parts of transactions are held it commits or is set aside, as its guard
+/// has it; one that met a lock ends with `Held`, whatever the closure did after it.
+#[inline(always)]
+pub(crate) fn run<A>(
+    store: &mut Product,
+    guard: Guards<'_>,
+    tables: &Tables,
+    closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
+) -> Result<A, Stop> {
+    // The application's own error bypasses the engine, which has no type for it.
+    let mut own = None;
+    let ended = match guard {
+        None => execute_undoable(store, |mut transaction| {
+            let store = transaction.store();
+            let answer = run_open(store, None, tables.database, tables, closure, &mut own)?;
+            transaction.commit(answer)
+        }),
+        Some(guard) => execute_undoable(&mut guard.over(store), |mut transaction| {
+            let store = transaction.store().parts().0;
+            let answer = run_open(store, Some(guard), NO_DATABASE, tables, closure, &mut own)?;
+            transaction.commit(answer)
+        }),
+    };
+    if let Some(owner) = guard.and_then(Guard::met) {
+        return Err(Stop::Error(StoreError::Held { owner }));
+    }
+    ended.map_err(|stop| stopped(stop, own))
+}
+
+/// Runs what is made of steps as one transaction while parts of transactions are held, as `guard` has it.
+pub(crate) fn run_steps(
+    store: &mut Product,
+    guard: &Guard<'_>,
+    steps: impl FnOnce(&mut GuardedProduct<'_>) -> Result<()>,
+) -> Result<()> {
+    let mut own = None;
+    let ended = execute_undoable(&mut guard.over(store), |mut transaction| {
+        match steps(transaction.store()) {
+            Ok(()) => transaction.commit(()),
+            Err(Stop::Abort(reason)) => Err(EngineStop::Abort(reason)),
+            Err(Stop::Error(error)) => Err(EngineStop::Error(error)),
+            Err(Stop::Own(error)) => {
+                own = Some(error);
+                Err(EngineStop::Abort("of its own"))
+            }
+        }
+    });
+    ended.map_err(|stop| stopped(stop, own))
+}
+
+/// Runs a closure as a step of the open transaction of `store`, which has to end with its error.
+pub(crate) fn step<A>(
+    store: &mut GuardedProduct<'_>,
+    tables: &Tables,
+    closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
+) -> Result<A, Stop> {
+    let (store, guard) = store.parts();
+    let mut own = None;
+    let ended = run_open(store, Some(guard), NO_DATABASE, tables, closure, &mut own);
+    ended.map_err(|stop| stopped(stop, own))
+}
+
+/// The error of a transaction, which bypassed the engine if it is the application's own.
+fn stopped(stop: EngineStop, own: Option<OwnError>) -> Stop {
+    match (stop, own) {
+        // Not if the store could not undo it.
+        (EngineStop::Abort(_), Some(own)) => Stop::Own(own),
+        (stop, _) => Stop::of(stop),
+    }
+}
+
+/// Runs a closure in the open transaction. One function for stores with a guard and without: the closure is inlined
+/// where it has one caller.
+#[inline]
+fn run_open<A>(
+    store: &mut Product,
+    guard: Guards<'_>,
+    database: u32,
+    tables: &Tables,
+    closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
+    own: &mut Option<OwnError>,
+) -> Result<A, EngineStop> {
+    let watch = Watch::new(&tables.limits);
+    let mut tx = Tx { store, tables, database, guard, watch };
+    match closure(&mut tx) {
+        Ok(answer) => match tx.watch.refused() {
+            Some(error) => Err(EngineStop::Error(error)),
+            None => Ok(answer),
+        },
+        Err(Stop::Abort(reason)) => Err(EngineStop::Abort(reason)),
+        Err(Stop::Error(error)) => Err(EngineStop::Error(error)),
+        Err(Stop::Own(error)) => {
+            *own = Some(error);
+            Err(EngineStop::Abort("of its own"))
+        }
+    }
+}

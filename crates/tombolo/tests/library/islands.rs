@@ -1,0 +1,351 @@
+//! Databases of several islands: calls of one, transactions over several, crashes, directories of another kind.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tombolo::{
+    CallOptions, Database, Error, Islands, IslandsBuilder, OnIslands, Stop, StoreError, Table,
+    TableDef, Tx,
+};
+use tombolo_engine::rng::Rng;
+use tombolo_engine::threads::on_each;
+
+use super::kills::{CHILD, child};
+
+/// An account.
+#[derive(Debug, Table)]
+struct Account {
+    #[key]
+    id: u64,
+    cents: i64,
+}
+
+/// Accounts on all islands, and what is done with them.
+struct Bank {
+    db: Islands,
+    book: OnIslands<(u64, i64), i64>,
+    sum: OnIslands<(), i64>,
+}
+
+const ACCOUNTS: u64 = 24;
+
+fn builder(islands: usize) -> IslandsBuilder {
+    Database::builder().define::<Account>().set("log_segment_bytes", "1 MB").islands(islands)
+}
+
+impl Bank {
+    fn new(db: Islands) -> Self {
+        let (accounts, by_id) = (db.table::<Account>().unwrap(), db.index::<AccountKey>().unwrap());
+        let book = db.register_closure("book", move |tx, &(id, cents): &(u64, i64)| {
+            let cents = tx.find_row(&by_id, id)?.map_or(0, |(_, account)| account.cents) + cents;
+            if cents < 0 {
+                return Err(Stop::Abort("not enough money"));
+            }
+            tx.upsert_row(&by_id, &Account { id, cents })?;
+            Ok(cents)
+        });
+        let sum = db.register_closure("sum", move |tx, (): &()| {
+            let mut sum = 0;
+            for row in tx.rows(&accounts)? {
+                sum += tx.get(&accounts, row)?.get(Account::CENTS);
+            }
+            Ok(sum)
+        });
+        Self { db, book, sum }
+    }
+
+    fn in_memory(islands: usize) -> Self {
+        Self::new(builder(islands).in_memory().unwrap())
+    }
+
+    fn open(directory: &Path, islands: usize) -> Self {
+        Self::new(builder(islands).open(directory).unwrap())
+    }
+
+    fn give_all(&self, cents: i64) {
+        for id in 0..ACCOUNTS {
+            self.book.at(&id).unwrap().call((id, cents)).unwrap();
+        }
+    }
+
+    fn transfer(&self, from: u64, to: u64, cents: i64) -> Result<(i64, i64), Error> {
+        let mut across = self.db.across();
+        let left = across.part(&self.book, &from, (from, -cents))?;
+        let more = across.part(&self.book, &to, (to, cents))?;
+        let answers = across.commit()?;
+        Ok((answers.take(left), answers.take(more)))
+    }
+
+    /// The money on all islands, at one moment.
+    fn money(&self) -> i64 {
+        let mut across = self.db.across();
+        let mut keys = BTreeMap::new();
+        (0..1_000u64).for_each(|key| _ = keys.insert(self.db.island_of(&key).unwrap(), key));
+        let parts = keys.values().map(|key| across.part(&self.sum, key, ()).unwrap());
+        let parts = parts.collect::<Vec<_>>();
+        let answers = across.commit().unwrap();
+        parts.into_iter().map(|part| answers.take(part)).sum()
+    }
+}
+
+/// Two accounts on different islands.
+fn apart(db: &Islands) -> (u64, u64) {
+    let island = |key: u64| db.island_of(&key).unwrap();
+    let other = (1..).find(|key| island(*key) != island(0)).unwrap();
+    (0, other)
+}
+
+#[test]
+fn parts_commit_together_or_not_at_all() {
+    let bank = Bank::in_memory(2);
+    let (a, b) = apart(&bank.db);
+    bank.give_all(100);
+    assert_eq!(bank.transfer(a, b, 30), Ok((70, 130)));
+    assert_eq!(bank.transfer(a, b, 71), Err(Error::Aborted("not enough money")));
+    assert_eq!(bank.transfer(b, a, 131), Err(Error::Aborted("not enough money")));
+    assert_eq!(bank.transfer(a, a, 5), Ok((65, 70)), "two steps of one part");
+    assert_eq!(bank.transfer(b, a, 130), Ok((0, 200)));
+    assert_eq!(bank.money(), 100 * ACCOUNTS as i64);
+    let nothing = bank.db.across().commit();
+    assert!(nothing.is_ok());
+}
+
+#[test]
+fn a_part_that_panics_or_fails_changes_nothing() {
+    let bank = Bank::in_memory(3);
+    let (a, b) = apart(&bank.db);
+    bank.give_all(100);
+    let accounts = bank.db.table::<Account>().unwrap();
+    let fail = bank.db.register_closure("fail", move |tx, &how: &u64| match how {
+        0 => panic!("on purpose"),
+        1 => Err(Stop::Abort("no")),
+        2 => {
+            let id = 0;
+            tx.insert_row(&accounts, &Account { id, cents: 1 })?;
+            tx.insert_row(&accounts, &Account { id, cents: 1 })?;
+            Ok(())
+        }
+        _ => Err(std::fmt::Error.into()),
+    });
+    for how in 0..4 {
+        for (first, last) in [(a, b), (b, a)] {
+            let mut across = bank.db.across();
+            across.part(&bank.book, &first, (first, 1)).unwrap();
+            across.part(&fail, &last, how).unwrap();
+            let refused = across.commit().unwrap_err();
+            match how {
+                0 => assert_eq!(refused, Error::Panicked("on purpose".into())),
+                1 => assert_eq!(refused, Error::Aborted("no")),
+                2 => assert!(matches!(refused, Error::Duplicate { .. }), "{refused}"),
+                _ => assert_eq!(refused.own(), Some(&std::fmt::Error)),
+            }
+        }
+    }
+    assert_eq!(bank.money(), 100 * ACCOUNTS as i64);
+    let statistics = bank.db.statistics();
+    assert_eq!(statistics.len(), 3);
+    assert!(statistics.iter().map(|island| island.aborted).sum::<u64>() >= 8);
+}
+
+/// Transfers from several threads, on one island and over several, with sums meanwhile.
+fn stir(bank: &Bank, threads: u64, transfers: u64) {
+    on_each(0..threads, |thread| {
+        let mut random = Rng::stream(7, &[thread]);
+        for n in 0..transfers {
+            let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+            let cents = random.below(20) as i64;
+            match n % 4 {
+                0 => {
+                    bank.book.at(&from).unwrap().call((from, 0)).unwrap();
+                }
+                1 if n % 40 == 1 => {
+                    assert_eq!(bank.money(), 1_000 * ACCOUNTS as i64);
+                }
+                _ => match bank.transfer(from, to, cents) {
+                    Ok(_) | Err(Error::Aborted(_)) => {}
+                    Err(other) => panic!("{other}"),
+                },
+            }
+        }
+    });
+    assert_eq!(bank.money(), 1_000 * ACCOUNTS as i64);
+}
+
+#[test]
+fn money_stays_while_threads_transfer_it() {
+    for islands in [1, 2, 5] {
+        let bank = Bank::in_memory(islands);
+        bank.give_all(1_000);
+        stir(&bank, 4, 2_000);
+        bank.db.close().unwrap();
+    }
+}
+
+#[test]
+fn durable_islands_are_closed_and_opened_again() {
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(place.path(), 3);
+    bank.give_all(1_000);
+    for _ in 0..2 {
+        let bank = Bank::open(&place.path().join("fresh"), 2);
+        bank.db.close().unwrap();
+    }
+    stir(&bank, 3, 100);
+    bank.db.checkpoint().unwrap();
+    stir(&bank, 3, 50);
+    bank.db.close().unwrap();
+    let bank = Bank::open(place.path(), 3);
+    assert_eq!(bank.money(), 1_000 * ACCOUNTS as i64);
+    stir(&bank, 2, 50);
+}
+
+#[test]
+fn killed_islands_keep_what_was_answered_and_lose_no_money() {
+    if let Some(directory) = std::env::var_os(CHILD) {
+        let bank = Bank::open(directory.as_ref(), 3);
+        if bank.money() == 0 {
+            bank.give_all(1_000);
+        }
+        println!("open");
+        on_each(0..4u64, |thread| {
+            let mut random = Rng::stream(u64::from(std::process::id()), &[thread]);
+            loop {
+                let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+                let Ok((left, more)) = bank.transfer(from, to, 1) else { continue };
+                let line = format!("ack {from} {left} {to} {more}\n");
+                if std::io::stdout().lock().write_all(line.as_bytes()).is_err() {
+                    return;
+                }
+            }
+        });
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    for round in 1..=4 {
+        let test = "islands::killed_islands_keep_what_was_answered_and_lose_no_money";
+        let mut child = child(test, place.path());
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line == "open"));
+        let acknowledged = lines.by_ref().take(30 * round).count();
+        assert!(acknowledged > 0);
+        child.kill().unwrap(); // SIGKILL
+        child.wait().unwrap();
+        let bank = Bank::open(place.path(), 3);
+        assert_eq!(bank.money(), 1_000 * ACCOUNTS as i64, "round {round}");
+        bank.transfer(0, 1, 1).unwrap();
+        bank.transfer(1, 0, 1).unwrap();
+        bank.db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_call_that_waits_for_a_lock_ends_by_its_deadline_or_when_the_lock_goes() {
+    let bank = Bank::in_memory(2);
+    let (a, b) = apart(&bank.db);
+    bank.give_all(100);
+    let (is_held, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let until = |flag: &AtomicBool| {
+        while !flag.load(Ordering::SeqCst) {
+            std::thread::yield_now();
+        }
+    };
+    let (held, goes) = (is_held.clone(), goes_on.clone());
+    let dawdle = bank.db.register_closure("dawdle", move |_, (): &()| {
+        held.store(true, Ordering::SeqCst);
+        until(&goes);
+        Ok(())
+    });
+    let by_id = bank.db.index::<AccountKey>().unwrap();
+    let read = |options: CallOptions| {
+        let read =
+            move |tx: &mut Tx<'_>| Ok(tx.find_row(&by_id, a)?.map(|(_, account)| account.cents));
+        bank.db.at(&a).unwrap().with(options).transaction(read)
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut across = bank.db.across();
+            across.part(&bank.book, &a, (a, 1)).unwrap();
+            across.part(&dawdle, &b, ()).unwrap();
+            across.commit().unwrap();
+        });
+        until(&is_held);
+        let soon = CallOptions::new().within(Duration::from_millis(20));
+        let refused = read(soon).unwrap_err();
+        assert!(matches!(refused, Error::Expired | Error::TimedOut), "{refused}");
+        // Another account is not held.
+        let island = |id: u64| bank.db.island_of(&id).unwrap();
+        let other = (0..ACCOUNTS).find(|id| *id != a && island(*id) == island(a)).unwrap();
+        assert_eq!(bank.book.at(&other).unwrap().call((other, 1)), Ok(101));
+        let waits = scope.spawn(|| read(CallOptions::new()));
+        std::thread::sleep(Duration::from_millis(20)); // so that it has begun
+        goes_on.store(true, Ordering::SeqCst);
+        assert_eq!(waits.join().unwrap(), Ok(Some(101)), "it waited for the transaction");
+    });
+    bank.db.close().unwrap();
+}
+
+#[test]
+fn a_directory_of_another_kind_is_refused_with_what_to_do() {
+    let place = tempfile::tempdir().unwrap();
+    let (shop, lone) = (place.path().join("shop"), place.path().join("lone"));
+    builder(2).open(&shop).unwrap().close().unwrap();
+    let says = |refused: Error, what: &str| {
+        let text = refused.to_string();
+        assert!(text.contains(what), "{text}");
+    };
+    says(builder(3).open(&shop).unwrap_err(), "open it with islands(2)");
+    says(builder(1).open(&shop).unwrap_err(), "open it with islands(2)");
+    says(builder(2).ranges([5]).open(&shop).unwrap_err(), "spreads keys by hash, not by ranges");
+    let text = Database::open(&shop).unwrap_err();
+    says(text, "Database::builder().islands(2)");
+    Database::open(&lone).unwrap().close().unwrap();
+    says(builder(2).open(&lone).unwrap_err(), "open it with Database::open");
+    says(builder(0).in_memory().unwrap_err(), "give 1 to");
+    says(builder(3).ranges([5]).in_memory().unwrap_err(), "3 islands have 2 bounds");
+    says(builder(3).ranges([5, 5]).in_memory().unwrap_err(), "must ascend");
+    let other =
+        Database::builder().table(TableDef { name: "other".into(), ..TableDef::of::<Account>() });
+    assert!(other.islands(2).open(&shop).is_ok(), "tables are added on each island");
+    let open = builder(2).open(&shop).unwrap();
+    assert!(matches!(builder(2).open(&shop), Err(Error::InUse { .. })));
+    drop(open);
+    std::fs::remove_dir_all(shop.join("island-1")).unwrap();
+    says(builder(2).open(&shop).unwrap_err(), "island-1 is missing");
+    let ranges = builder(2).ranges([100]).in_memory().unwrap();
+    let refused = ranges.island_of("text").unwrap_err();
+    says(refused, "keys are integers");
+}
+
+#[test]
+fn calls_of_one_island_wait_for_what_a_transaction_holds() {
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(place.path(), 2);
+    let (a, b) = apart(&bank.db);
+    bank.give_all(1_000);
+    // Durable transfers hold their accounts for two flushes; calls of one island want the same ones.
+    on_each(0..4, |thread| {
+        for _ in 0..60 {
+            match thread {
+                0 | 1 => drop(bank.transfer(a, b, 1).unwrap()),
+                2 => drop(bank.book.at(&a).unwrap().call((a, 1)).unwrap()),
+                _ => {
+                    let by_id = bank.db.index::<AccountKey>().unwrap();
+                    let more = bank.db.at(&b).unwrap().transaction(move |tx| {
+                        let cents = tx.find_row(&by_id, b)?.map_or(0, |(_, account)| account.cents);
+                        tx.upsert_row(&by_id, &Account { id: b, cents: cents - 1 })?;
+                        Ok(())
+                    });
+                    more.unwrap();
+                }
+            }
+        }
+    });
+    let call = |id: u64| bank.book.at(&id).unwrap().call((id, 0)).unwrap();
+    assert_eq!((call(a), call(b)), (1_000 - 120 + 60, 1_000 + 120 - 60));
+    let refused = Error::Refused(StoreError::LockTimeout);
+    assert!(refused.is_retryable());
+}

@@ -1,0 +1,138 @@
+//! What concurrent callers of several islands see is judged: one order of all transactions explains it, those of
+//! one island and those over several, also in real time.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use tombolo::{Database, Error, Islands, OnIslands, Order, Stop, Table};
+use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::rng::Rng;
+use tombolo_engine::threads::on_each;
+use tombolo_verify::{Datum, Operation, Outcome, Transaction};
+
+use super::histories::{asked, is_strictly_serializable};
+
+/// A value by its key.
+#[derive(Table)]
+struct Cell {
+    #[key]
+    key: u32,
+    value: i64,
+}
+
+const SESSIONS: [i64; 4] = [0, 1, 2, 3];
+const ISLANDS: usize = 3;
+const KEYS: u64 = 40;
+/// One transaction in so many has a part that aborts after all that it did.
+const ABORTS: u64 = 10;
+
+/// An operation, drawn before it runs: its kind, its key, and what a write writes.
+type Planned = (u64, u32, i64);
+
+/// What a part does: the number of its island, its operations, and whether it aborts.
+type Part = (usize, Vec<Planned>, bool);
+
+fn plan(rng: &mut Rng, session: i64, transaction: u64) -> Vec<Planned> {
+    let operation = |rng: &mut Rng, n: u64| {
+        let value = (session << 32) + (8 * transaction + n) as i64;
+        (rng.below(8), rng.below(KEYS) as u32, value)
+    };
+    (0..1 + rng.below(5)).map(|n| operation(rng, n)).collect()
+}
+
+/// Registers the part of a transaction: it records what it sees. A range is of its own island's keys.
+fn part(db: &Islands) -> OnIslands<Part, Vec<Operation>> {
+    let (cells, by_key) = (db.table::<Cell>().unwrap(), db.index::<CellKey>().unwrap());
+    db.register_closure("part", move |tx, (island, plan, aborts): &Part| {
+        let table = format!("cell{island}");
+        let mut seen = Vec::new();
+        for &(kind, key, value) in plan {
+            let id = i64::from(key);
+            if kind == 0 {
+                let last = (key + 9).min(KEYS as u32 - 1);
+                let mut rows = Vec::new();
+                for row in tx.range(&by_key, key..=last, Order::Forward)? {
+                    let cell = tx.read_row(&cells, row)?;
+                    rows.push((Datum::from(i64::from(cell.key)), Datum::from(cell.value)));
+                }
+                seen.push(Operation::scan(&table, id, i64::from(last), rows));
+                continue;
+            }
+            let found = tx.find_row(&by_key, key)?;
+            let before = found.as_ref().map(|(_, cell)| Datum::from(cell.value));
+            seen.push(match kind {
+                1..=4 => Operation::read(&table, id, before),
+                _ => {
+                    tx.upsert_row(&by_key, &Cell { key, value })?;
+                    Operation::write(&table, id, value).over(before)
+                }
+            });
+        }
+        if *aborts { Err(Stop::Abort("on purpose")) } else { Ok(seen) }
+    })
+}
+
+/// What the sessions saw in the history of this number, each with so many transactions after another.
+fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
+    let (clock, part) = (SystemClock::new(), part(db));
+    let history = Mutex::new(Vec::new());
+    on_each(SESSIONS, |session| {
+        let mut rng = Rng::stream(2, &[number, session as u64]);
+        for transaction in 0..transactions {
+            let (plan, aborts) = (plan(&mut rng, session, transaction), rng.below(ABORTS) == 0);
+            let mut by_island: BTreeMap<usize, Vec<Planned>> = BTreeMap::new();
+            for operation in plan {
+                let island = db.island_of(&operation.1).unwrap();
+                by_island.entry(island).or_default().push(operation);
+            }
+            let last = *by_island.keys().next_back().unwrap();
+            let begin = clock.now_ns();
+            let ended = if by_island.len() == 1 && rng.below(2) == 0 {
+                let (island, plan) = by_island.pop_first().unwrap();
+                let key = plan[0].1;
+                part.at(&key).unwrap().call((island, plan, aborts))
+            } else {
+                let mut across = db.across();
+                let parts = by_island.into_iter().map(|(island, plan)| {
+                    let (key, aborts) = (plan[0].1, aborts && island == last);
+                    across.part(&part, &key, (island, plan, aborts)).unwrap()
+                });
+                let parts = parts.collect::<Vec<_>>();
+                across
+                    .commit()
+                    .map(|answers| parts.into_iter().flat_map(|part| answers.take(part)).collect())
+            };
+            let end = clock.now_ns();
+            let mut one = Transaction::committed(session, begin, end, Vec::new());
+            match ended {
+                Ok(ops) => one.ops = ops,
+                Err(Error::Aborted("on purpose")) => one.outcome = Outcome::Aborted,
+                Err(other) => panic!("{other}"),
+            }
+            history.lock().unwrap().push(one);
+        }
+    });
+    history.into_inner().unwrap()
+}
+
+fn are_strictly_serializable(transactions: u64, open: impl Fn(u64) -> Islands) {
+    let transactions = asked("TOMBOLO_TRANSACTIONS", transactions) / SESSIONS.len() as u64;
+    for number in 0..asked("TOMBOLO_HISTORIES", 1) {
+        is_strictly_serializable(&record(&open(number), number, transactions));
+    }
+}
+
+#[test]
+fn one_order_explains_what_callers_of_islands_in_memory_saw() {
+    let open = |_| Database::builder().define::<Cell>().islands(ISLANDS).in_memory().unwrap();
+    are_strictly_serializable(10_000, open);
+}
+
+#[test]
+fn one_order_explains_what_durable_callers_of_islands_saw() {
+    let place = tempfile::tempdir().unwrap();
+    are_strictly_serializable(1_000, |number| {
+        let builder = Database::builder().define::<Cell>().set("log_segment_bytes", "1 MB");
+        builder.islands(ISLANDS).open(place.path().join(number.to_string())).unwrap()
+    });
+}
