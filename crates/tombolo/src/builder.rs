@@ -63,8 +63,11 @@ pub(crate) trait Joins {
         store: &mut Product,
         slots: &[Arc<ReplySlots>],
         group_bytes_max: Option<u64>,
-    ) -> Result<(Box<dyn Neighbour>, Box<dyn Door>), Error>;
+    ) -> Result<Joined, Error>;
 }
+
+/// An island that joined: its share of the execution stage, and how its turns come.
+pub(crate) type Joined = (Box<dyn Neighbour>, Box<dyn Door>);
 
 /// An island whose pipeline is about to run.
 pub(crate) trait Door {

@@ -312,6 +312,14 @@ impl Error {
                 "the database is in use: another process or handle holds {file}; close that one and \
                  retry"
             ),
+            Self::IslandStopped(island) => write!(
+                f,
+                "not run: island {island} has stopped after a failure, which its own calls report: \
+                 reopen the database"
+            ),
+            Self::NotPrepared(why) => {
+                write!(f, "aborted: an island could not keep its part: {why}")
+            }
             call => unreachable!("{call:?} is of a call"),
         }
     }
@@ -359,14 +367,6 @@ impl fmt::Display for Error {
                 "aborted: the transaction writes more than the {log_bytes_max} bytes of log that its \
                  call allows: raise log_bytes_max in the call's options, or split the transaction"
             ),
-            Self::IslandStopped(island) => write!(
-                f,
-                "not run: island {island} has stopped after a failure, which its own calls report: \
-                 reopen the database"
-            ),
-            Self::NotPrepared(why) => {
-                write!(f, "aborted: an island could not keep its part: {why}")
-            }
             Self::QueueFull => f.write_str("not run: the queue is full; retry, or wait for room"),
             Self::Expired => f.write_str(
                 "not done: the call's deadline passed before it finished, and nothing was changed; \
@@ -406,6 +406,7 @@ impl fmt::Display for Error {
             Self::NoCheckpoints | Self::CheckpointsFailed(_) | Self::InUse { .. } => {
                 self.fmt_of_database(f)
             }
+            Self::IslandStopped(_) | Self::NotPrepared(_) => self.fmt_of_database(f),
             Self::NoArchive | Self::ArchiveFailed(_) | Self::ArchiveEnded(_) => {
                 self.fmt_of_database(f)
             }

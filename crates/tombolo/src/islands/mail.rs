@@ -14,7 +14,7 @@
 //! is not empty has been rung for, or its island's next batch, or the timer, rings.
 
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -71,7 +71,7 @@ struct Door {
 pub(crate) struct Mail {
     posts: Vec<Post>,
     /// Transactions over several islands that are under way, by number.
-    transactions: Mutex<HashMap<u64, Arc<Transaction>>>,
+    transactions: Mutex<BTreeMap<u64, Arc<Transaction>>>,
     numbers: AtomicU64,
     pub(super) clock: Arc<dyn Clock>,
     /// Wakes the timer.
@@ -86,7 +86,7 @@ impl Mail {
         let post = |_| Post { due_ns: AtomicU64::new(NEVER_NS), ..Post::default() };
         Self {
             posts: (0..islands).map(post).collect(),
-            transactions: Mutex::new(HashMap::new()),
+            transactions: Mutex::new(BTreeMap::new()),
             numbers: AtomicU64::new(0),
             clock,
             timer: Parker::new(),

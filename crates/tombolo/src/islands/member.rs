@@ -12,7 +12,7 @@
 //! islands (`calls/runner.rs`). Invariant: a call that waits is answered once, when its transaction, or its
 //! patience, has ended.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
@@ -66,7 +66,7 @@ struct Outside {
     mail: Arc<Mail>,
     slots: Vec<Arc<ReplySlots>>,
     /// Calls that wait, by the number that the protocol knows them by.
-    waiting: HashMap<u64, Waiting>,
+    waiting: BTreeMap<u64, Waiting>,
     last_call: u64,
     deadlines: Deadlines,
     /// What happens when all that ran is durable.
@@ -98,7 +98,7 @@ impl Member {
             me,
             mail,
             slots,
-            waiting: HashMap::new(),
+            waiting: BTreeMap::new(),
             last_call: 0,
             deadlines: Deadlines::default(),
             owed: Vec::new(),

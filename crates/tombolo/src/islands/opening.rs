@@ -32,8 +32,8 @@ use super::Islands;
 use super::key::Keys;
 use super::mail::{Item, Mail, Turns};
 use super::member::Member;
-use crate::builder::{Builder, Door, Joins, Ready, Recovered};
-use crate::calls::{Neighbour, ReplySlots, Runner};
+use crate::builder::{Builder, Door, Joined, Joins, Ready, Recovered};
+use crate::calls::{ReplySlots, Runner};
 use crate::error::Error;
 use crate::open::{Opened, island_directory, islands_in, make_durable};
 use crate::product::Product;
@@ -66,7 +66,7 @@ impl Joins for Joining {
         store: &mut Product,
         slots: &[Arc<ReplySlots>],
         group_bytes_max: Option<u64>,
-    ) -> Result<(Box<dyn Neighbour>, Box<dyn Door>), Error> {
+    ) -> Result<Joined, Error> {
         let Self { me, islands, opening, mail, .. } = *self;
         let island = Island::open(store, (me, islands), opening).map_err(damaged)?;
         let log_bytes_max = group_bytes_max.map(|bytes| TURN_LOG_BYTES.min(bytes / 2));

@@ -12,7 +12,7 @@ use tombolo::{
     TableDef, Tx,
 };
 use tombolo_engine::rng::Rng;
-use tombolo_engine::threads::on_each;
+use tombolo_engine::threads::{on_each, pause};
 
 use super::kills::{CHILD, child};
 
@@ -281,7 +281,7 @@ fn a_call_that_waits_for_a_lock_ends_by_its_deadline_or_when_the_lock_goes() {
         let other = (0..ACCOUNTS).find(|id| *id != a && island(*id) == island(a)).unwrap();
         assert_eq!(bank.book.at(&other).unwrap().call((other, 1)), Ok(101));
         let waits = scope.spawn(|| read(CallOptions::new()));
-        std::thread::sleep(Duration::from_millis(20)); // so that it has begun
+        pause(Duration::from_millis(20)); // so that it has begun
         goes_on.store(true, Ordering::SeqCst);
         assert_eq!(waits.join().unwrap(), Ok(Some(101)), "it waited for the transaction");
     });
