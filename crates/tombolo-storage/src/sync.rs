@@ -34,6 +34,11 @@ pub use shuttle;
 
 pub use library::thread_local;
 
+/// Lets other threads run that are ready to.
+pub fn give_way() {
+    library::thread::yield_now();
+}
+
 /// Mutual exclusion that ignores poisoning (see the head of this file).
 #[derive(Debug, Default)]
 pub struct Mutex<T>(library::sync::Mutex<T>);
@@ -151,7 +156,7 @@ impl<T> Parker<T> {
     /// takes to let another thread run.
     pub fn park_for(&self, interval: Duration) -> Option<T> {
         #[cfg(shuttle)]
-        shuttle::thread::yield_now();
+        give_way();
         let mut place = self.place.lock();
         let mut passed = cfg!(shuttle);
         while place.word.is_none() && !passed {
