@@ -16,8 +16,9 @@
 //!
 //! Space in the file is promised here too: `promised + left ≤ file limit`, where `promised` is the tail and
 //! what transactions need to end (their compensations and their last record). A full disk stops changes,
-//! never an abort or a commit. A promise is counted first and taken back if the limit does not allow it,
-//! a limit is lowered first and raised again if it is less than what is promised: of the two at least one sees the other.
+//! never an abort or a commit. A promise is counted first and taken back if the limit does not allow it, and
+//! a limit is lowered first and raised again if it is less than what is promised: of the two at least one sees
+//! the other.
 //!
 //! Without a file nothing is written: what is published counts as drained when the ring is full.
 //!
