@@ -1,10 +1,13 @@
-//! Deadlocks: found by a transaction of the circle, before it falls asleep.
+//! Deadlocks: found by a transaction of the circle, before it falls asleep and each time that an interval has
+//! passed.
 //!
 //! The waits-for graph is not kept; its edges are read from the queues when they are asked for
 //! (`Table::blockers`). A circle consists of waiting transactions only, and edges between waiting
 //! transactions do not change while they wait; so the circle exists, complete, when the last of
-//! them has queued its request. Each of them looks for it after it has queued its own, that one too.
-//! Searches run side by side: two that find the same circle choose the same victim, whose wait only one ends.
+//! them has queued its request. Each of them looks for it after it has queued its own, that one too. Only where
+//! a gap vanishes is there an edge more, to a transaction that the gap's lock is handed to: that circle is found
+//! by the next look. Searches run side by side: two that find the same circle choose the same victim, whose wait
+//! only one ends.
 //!
 //! The victim is the youngest of the circle (the greatest `age_rank`; of equals the higher
 //! session): it has done least, and the oldest transaction of all always gets through. The victim's

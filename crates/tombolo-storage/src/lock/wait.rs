@@ -45,8 +45,9 @@ impl<L: Latching> Hierarchical<L> {
                 return result(place.parker.park());
             }
         }
-        self.break_circles(session);
         for _ in 0..self.patience.intervals_max {
+            // Each time: a gap's lock that was handed on may close a circle of sessions that all wait already.
+            self.break_circles(session);
             if let Some(verdict) = place.parker.park_for(self.patience.interval) {
                 return result(verdict);
             }
