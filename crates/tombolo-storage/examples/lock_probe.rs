@@ -13,6 +13,8 @@ use tombolo_storage::row::RowId;
 const TRANSACTIONS: u64 = 1_000;
 /// Rows a transaction locks.
 const ROWS: u64 = 16;
+/// Other sessions that hold the intention on the store.
+const HOLDERS: u64 = 250;
 
 fn main() {
     println!("{} rows per function", TRANSACTIONS * ROWS);
@@ -24,6 +26,13 @@ fn main() {
     rows_of_many_pages_latched(&latched, &mut held);
     rows_locked_again_latched(&latched, &mut held);
     rows_read_then_changed_latched(&latched, &mut held);
+    one_row(&latched, &mut held);
+    one_row_in_turns(&latched, &mut held);
+    let mut others: Vec<_> = (0..HOLDERS).map(|other| holder(&latched, other)).collect();
+    one_row(&latched, &mut held);
+    one_row_in_turns(&latched, &mut held);
+    others.iter_mut().for_each(|other| latched.release_all(other));
+    others.into_iter().for_each(|other| latched.close_session(other));
     latched.close_session(held);
 
     let unlatched = Hierarchical::<Unlatched>::new(LockSettings::default());
@@ -113,6 +122,37 @@ fn rows_read_then_changed_latched(locks: &Hierarchical<Latched>, held: &mut Held
         }
         locks.release_all(held);
     }
+}
+
+/// A session that holds a row of the store, and so the intention.
+fn holder(locks: &Hierarchical<Latched>, other: u64) -> HeldLocks {
+    let mut held = locks.open_session().unwrap_or_else(|error| panic!("{error}"));
+    locks.begin(&mut held, other);
+    lock_row(locks, &mut held, (other + 1) << 32, Mode::Exclusive);
+    held
+}
+
+/// Transactions of one row each, locked in `modes` in turn. Divide by their number, not by that of rows; which
+/// call is meant says its line.
+#[inline(always)]
+fn one_row_each(locks: &Hierarchical<Latched>, held: &mut HeldLocks, modes: [Mode; 2]) {
+    for transaction in 0..TRANSACTIONS {
+        locks.begin(held, transaction);
+        lock_row(locks, held, 5 << 24 | transaction, modes[transaction as usize % 2]);
+        locks.release_all(held);
+    }
+}
+
+/// The intention on the store is inherited.
+#[inline(never)]
+fn one_row(locks: &Hierarchical<Latched>, held: &mut HeldLocks) {
+    one_row_each(locks, held, [Mode::Exclusive; 2]);
+}
+
+/// What the last transaction left is another intention: the store is locked anew.
+#[inline(never)]
+fn one_row_in_turns(locks: &Hierarchical<Latched>, held: &mut HeldLocks) {
+    one_row_each(locks, held, [Mode::Exclusive, Mode::Shared]);
 }
 
 #[inline(never)]

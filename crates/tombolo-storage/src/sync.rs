@@ -34,6 +34,11 @@ pub use shuttle;
 
 pub use library::thread_local;
 
+/// Lets other threads run that are ready to.
+pub fn give_way() {
+    library::thread::yield_now();
+}
+
 /// Mutual exclusion that ignores poisoning (see the head of this file).
 #[derive(Debug, Default)]
 pub struct Mutex<T>(library::sync::Mutex<T>);
@@ -108,31 +113,42 @@ impl Condvar {
 /// One place: a word handed over before the thread parks is kept, a second one replaces it.
 #[derive(Debug)]
 pub struct Parker<T> {
-    word: Mutex<Option<T>>,
+    place: Mutex<Place<T>>,
     arrived: Condvar,
+}
+
+#[derive(Debug)]
+struct Place<T> {
+    word: Option<T>,
+    /// Waking costs a system call, which is for a thread that sleeps.
+    is_asleep: bool,
 }
 
 impl<T> Parker<T> {
     /// A parker without a word.
     #[cfg(not(loom))]
     pub const fn new() -> Parker<T> {
-        Parker { word: Mutex::new(None), arrived: Condvar::new() }
+        let place = Place { word: None, is_asleep: false };
+        Parker { place: Mutex::new(place), arrived: Condvar::new() }
     }
 
     /// A parker without a word.
     #[cfg(loom)]
     pub fn new() -> Parker<T> {
-        Parker { word: Mutex::new(None), arrived: Condvar::new() }
+        let place = Place { word: None, is_asleep: false };
+        Parker { place: Mutex::new(place), arrived: Condvar::new() }
     }
 
     /// Sleeps until there is a word, and takes it.
     pub fn park(&self) -> T {
-        let mut word = self.word.lock();
+        let mut place = self.place.lock();
         loop {
-            match word.take() {
-                Some(word) => return word,
-                None => word = self.arrived.wait(word),
+            if let Some(word) = place.word.take() {
+                place.is_asleep = false;
+                return word;
             }
+            place.is_asleep = true;
+            place = self.arrived.wait(place);
         }
     }
 
@@ -140,19 +156,26 @@ impl<T> Parker<T> {
     /// takes to let another thread run.
     pub fn park_for(&self, interval: Duration) -> Option<T> {
         #[cfg(shuttle)]
-        shuttle::thread::yield_now();
-        let mut word = self.word.lock();
+        give_way();
+        let mut place = self.place.lock();
         let mut passed = cfg!(shuttle);
-        while word.is_none() && !passed {
-            (word, passed) = self.arrived.wait_for(word, interval);
+        while place.word.is_none() && !passed {
+            place.is_asleep = true;
+            (place, passed) = self.arrived.wait_for(place, interval);
         }
-        word.take()
+        place.is_asleep = false;
+        place.word.take()
     }
 
     /// Hands the sleeping thread its word. All this thread did before is visible to it afterwards.
     pub fn unpark(&self, word: T) {
-        *self.word.lock() = Some(word);
-        self.arrived.notify_one();
+        let mut place = self.place.lock();
+        place.word = Some(word);
+        let is_asleep = place.is_asleep;
+        drop(place);
+        if is_asleep {
+            self.arrived.notify_one();
+        }
     }
 }
 
@@ -182,6 +205,12 @@ impl Spin {
     /// microseconds in six turns, the first of which leaves that thread time for dozens of uses.
     pub const fn long() -> Spin {
         Spin::of(6, 128, 512)
+    }
+
+    /// For a lock that its holder's transaction gives back when it ends: some 40 microseconds, about what
+    /// sleeping and being woken cost.
+    pub const fn transaction() -> Spin {
+        Spin::of(32, 1, 64)
     }
 
     const fn of(turns: u32, pauses: u32, pauses_max: u32) -> Spin {
@@ -250,7 +279,7 @@ mod tests {
 
     #[test]
     fn patience_ends() {
-        for (mut spin, turns) in [(Spin::new(), 7), (Spin::long(), 6)] {
+        for (mut spin, turns) in [(Spin::new(), 7), (Spin::long(), 6), (Spin::transaction(), 32)] {
             assert_eq!(std::iter::from_fn(|| spin.again().then_some(())).count(), turns);
         }
     }

@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread;
 
-use super::{RawLatch, SharedExclusiveLatch};
+use super::{Latched, RawLatch, SharedExclusiveLatch, ShortLatch};
 
 /// Data that only the latch orders; loom watches each access.
 struct Shared {
@@ -137,5 +137,37 @@ fn an_upgrade_excludes_everybody() {
         };
         in_threads(&shared, &[upgrade, upgrade, Shared::increase]);
         assert!((1..=3).contains(&shared.read()));
+    });
+}
+
+/// Data that only a short latch orders.
+#[derive(Default)]
+struct Short {
+    latch: ShortLatch<Latched>,
+    data: UnsafeCell<u32>,
+}
+
+// SAFETY: as of `Shared`.
+unsafe impl Sync for Short {}
+
+impl Short {
+    fn increase(&self) {
+        let _guard = self.latch.hold();
+        // SAFETY: the guard is the only one.
+        self.data.with_mut(|data| unsafe { *data += 1 });
+    }
+}
+
+#[test]
+fn a_short_latch_is_held_by_one_thread_at_a_time() {
+    explore(3, || {
+        let short = Arc::new(Short::default());
+        let other = Arc::clone(&short);
+        let thread = thread::spawn(move || other.increase());
+        short.increase();
+        thread.join().unwrap();
+        let _guard = short.latch.hold();
+        // SAFETY: the guard is the only one.
+        assert_eq!(short.data.with(|data| unsafe { *data }), 2);
     });
 }

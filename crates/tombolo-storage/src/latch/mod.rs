@@ -4,7 +4,8 @@
 //! [`Latching`] is the switch: [`Latched`] is the real thing, [`Unlatched`] its zero-sized sibling,
 //! which makes what contains it `!Sync`: the compiler refuses to share an engine without latches.
 //! A component that is generic over `L: Latching` uses `L::Latch` for data it holds elsewhere
-//! (page frames), [`Latch`] around small control structures, and `L::Counter` for numbers.
+//! (page frames), [`ShortLatch`] for a few steps, [`Latch`] around small control structures, and `L::Counter`
+//! for numbers.
 //!
 //! There is no deadlock detection: a thread takes several latches in one fixed order, or tries.
 //! A thread that asks for a latch it already holds exclusively waits for ever. No latch is held
@@ -16,6 +17,7 @@ mod guarded;
 mod none;
 mod parking;
 mod shared;
+mod short;
 
 #[cfg(loom)]
 #[cfg(test)]
@@ -29,6 +31,7 @@ pub use data::{Latch, LatchGuard};
 pub use guarded::{GuardedU32, GuardedU64};
 pub use none::{NoGuard, NoLatch, Unlatched};
 pub use shared::{ExclusiveGuard, SharedExclusiveLatch, SharedGuard};
+pub use short::{ShortGuard, ShortLatch};
 
 use std::fmt::Debug;
 

@@ -1,10 +1,13 @@
-//! Deadlocks: found by the transaction that would close the circle, when its wait begins.
+//! Deadlocks: found by a transaction of the circle, before it falls asleep and each time that an interval has
+//! passed.
 //!
 //! The waits-for graph is not kept; its edges are read from the queues when they are asked for
 //! (`Table::blockers`). A circle consists of waiting transactions only, and edges between waiting
 //! transactions do not change while they wait; so the circle exists, complete, when the last of
-//! them has queued its request, and that one looks for it. Searches run one at a time: of two that
-//! begin to wait at the same moment, the second sees the first.
+//! them has queued its request. Each of them looks for it after it has queued its own, that one too. Only where
+//! a gap vanishes is there an edge more, to a transaction that the gap's lock is handed to: that circle is found
+//! by the next look. Searches run side by side: two that find the same circle choose the same victim, whose wait
+//! only one ends.
 //!
 //! The victim is the youngest of the circle (the greatest `age_rank`; of equals the higher
 //! session): it has done least, and the oldest transaction of all always gets through. The victim's
@@ -38,28 +41,26 @@ struct Step {
     end: usize,
 }
 
-/// The memory of a search, used again by the next.
+/// The memory of a search.
 #[derive(Debug, Default)]
-pub(super) struct Search {
+struct Search {
     path: Vec<Step>,
     edges: Vec<Node>,
-    /// Per session, the search that has been there.
+    /// Per session, the round that has been there.
     visited: Vec<u64>,
-    number: u64,
+    round: u64,
 }
 
 impl<L: Latching> Hierarchical<L> {
-    /// Breaks every circle that the wait of `session`, which has just begun, closes. The victims,
-    /// `session` perhaps among them, are handed their verdicts.
+    /// Breaks every circle that the wait of `session` closes. The victims, `session` perhaps among them, are
+    /// handed their verdicts.
     pub(super) fn break_circles(&self, session: u32) {
-        let memory = self.search.hold();
-        let mut search = memory.take();
+        let mut search = Search::default();
         // Ends: each round ends a wait of a circle through `session`, or finds one ended.
         while self.find_circle(&mut search, session) {
             let victim = self.youngest(&search.path);
             self.table.cancel(victim.node.session, victim.name, Some(Verdict::Deadlock));
         }
-        memory.set(search);
     }
 
     /// Whether `session` waits for itself; the circle is then the path.
@@ -67,7 +68,7 @@ impl<L: Latching> Hierarchical<L> {
         search.path.clear();
         search.edges.clear();
         search.visited.resize(self.table.sessions.count(), 0);
-        search.number += 1;
+        search.round += 1;
         let node = Node { session, transaction: self.session(session).transaction.get() };
         self.step(search, node);
         while let Some(step) = search.path.last_mut() {
@@ -84,8 +85,8 @@ impl<L: Latching> Hierarchical<L> {
                 continue;
             }
             let visited = &mut search.visited[edge.session as usize];
-            if *visited != search.number {
-                *visited = search.number;
+            if *visited != search.round {
+                *visited = search.round;
                 self.step(search, edge);
             }
         }

@@ -16,17 +16,14 @@
 //! under callgrind, release build of c02e672): a row held already 27; a row whose page is held 217;
 //! a row and its page 430; the same read first and then changed, two conversions more, 895.
 
-use std::cell::Cell;
-
 use super::check;
-use super::deadlock::Search;
 use super::held::{At, HeldLocks, Vacant};
 use super::mode::Mode;
 use super::name::{Level, LockName};
 use super::table::{Answer, Table};
 use super::wait::Patience;
 use super::{LockError, LockSettings, Locking};
-use crate::latch::{Latch, Latching};
+use crate::latch::Latching;
 use crate::probe::{self, Counter};
 use crate::row::RowId;
 use crate::store::Damage;
@@ -35,7 +32,6 @@ use crate::store::Damage;
 /// granted immediately is an error.
 pub struct Hierarchical<L: Latching> {
     pub(super) table: Table<L>,
-    pub(super) search: Latch<Cell<Search>, L>,
     pub(super) patience: Patience,
     pub(super) rows_per_page_max: u16,
     pages_per_store_max: u16,
@@ -330,7 +326,6 @@ impl<L: Latching> Locking for Hierarchical<L> {
         let batch = settings.requests_max / settings.sessions_max / 4;
         Self {
             table: Table::new(settings.buckets, settings.requests_max, settings.sessions_max),
-            search: Latch::default(),
             patience: Patience::new(&settings),
             rows_per_page_max: settings.rows_per_page_max,
             pages_per_store_max: settings.pages_per_store_max,

@@ -49,12 +49,12 @@ use super::group::{Group, REQUESTS_MAX};
 use super::mode::Mode;
 use super::name::LockName;
 use super::session::{NONE, Sessions, Verdict};
-use crate::latch::{GuardedU32, GuardedU64, Latch, Latching, RawLatch};
+use crate::latch::{GuardedU32, GuardedU64, Latch, Latching, ShortLatch};
 use crate::sync::AtomicU32;
 
 /// The queues of the locks whose names hash alike.
 struct Bucket<L: Latching> {
-    latch: L::Latch,
+    latch: ShortLatch<L>,
     first: GuardedU32,
 }
 
@@ -86,7 +86,7 @@ impl<L: Latching> Table<L> {
         assert!(sessions_max <= REQUESTS_MAX, "sessions_max is out of range");
         // At least two, so that `shift` is less than the width of a hash.
         let count = buckets.max(2).next_power_of_two();
-        let bucket = |_| Bucket { latch: L::Latch::default(), first: GuardedU32::new(NONE) };
+        let bucket = |_| Bucket { latch: ShortLatch::default(), first: GuardedU32::new(NONE) };
         let request = |id: u32| Request {
             name: GuardedU64::new(0),
             group: GuardedU64::new(0),
@@ -155,7 +155,7 @@ impl<L: Latching> Table<L> {
         patient: bool,
     ) -> Answer {
         let bucket = self.bucket(name);
-        let _latched = bucket.latch.exclusive();
+        let _latched = bucket.latch.hold();
         let mut first = self.find(bucket, name);
         if first != NONE {
             if name.is_store() && !self.request(first).group().allows(mode) {
@@ -217,7 +217,7 @@ impl<L: Latching> Table<L> {
         patient: bool,
     ) -> Answer {
         let (bucket, request) = (self.bucket(name), self.request(id));
-        let _latched = bucket.latch.exclusive();
+        let _latched = bucket.latch.hold();
         let held = State { session, granted: Some(now), wanted: None };
         assert!(request.state() == held, "the lock is not held as its holder believes");
         let mut first = self.find(bucket, name);
@@ -243,7 +243,7 @@ impl<L: Latching> Table<L> {
     /// Lowers the granted request `id` on `name` from one mode to a weaker one.
     pub(super) fn lower(&self, (name, id): (LockName, u32), now: Mode, weaker: Mode) {
         let (bucket, request) = (self.bucket(name), self.request(id));
-        let _latched = bucket.latch.exclusive();
+        let _latched = bucket.latch.hold();
         let first = self.find(bucket, name);
         let head = self.request(first);
         let group = head.group().without(now).with(weaker);
@@ -314,7 +314,7 @@ impl<L: Latching> Table<L> {
     #[inline(always)]
     pub(super) fn release(&self, (name, id): (LockName, u32)) {
         let (bucket, request) = (self.bucket(name), self.request(id));
-        let latched = bucket.latch.exclusive();
+        let latched = bucket.latch.hold();
         if bucket.first.get() == id && request.next.get() == NONE {
             bucket.first.set(request.below.get());
         } else if name.is_gap() {
@@ -331,7 +331,7 @@ impl<L: Latching> Table<L> {
     #[cold]
     pub(super) fn cancel(&self, session: u32, name: LockName, verdict: Option<Verdict>) -> bool {
         let bucket = self.bucket(name);
-        let _latched = bucket.latch.exclusive();
+        let _latched = bucket.latch.hold();
         let place = self.sessions.get(session);
         if place.waits_for() != Some(name) {
             return false;
@@ -361,7 +361,7 @@ impl<L: Latching> Table<L> {
     pub(super) fn blockers(&self, session: u32, mut visit: impl FnMut(u32)) {
         let Some(name) = self.sessions.get(session).waits_for() else { return };
         let bucket = self.bucket(name);
-        let _latched = bucket.latch.exclusive();
+        let _latched = bucket.latch.hold();
         if self.sessions.get(session).waits_for() != Some(name) {
             return;
         }
@@ -385,7 +385,7 @@ impl<L: Latching> Table<L> {
     /// order.
     pub(super) fn for_each_queue(&self, mut visit: impl FnMut(usize, &[u32])) {
         for (number, bucket) in self.buckets.iter().enumerate() {
-            let _latched = bucket.latch.exclusive();
+            let _latched = bucket.latch.hold();
             let mut first = bucket.first.get();
             while first != NONE {
                 let queue: Vec<u32> = self.queue(first).take(self.requests.len()).collect();

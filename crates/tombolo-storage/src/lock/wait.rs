@@ -1,7 +1,8 @@
 //! How a transaction waits for a lock, and for how long.
 //!
 //! A session sleeps in its own place until another session hands it a verdict: the one whose
-//! release grants the lock, or the one that finds a deadlock. Storage reads no clock: patience
+//! release grants the lock, or the one that finds a deadlock. Most transactions end sooner than a thread
+//! falls asleep and is woken, so the session looks for a while before. Storage reads no clock: patience
 //! is a number of intervals.
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use super::name::LockName;
 use super::session::Verdict;
 use super::{LockError, LockSettings};
 use crate::latch::Latching;
+use crate::sync::Spin;
 
 /// How long to wait.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +37,17 @@ impl<L: Latching> Hierarchical<L> {
     #[cold]
     pub(super) fn wait(&self, session: u32, name: LockName) -> Result<(), LockError> {
         assert!(L::WAITS, "without latches no other thread is waited for");
-        self.break_circles(session);
         let place = self.table.sessions.get(session);
+        let mut spin = Spin::transaction();
+        while spin.again() {
+            if place.waits_for() != Some(name) {
+                // The session that ended the wait hands the verdict over at this moment.
+                return result(place.parker.park());
+            }
+        }
         for _ in 0..self.patience.intervals_max {
+            // Each time: a gap's lock that was handed on may close a circle of sessions that all wait already.
+            self.break_circles(session);
             if let Some(verdict) = place.parker.park_for(self.patience.interval) {
                 return result(verdict);
             }

@@ -1,98 +1,57 @@
-//! The ring between sessions and the log file: published to under one latch, drained by one flusher.
+//! The ring between sessions and the log file: filled side by side, drained by one flusher.
 //!
 //! ```text
-//!        drained              being drained        published              free
-//!   ┌───────────────────┬─────────────────────┬────────────────┬─────────────────────┐
-//!   │ may be overwritten│ read without latch  │                │ may be overwritten  │
-//!   └───────────────────┴─────────────────────┴────────────────┴─────────────────────┘
-//!                       ▲ ring limit − capacity                ▲ tail                ▲ ring limit
+//!        drained              being drained        published    being copied   free
+//!   ┌───────────────────┬─────────────────────┬────────────────┬────────────┬────────────┐
+//!   │ may be overwritten│ read                │                │            │            │
+//!   └───────────────────┴─────────────────────┴────────────────┴────────────┴────────────┘
+//!                       ▲ ring limit − capacity                             ▲ tail       ▲ ring limit
 //! ```
 //!
 //! A position is an LSN; its byte lies at position modulo capacity. Publishing takes the next
-//! positions, stamps the record with them and copies it: once, under the latch. Whole records only,
-//! so every position the tail ever had is the end of a record.
+//! positions by one exchange of the tail, stamps the record with them and copies it. Whole records only,
+//! so every position the tail ever had is the end of a record. Before a session takes positions it says in a
+//! line of its own from where on it may be copying ([`Copying`]), and afterwards that it is not: a drain
+//! waits until no session copies what it is to write. Sessions never wait for each other.
 //!
-//! Space in the file is promised here too, because it has to be promised in the same step:
-//! `tail + reserved ≤ file limit`, where `reserved` is what transactions need to end (their
-//! compensations and their last record). A full disk stops changes, never an abort or a commit.
+//! Space in the file is promised here too: `promised + left ≤ file limit`, where `promised` is the tail and
+//! what transactions need to end (their compensations and their last record). A full disk stops changes,
+//! never an abort or a commit. A promise is counted first and taken back if the limit does not allow it, and
+//! a limit is lowered first and raised again if it is less than what is promised: of the two at least one sees
+//! the other.
 //!
-//! Without a file the ring is recycled: its limits are infinite and nothing is ever drained.
+//! Without a file nothing is written: what is published counts as drained when the ring is full.
 //!
-//! Soundness. No thread writes the bytes from the ring limit − capacity up to the tail: publishing
-//! writes from the tail up to the ring limit only, and only a [`Drain`] moves the ring limit, of
-//! which there is one at a time. Everything else happens under the latch. Where engines have no
-//! latches there is one thread at a time, but the type alone could not say so: the pool holds a
-//! handle of the log too. So this is verified, at the cost of an exchange and a store
-//! ([`SoleUser`]).
+//! Soundness. Positions are taken once, by the exchange, so two sessions never write the same bytes as long
+//! as they are less than a capacity apart. The bytes from the ring limit − capacity up to the tail are not
+//! overwritten: positions are taken below the ring limit only, and only a drain moves that, of
+//! which there is one at a time, when no session copies and no thread reads what lies before.
 //!
-//! Not here: files, waiting, what is in a record but its checksum.
+//! Not here: files, what is in a record but its checksum.
 
-use std::cell::Cell;
-use std::marker::PhantomData;
 use std::ptr::NonNull;
 
 use super::record;
-use crate::latch::{ExclusiveGuard, GuardedU64, Latching, RawLatch, SharedExclusiveLatch};
-use crate::sync::{AtomicBool, Ordering};
+use crate::latch::GuardedU64;
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, Spin, fence, give_way};
 
-/// Keeps the ring's users apart: with latches they wait, without there must be one at a time.
+/// In [`Copying::from`]: nothing is copied.
+const NOTHING: u64 = u64::MAX;
+
+/// What one session is copying, and what it has published. A cache line each.
 #[derive(Debug)]
-struct RingLatch<L> {
-    latch: SharedExclusiveLatch,
-    sole_user: SoleUser,
-    marker: PhantomData<L>,
+#[repr(align(64))]
+struct Copying {
+    /// At most the position of what is being copied.
+    from: AtomicU64,
+    records: GuardedU64,
+    commits: GuardedU64,
+    aborts: GuardedU64,
 }
 
-/// Holds the ring's latch. Which of the two is known at compile time.
+/// What a session publishes with: one record at a time.
 #[derive(Debug)]
-#[expect(dead_code, reason = "what they are for is being dropped")]
-enum RingGuard<'a> {
-    Latched(ExclusiveGuard<'a>),
-    Alone(Alone<'a>),
-}
-
-impl<L: Latching> RingLatch<L> {
-    fn new() -> Self {
-        let (latch, sole_user) = (SharedExclusiveLatch::default(), SoleUser::default());
-        Self { latch, sole_user, marker: PhantomData }
-    }
-
-    #[inline(always)]
-    fn hold(&self) -> RingGuard<'_> {
-        match L::WAITS {
-            true => RingGuard::Latched(self.latch.exclusive()),
-            false => RingGuard::Alone(self.sole_user.enter()),
-        }
-    }
-}
-
-/// Verifies that no other thread is in the ring, and never waits.
-#[derive(Debug, Default)]
-struct SoleUser {
-    is_entered: AtomicBool,
-}
-
-/// Is alone.
-#[derive(Debug)]
-struct Alone<'a>(&'a SoleUser);
-
-impl SoleUser {
-    #[inline(always)]
-    fn enter(&self) -> Alone<'_> {
-        // Acquire: partner of the Release in `Alone::drop`.
-        let is_entered = self.is_entered.swap(true, Ordering::Acquire);
-        assert!(!is_entered, "a log without latches is used by two threads at once");
-        Alone(self)
-    }
-}
-
-impl Drop for Alone<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        // Release: partner of the Acquire in `SoleUser::enter`.
-        self.0.is_entered.store(false, Ordering::Release);
-    }
-}
+pub(super) struct Publisher(Arc<Copying>);
 
 /// What publishing a record demands and changes besides its bytes.
 #[derive(Clone, Copy, Debug, Default)]
@@ -107,6 +66,14 @@ pub(super) struct Claim {
     pub(super) commits: u64,
     /// How many it ends otherwise.
     pub(super) aborts: u64,
+}
+
+impl Claim {
+    /// By how much publishing `bytes` bytes raises what is promised; wraps where it lowers that.
+    #[inline(always)]
+    const fn change(self, bytes: u64) -> u64 {
+        (bytes + self.reserved_after).wrapping_sub(self.reserved_before)
+    }
 }
 
 /// Why a record could not be published.
@@ -133,13 +100,30 @@ pub(super) struct Published {
     pub(super) aborts: u64,
 }
 
+/// A word in a cache line of its own.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line<T>(T);
+
 /// The ring. See the head of this file.
 #[derive(Debug)]
-pub(super) struct Ring<L> {
-    latch: RingLatch<L>,
+pub(super) struct Ring {
+    tail: Line<AtomicU64>,
+    /// The tail, and what transactions have reserved; not counted without a file.
+    promised: Line<AtomicU64>,
     /// The position of the newest record that commits a transaction; 0 for none.
-    newest_commit: GuardedU64,
-    control: Control,
+    newest_commit: Line<AtomicU64>,
+    ring_limit: Line<AtomicU64>,
+    /// 0 once the ring is shut.
+    file_limit: AtomicU64,
+    has_file: bool,
+    is_drained: AtomicBool,
+    /// All sessions that ever were; those that ended are used again.
+    copying: Mutex<Vec<Arc<Copying>>>,
+    /// For what belongs to no session.
+    common: Mutex<Publisher>,
+    /// The position of the first record.
+    first: u64,
     base: NonNull<u8>,
     /// A power of two.
     capacity: usize,
@@ -147,34 +131,29 @@ pub(super) struct Ring<L> {
     watched: Vec<loom::cell::UnsafeCell<()>>,
 }
 
-/// What only the latch's holder touches.
-#[derive(Debug)]
-struct Control {
-    tail: Cell<u64>,
-    ring_limit: Cell<u64>,
-    file_limit: Cell<u64>,
-    reserved: Cell<u64>,
-    is_drained: Cell<bool>,
-    /// The position of the first record.
-    first: u64,
-    records: Cell<u64>,
-    commits: Cell<u64>,
-    aborts: Cell<u64>,
-}
-
-// SAFETY: (1) `control` is touched under `latch` only, which excludes and orders with any `L`;
-// its cells hold numbers. (2) The memory behind `base` belongs to the ring alone and is written
-// under the latch, in places that, as the head of this file says, no thread reads.
-unsafe impl<L: Latching> Sync for Ring<L> {}
+// SAFETY: the memory behind `base` belongs to the ring alone and is written and read in places and at times
+// that, as the head of this file says, are apart. All else is `Sync` by itself.
+unsafe impl Sync for Ring {}
 // SAFETY: as above; nothing in it belongs to a thread.
-unsafe impl<L: Latching> Send for Ring<L> {}
+unsafe impl Send for Ring {}
 
 /// How finely loom watches the ring's memory, in bytes.
 #[cfg(loom)]
 const WATCHED_BYTES: usize = record::ALIGNMENT_BYTES;
 
-impl<L: Latching> Ring<L> {
-    /// A ring of `capacity` bytes that begins at position `first`. It is recycled unless it has a
+impl Copying {
+    fn new() -> Arc<Self> {
+        Arc::new(Self {
+            from: AtomicU64::new(NOTHING),
+            records: GuardedU64::new(0),
+            commits: GuardedU64::new(0),
+            aborts: GuardedU64::new(0),
+        })
+    }
+}
+
+impl Ring {
+    /// A ring of `capacity` bytes that begins at position `first`. It is never full unless it has a
     /// file, which is promised up to `file_limit`.
     ///
     /// # Panics
@@ -183,24 +162,18 @@ impl<L: Latching> Ring<L> {
         assert!(capacity.is_power_of_two() && capacity >= record::HEADER_BYTES);
         assert!(first > 0 && first.is_multiple_of(record::ALIGNMENT_BYTES as u64));
         let memory = Box::into_raw(vec![0_u8; capacity].into_boxed_slice());
-        let (ring_limit, file_limit) = match file_limit {
-            Some(limit) => (first + capacity as u64, limit),
-            None => (u64::MAX, u64::MAX),
-        };
+        let common = Copying::new();
         Self {
-            latch: RingLatch::new(),
-            newest_commit: GuardedU64::new(0),
-            control: Control {
-                tail: Cell::new(first),
-                ring_limit: Cell::new(ring_limit),
-                file_limit: Cell::new(file_limit),
-                reserved: Cell::new(0),
-                is_drained: Cell::new(false),
-                first,
-                records: Cell::new(0),
-                commits: Cell::new(0),
-                aborts: Cell::new(0),
-            },
+            tail: Line(AtomicU64::new(first)),
+            promised: Line(AtomicU64::new(first)),
+            newest_commit: Line(AtomicU64::new(0)),
+            ring_limit: Line(AtomicU64::new(first + capacity as u64)),
+            file_limit: AtomicU64::new(file_limit.unwrap_or(u64::MAX)),
+            has_file: file_limit.is_some(),
+            is_drained: AtomicBool::new(false),
+            copying: Mutex::new(vec![Arc::clone(&common)]),
+            common: Mutex::new(Publisher(common)),
+            first,
             base: NonNull::new(memory.cast()).unwrap_or(NonNull::dangling()),
             capacity,
             #[cfg(loom)]
@@ -208,6 +181,26 @@ impl<L: Latching> Ring<L> {
                 .map(|_| loom::cell::UnsafeCell::new(()))
                 .collect(),
         }
+    }
+
+    /// What a session publishes with.
+    #[cold]
+    pub(super) fn publisher(&self) -> Publisher {
+        let mut copying = self.copying.lock();
+        // One that only this list has was given up by its session.
+        if let Some(unused) = copying.iter().find(|copying| Arc::strong_count(copying) == 1) {
+            // Acquire: partner of the Release with which the session let go of it.
+            fence(Ordering::Acquire);
+            return Publisher(Arc::clone(unused));
+        }
+        let new = Copying::new();
+        copying.push(Arc::clone(&new));
+        Publisher(new)
+    }
+
+    /// What publishes that belongs to no session, one thread at a time.
+    pub(super) fn common(&self) -> MutexGuard<'_, Publisher> {
+        self.common.lock()
     }
 
     /// Publishes the record that `record` holds, together with `image` where that is its last part;
@@ -218,42 +211,88 @@ impl<L: Latching> Ring<L> {
     #[inline(always)]
     pub(super) fn publish(
         &self,
+        publisher: &mut Publisher,
         record: &mut [u8],
         image: &[u8],
         claim: Claim,
     ) -> Result<u64, Full> {
-        let bytes = record.len() + image.len();
-        debug_assert!(bytes.is_multiple_of(record::ALIGNMENT_BYTES) && bytes <= self.capacity);
-        let _held = self.latch.hold();
-        let control = &self.control;
-        let tail = control.tail.get();
-        let end = tail + bytes as u64;
-        let reserved = control.reserved.get() - claim.reserved_before + claim.reserved_after;
-        let needed = end + reserved + claim.left;
-        if needed > control.file_limit.get() {
-            return Err(Full::File { needed });
+        let bytes = (record.len() + image.len()) as u64;
+        debug_assert!(bytes.is_multiple_of(record::ALIGNMENT_BYTES as u64));
+        debug_assert!(bytes <= self.capacity as u64);
+        let copying = &*publisher.0;
+        if self.has_file {
+            self.promise(bytes, claim)?;
         }
-        if end > control.ring_limit.get() {
-            return Err(Full::Ring { tail });
-        }
-        record::stamp(record, tail);
-        // SAFETY: the latch is held and [tail, end) lies below the ring limit.
-        unsafe { self.copy_in(tail, record) };
+        let at = self.take(copying, bytes).inspect_err(|_| {
+            if self.has_file {
+                self.promised.0.fetch_sub(claim.change(bytes), Ordering::SeqCst);
+            }
+        })?;
+        record::stamp(record, at);
+        // SAFETY: [at, at + bytes) was taken by this call, below the ring limit, and `copying` says so.
+        unsafe { self.copy_in(at, record) };
         if !image.is_empty() {
             // SAFETY: as above.
-            unsafe { self.copy_in(tail + record.len() as u64, image) };
+            unsafe { self.copy_in(at + record.len() as u64, image) };
         }
-        control.tail.set(end);
-        control.reserved.set(reserved);
-        control.records.update(|records| records + 1);
         if claim.commits > 0 {
-            self.newest_commit.set(tail);
-            control.commits.update(|commits| commits + claim.commits);
+            // Relaxed: a caller that has seen what the transaction changed had a latch or lock after it.
+            self.newest_commit.0.fetch_max(at, Ordering::Relaxed);
         }
-        if claim.aborts > 0 {
-            control.aborts.update(|aborts| aborts + claim.aborts);
+        copying.records.set(copying.records.get() + 1);
+        copying.commits.set(copying.commits.get() + claim.commits);
+        copying.aborts.set(copying.aborts.get() + claim.aborts);
+        // Release: partner of the Acquire in `wait_until_copied`.
+        copying.from.store(NOTHING, Ordering::Release);
+        Ok(at)
+    }
+
+    /// Takes the next `bytes` positions and returns the first.
+    #[inline(always)]
+    fn take(&self, copying: &Copying, bytes: u64) -> Result<u64, Full> {
+        // Relaxed: only a guess, which the exchange verifies.
+        let mut tail = self.tail.0.load(Ordering::Relaxed);
+        loop {
+            // Acquire: partner of the Release in `free_up_to`: what lay there has been read and copied.
+            let is_free = |limit: u64| tail + bytes <= limit;
+            if !is_free(self.ring_limit.0.load(Ordering::Acquire)) && !is_free(self.newest_limit())
+            {
+                copying.from.store(NOTHING, Ordering::Release);
+                return Err(Full::Ring { tail });
+            }
+            // Release: as where copying ends, which came before.
+            copying.from.store(tail, Ordering::Release);
+            // Release: partner of the Acquire in `tail`: what is taken is known to be copied. Acquire: all
+            // that was done before a tail was asked for. Relaxed on failure: nothing was taken.
+            let next = tail + bytes;
+            let (taken, failed) = (Ordering::AcqRel, Ordering::Relaxed);
+            match self.tail.0.compare_exchange_weak(tail, next, taken, failed) {
+                Ok(_) => return Ok(tail),
+                Err(now) => tail = now,
+            }
         }
-        Ok(tail)
+    }
+
+    /// The ring limit as it is now, which a thread may know by other ways that was told that it may go on.
+    #[cold]
+    fn newest_limit(&self) -> u64 {
+        // An exchange, which reads no old value. Acquire: as in `take`.
+        self.ring_limit.0.fetch_add(0, Ordering::Acquire)
+    }
+
+    // SeqCst wherever promises and the file's limit change: see the head of this file.
+
+    /// Promises what publishing `bytes` bytes with `claim` takes of the file.
+    #[inline(always)]
+    fn promise(&self, bytes: u64, claim: Claim) -> Result<(), Full> {
+        let change = claim.change(bytes);
+        let promised = self.promised.0.fetch_add(change, Ordering::SeqCst).wrapping_add(change);
+        let needed = promised + claim.left;
+        if needed > self.file_limit.load(Ordering::SeqCst) {
+            self.promised.0.fetch_sub(change, Ordering::SeqCst);
+            return Err(Full::File { needed });
+        }
+        Ok(())
     }
 
     /// Sets space of the file aside without publishing anything.
@@ -261,21 +300,14 @@ impl<L: Latching> Ring<L> {
     /// # Errors
     /// When there is no room; nothing happened then.
     pub(super) fn reserve(&self, claim: Claim) -> Result<(), Full> {
-        let _held = self.latch.hold();
-        let Control { tail, reserved, file_limit, .. } = &self.control;
-        let after = reserved.get() - claim.reserved_before + claim.reserved_after;
-        let needed = tail.get() + after;
-        if needed > file_limit.get() {
-            return Err(Full::File { needed });
-        }
-        reserved.set(after);
-        Ok(())
+        if self.has_file { self.promise(0, claim) } else { Ok(()) }
     }
 
     /// Copies `bytes` to `position` and on.
     ///
     /// # Safety
-    /// (1) The latch is held. (2) The positions lie from the tail up to the ring limit.
+    /// The positions were taken by the caller and lie below the ring limit, and the caller's `Copying` says at
+    /// most the first of them.
     #[inline(always)]
     unsafe fn copy_in(&self, position: u64, bytes: &[u8]) {
         let at = position as usize & (self.capacity - 1);
@@ -283,7 +315,7 @@ impl<L: Latching> Ring<L> {
         let (here, there) = bytes.split_at(first);
         #[cfg(loom)]
         self.watch(position, bytes.len(), |cell| cell.with_mut(|_| ()));
-        // SAFETY: `at + first` is at most the capacity; by (1) and (2) no other thread reads or
+        // SAFETY: `at + first` is at most the capacity; by the caller's promise no other thread reads or
         // writes these bytes, and `bytes` is a caller's, never the ring's.
         unsafe { self.base.add(at).copy_from_nonoverlapping(NonNull::from(here).cast(), first) };
         if !there.is_empty() {
@@ -301,80 +333,116 @@ impl<L: Latching> Ring<L> {
         (from..to).for_each(|cell| touch(&self.watched[cell % self.watched.len()]));
     }
 
+    /// Waits until what lies before `end`, which was the tail or less, is copied.
+    fn wait_until_copied(&self, end: u64) {
+        for copying in self.copying.lock().iter() {
+            let mut spin = Spin::new();
+            // Acquire: partner of the Release in `publish` and `take`. A session that has taken positions
+            // before `end` said so before, which the Acquire of the tail makes visible.
+            while copying.from.load(Ordering::Acquire) < end {
+                if !spin.again() {
+                    give_way();
+                }
+            }
+        }
+    }
+
+    /// Lets what lies before `position` be overwritten, which is copied and read.
+    fn free_up_to(&self, position: u64) {
+        // Release: partner of the Acquire in `take`.
+        self.ring_limit.0.fetch_max(position + self.capacity as u64, Ordering::Release);
+    }
+
+    /// Makes room in a ring without a file.
+    #[cold]
+    pub(super) fn recycle(&self) {
+        let tail = self.tail();
+        self.wait_until_copied(tail);
+        self.free_up_to(tail);
+    }
+
     /// Takes what is published and not drained, up to `end` at most, to be written. Only one may
-    /// drain at a time; a ring that is recycled has nothing to drain.
+    /// drain at a time; a ring without a file has nothing to drain.
     ///
     /// # Panics
     /// When another drain is under way.
-    pub(super) fn drain(&self, end: u64) -> Drain<'_, L> {
-        let _held = self.latch.hold();
-        let control = &self.control;
-        assert!(!control.is_drained.replace(true), "two flushers at once");
-        let (tail, limit) = (control.tail.get(), control.ring_limit.get());
-        let is_recycled = limit == u64::MAX;
-        let from = if is_recycled { tail } else { limit - self.capacity as u64 };
+    pub(super) fn drain(&self, end: u64) -> Drain<'_> {
+        // Acquire: partner of the Release where a drain ends.
+        assert!(!self.is_drained.swap(true, Ordering::Acquire), "two flushers at once");
+        let tail = self.tail();
+        // Relaxed: drains alone change it.
+        let drained = self.ring_limit.0.load(Ordering::Relaxed) - self.capacity as u64;
+        let from = if self.has_file { drained } else { tail };
         let to = tail.min(end).max(from);
+        self.wait_until_copied(to);
         Drain { ring: self, from, to }
     }
 
-    /// Promises the file up to `limit`, unless the ring is shut.
-    pub(super) fn promise_file(&self, limit: u64) {
-        let _held = self.latch.hold();
-        let file_limit = &self.control.file_limit;
-        if file_limit.get() > 0 {
-            file_limit.set(limit);
+    /// Promises the file up to `limit`, unless the ring is shut; returns the limit before, 0 if it is.
+    pub(super) fn promise_file(&self, limit: u64) -> u64 {
+        let mut before = self.file_limit.load(Ordering::SeqCst);
+        while before > 0 {
+            let (set, failed) = (Ordering::SeqCst, Ordering::SeqCst);
+            match self.file_limit.compare_exchange(before, limit, set, failed) {
+                Ok(_) => break,
+                Err(now) => before = now,
+            }
         }
+        before
     }
 
     /// Promises the file up to `limit`, and no further, if that is enough for all that is promised already
     /// and `left` bytes; says whether it is.
     pub(super) fn lower_file(&self, limit: u64, left: u64) -> bool {
-        let _held = self.latch.hold();
-        let Control { tail, reserved, file_limit, .. } = &self.control;
-        let is_enough = tail.get() + reserved.get() + left <= limit;
-        if is_enough && file_limit.get() > 0 {
-            file_limit.set(limit);
+        let is_enough = || self.promised.0.load(Ordering::SeqCst) + left <= limit;
+        if !is_enough() {
+            return false;
+        }
+        let before = self.promise_file(limit);
+        // What was promised since by the limit before counts, too.
+        let is_enough = is_enough();
+        if !is_enough {
+            self.promise_file(before);
         }
         is_enough
     }
 
     /// Gives back what a transaction had reserved of the file.
     pub(super) fn give_back(&self, bytes: u64) {
-        if bytes > 0 {
-            let _held = self.latch.hold();
-            let reserved = &self.control.reserved;
-            reserved.set(reserved.get() - bytes);
+        if bytes > 0 && self.has_file {
+            self.promised.0.fetch_sub(bytes, Ordering::SeqCst);
         }
     }
 
-    /// Lets nothing be published any more.
+    /// Lets nothing be published any more where there is a file.
     pub(super) fn shut(&self) {
-        let _held = self.latch.hold();
-        self.control.file_limit.set(0);
+        self.file_limit.store(0, Ordering::SeqCst);
     }
 
-    /// The end of what is published.
+    /// The end of what is published or being copied.
     pub(super) fn tail(&self) -> u64 {
-        let _held = self.latch.hold();
-        self.control.tail.get()
+        // An exchange, as those that take positions: what a session did before it took a position below the
+        // tail is visible to the caller, and what the caller did to each that takes one behind it.
+        self.tail.0.fetch_add(0, Ordering::AcqRel)
     }
 
     /// The position of the newest record that commits a transaction; 0 for none. At least that of
     /// every transaction whose changes the caller has seen.
     pub(super) fn newest_commit(&self) -> u64 {
-        self.newest_commit.get()
+        // Relaxed: as where it is changed.
+        self.newest_commit.0.load(Ordering::Relaxed)
     }
 
     /// What was published so far.
     pub(super) fn published(&self) -> Published {
-        let _held = self.latch.hold();
-        let Control { tail, first, records, commits, aborts, .. } = &self.control;
-        Published {
-            records: records.get(),
-            bytes: tail.get() - first,
-            commits: commits.get(),
-            aborts: aborts.get(),
-        }
+        let bytes = self.tail() - self.first;
+        let published = Published { bytes, ..Published::default() };
+        self.copying.lock().iter().fold(published, |all, copying| Published {
+            records: all.records + copying.records.get(),
+            commits: all.commits + copying.commits.get(),
+            aborts: all.aborts + copying.aborts.get(),
+            ..all
+        })
     }
 
     /// Bytes of memory.
@@ -383,7 +451,7 @@ impl<L: Latching> Ring<L> {
     }
 }
 
-impl<L> Drop for Ring<L> {
+impl Drop for Ring {
     fn drop(&mut self) {
         let memory = std::ptr::slice_from_raw_parts_mut(self.base.as_ptr(), self.capacity);
         // SAFETY: made by `Box::into_raw` in `new` and given back once.
@@ -393,13 +461,13 @@ impl<L> Drop for Ring<L> {
 
 /// The bytes being written: no thread overwrites them as long as this lives.
 #[derive(Debug)]
-pub(super) struct Drain<'a, L: Latching> {
-    ring: &'a Ring<L>,
+pub(super) struct Drain<'a> {
+    ring: &'a Ring,
     from: u64,
     to: u64,
 }
 
-impl<L: Latching> Drain<'_, L> {
+impl Drain<'_> {
     /// The position where it begins.
     pub(super) fn from(&self) -> u64 {
         self.from
@@ -429,17 +497,15 @@ impl<L: Latching> Drain<'_, L> {
 
     /// Says that all of it is durable: it may be overwritten.
     pub(super) fn finish(self) {
-        let _held = self.ring.latch.hold();
-        let limit = &self.ring.control.ring_limit;
         if self.to > self.from {
-            limit.set(self.to + self.ring.capacity as u64);
+            self.ring.free_up_to(self.to);
         }
     }
 }
 
-impl<L: Latching> Drop for Drain<'_, L> {
+impl Drop for Drain<'_> {
     fn drop(&mut self) {
-        let _held = self.ring.latch.hold();
-        self.ring.control.is_drained.set(false);
+        // Release: partner of the Acquire in `Ring::drain`.
+        self.ring.is_drained.store(false, Ordering::Release);
     }
 }

@@ -14,7 +14,6 @@ use super::read;
 use super::record::Record;
 use super::settings::{LogError, LogFailure, LogSettings};
 use crate::disk::{ALIGNMENT_MAX, Disk};
-use crate::latch::Latching;
 use crate::paged::pool::PagesMark;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::value_log::{
@@ -182,11 +181,11 @@ impl LogFile {
 
     /// Writes `parts`, one behind the other, which lie behind all that is in segments and end at `end`,
     /// and makes them durable; changes what `ring` may promise accordingly.
-    pub(super) fn write<L: Latching>(
+    pub(super) fn write(
         &self,
         parts: [&[u8]; 2],
         end: u64,
-        ring: &Ring<L>,
+        ring: &Ring,
     ) -> Result<Written, value_log::LogFailure> {
         let mut writer = self.writer.lock();
         let bytes = parts.iter().map(|part| part.len() as u64).sum::<u64>();
@@ -217,10 +216,10 @@ impl LogFile {
     }
 
     /// Says, durably, that nothing before `lsn` is needed, which is durable; segments are used again.
-    pub(super) fn release_before<L: Latching>(
+    pub(super) fn release_before(
         &self,
         lsn: u64,
-        ring: &Ring<L>,
+        ring: &Ring,
     ) -> Result<usize, value_log::LogFailure> {
         let mut writer = self.writer.lock();
         let left = self.space.available_bytes().saturating_sub(2 * GROUP_EXTRA);
@@ -244,11 +243,7 @@ impl LogFile {
     }
 
     /// Empties the log, whose numbers continue from `tail`.
-    pub(super) fn close<L: Latching>(
-        &self,
-        tail: u64,
-        ring: &Ring<L>,
-    ) -> Result<(), value_log::LogFailure> {
+    pub(super) fn close(&self, tail: u64, ring: &Ring) -> Result<(), value_log::LogFailure> {
         self.release_before(tail, ring)?;
         self.writer.lock().trim()?;
         Ok(())

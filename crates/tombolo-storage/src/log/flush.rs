@@ -13,7 +13,7 @@
 //! That needs no thread of its own and no clock. Followers wait in two groups: those whom the flush
 //! that runs covers are all woken by its end, and one of the others is, to lead the next one.
 //!
-//! A flush takes the ring's latch for a moment, this file's mutex for a moment, and the disk. It
+//! A flush waits for what is being copied, a moment, takes this file's mutex for a moment, and the disk. It
 //! takes no page latch and no lock, so a session may flush, or wait for one, while it holds pages
 //! latched: a full ring and a page that is to be evicted are no deadlock.
 //!
@@ -26,7 +26,7 @@ use super::buffer::{Drain, Ring};
 use super::file::{LogFile, Written};
 use super::settings::LogError;
 use crate::error::Error;
-use crate::latch::{AtomicCounter, Counter, Latching};
+use crate::latch::{AtomicCounter, Counter};
 use crate::sync::{Condvar, Mutex};
 use crate::value_log;
 
@@ -94,12 +94,7 @@ impl Flusher {
 
     /// Returns when the record at `lsn` is durable. If that takes a flush, it covers what was
     /// published so far, but nothing from `end` on.
-    pub(super) fn flush_to<L: Latching>(
-        &self,
-        ring: &Ring<L>,
-        lsn: u64,
-        end: u64,
-    ) -> Result<Flush, Error> {
+    pub(super) fn flush_to(&self, ring: &Ring, lsn: u64, end: u64) -> Result<Flush, Error> {
         if self.durable() > lsn {
             return Ok(Flush::Covered);
         }
@@ -142,11 +137,7 @@ impl Flusher {
     }
 
     /// Writes what was published; says whether there was anything.
-    fn lead<L: Latching>(
-        &self,
-        ring: &Ring<L>,
-        drain: Drain<'_, L>,
-    ) -> Result<bool, value_log::LogFailure> {
+    fn lead(&self, ring: &Ring, drain: Drain<'_>) -> Result<bool, value_log::LogFailure> {
         let (from, to) = (drain.from(), drain.to());
         if from == to {
             return Ok(false);
@@ -164,31 +155,27 @@ impl Flusher {
 
     /// Makes room in a ring that is full up to `tail`.
     #[cold]
-    pub(super) fn make_room<L: Latching>(&self, ring: &Ring<L>, tail: u64) -> Result<(), Error> {
+    pub(super) fn make_room(&self, ring: &Ring, tail: u64) -> Result<(), Error> {
         self.state.lock().buffer_full += 1;
         self.flush_to(ring, tail - 1, u64::MAX).map(drop)
     }
 
     /// Takes space in the files for what ends at `needed`, and promises it.
     #[cold]
-    pub(super) fn take_space<L: Latching>(&self, ring: &Ring<L>, needed: u64) -> Result<(), Error> {
+    pub(super) fn take_space(&self, ring: &Ring, needed: u64) -> Result<(), Error> {
         self.state.lock().check()?;
         self.settle(ring, needed, self.file.take_space(needed))
     }
 
     /// Says that nothing before `lsn` is needed, which is durable; how many segments are used again.
-    pub(super) fn release_before<L: Latching>(
-        &self,
-        ring: &Ring<L>,
-        lsn: u64,
-    ) -> Result<usize, Error> {
+    pub(super) fn release_before(&self, ring: &Ring, lsn: u64) -> Result<usize, Error> {
         self.settle(ring, lsn, self.file.release_before(lsn, ring))
     }
 
     /// What comes of a call that gave the files other room, or found none for what lies at `lsn`.
-    fn settle<L: Latching, T>(
+    fn settle<T>(
         &self,
-        ring: &Ring<L>,
+        ring: &Ring,
         lsn: u64,
         result: Result<T, value_log::LogFailure>,
     ) -> Result<T, Error> {
@@ -213,7 +200,7 @@ impl Flusher {
     }
 
     /// Ends the log for good.
-    fn poison<L: Latching>(state: &mut State, ring: &Ring<L>, cause: &str) -> Error {
+    fn poison(state: &mut State, ring: &Ring, cause: &str) -> Error {
         ring.shut();
         // Errors are copied about and live longer than the log, so what happened is kept for good:
         // once in a log's life.
@@ -229,7 +216,7 @@ impl Flusher {
     }
 
     /// Flushes what is left and empties the file.
-    pub(super) fn close<L: Latching>(&self, ring: &Ring<L>) -> Result<(), LogError> {
+    pub(super) fn close(&self, ring: &Ring) -> Result<(), LogError> {
         let tail = ring.tail();
         // That it failed is in the state, and may have been before.
         let _ = self.flush_to(ring, tail - 1, u64::MAX);

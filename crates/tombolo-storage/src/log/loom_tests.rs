@@ -14,7 +14,6 @@ use super::record::{Content, HEADER_BYTES, Record};
 use super::session::Core;
 use super::{LogSettings, read_log};
 use crate::disk::{Disk, DiskError, DiskFile, Open, Operation, share};
-use crate::latch::Latched;
 use crate::sync::Arc;
 
 /// A disk whose every call is one step to loom: its mutexes are the standard library's.
@@ -103,7 +102,7 @@ impl DiskFile for OneStepFile {
 /// Room for two records without images.
 const RING_BYTES: usize = 2 * HEADER_BYTES;
 
-type SmallCore = Core<Latched>;
+type SmallCore = Core;
 
 /// A log with room for all records of a test, so that no segment is made while it runs.
 fn core(disk: &OneStepDisk) -> Arc<SmallCore> {
@@ -120,7 +119,7 @@ fn publish(core: &SmallCore, transaction: u64) -> Result<u64, crate::error::Erro
     let record = Record { is_redo_only: true, transaction, previous: 0, undo_next: 0, content };
     let mut bytes = Vec::new();
     record.encode(&mut bytes);
-    core.publish(&mut bytes, &[], Claim::default())
+    core.publish(&mut core.ring.publisher(), &mut bytes, &[], Claim::default())
 }
 
 /// Publishes a record and returns when it is durable.

@@ -16,8 +16,8 @@
 //! redone and never undone. A transaction keeps its own copy of what it can undo, so that abort never
 //! reads the shared buffer.
 //!
-//! Latches: the log's are leaves. They are held for one copy into the buffer and never while asking
-//! for another; a flush takes no page latch, so a thread that holds one may wait for a flush.
+//! Latches: there is none where records are published. What is held to flush is never held while asking
+//! for a latch: a flush takes no page latch, so a thread that holds one may wait for a flush.
 //!
 //! Not here: what redo and undo do with a record (the store's), threads and clocks (a group is what
 //! came while the device was busy), restart.

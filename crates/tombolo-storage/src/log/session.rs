@@ -1,8 +1,8 @@
 //! [`Log`]: records assembled by sessions, published to one ring, flushed where S2 is on.
 //!
-//! A record is assembled at the end of its transaction's own buffer, checksum included; the only
-//! work under the ring's latch is to stamp its position and copy it. What can be undone stays in the
-//! transaction's buffer until the transaction is over.
+//! A record is assembled at the end of its transaction's own buffer, checksum included; sessions take
+//! positions one after the other, and stamp and copy their records side by side. What can be undone stays in
+//! the transaction's buffer until the transaction is over.
 //!
 //! Invariants: a record's `previous` and `undo_next` lead backwards; a transaction that has records
 //! has reserved the space it needs to end (`reserved`), and the ring's total is the sum over all.
@@ -14,7 +14,7 @@
 
 use std::marker::PhantomData;
 
-use super::buffer::{Claim, Full, Ring};
+use super::buffer::{Claim, Full, Publisher, Ring};
 use super::file::{LEFT_FOR_IMAGES, LogFile};
 use super::flush::{Flush, Flusher};
 use super::record::{self, Content, HEADER_BYTES, Record};
@@ -70,8 +70,8 @@ impl Destination for InMemory {
 
 /// What all handles of a log share.
 #[derive(Debug)]
-pub(super) struct Core<L: Latching> {
-    pub(super) ring: Ring<L>,
+pub(super) struct Core {
+    pub(super) ring: Ring,
     /// None where nothing is flushed.
     pub(super) flusher: Option<Flusher>,
 }
@@ -104,7 +104,7 @@ pub(super) struct Core<L: Latching> {
 /// ```
 #[derive(Debug)]
 pub struct Log<D: Destination, L: Latching> {
-    pub(super) core: Arc<Core<L>>,
+    pub(super) core: Arc<Core>,
     pub(super) durability: Durability,
     marker: PhantomData<(D, L::Latch)>,
 }
@@ -112,7 +112,7 @@ pub struct Log<D: Destination, L: Latching> {
 /// The write-ahead rule, for the pool: flushes the log before a page is written (LG-18).
 #[derive(Debug)]
 pub struct LogAhead<L: Latching> {
-    core: Arc<Core<L>>,
+    core: Arc<Core>,
     marker: PhantomData<L::Latch>,
 }
 
@@ -145,19 +145,20 @@ impl<L: Latching> WriteAhead for LogAhead<L> {
     }
 }
 
-impl<L: Latching> Core<L> {
+impl Core {
     /// Publishes a record; flushes or takes space where there is no room.
     #[inline(always)]
     pub(super) fn publish(
         &self,
+        publisher: &mut Publisher,
         record: &mut [u8],
         image: &[u8],
         claim: Claim,
     ) -> Result<u64, Error> {
-        let mut result = self.ring.publish(record, image, claim);
+        let mut result = self.ring.publish(publisher, record, image, claim);
         while let Err(full) = result {
             self.make_room(full)?;
-            result = self.ring.publish(record, image, claim);
+            result = self.ring.publish(publisher, record, image, claim);
         }
         let Ok(lsn) = result else { unreachable!("the loop ends with success") };
         probe::count(Counter::LogRecords, 1);
@@ -167,11 +168,13 @@ impl<L: Latching> Core<L> {
 
     #[cold]
     fn make_room(&self, full: Full) -> Result<(), Error> {
-        let flusher = self.flusher.as_ref();
-        let flusher = flusher.unwrap_or_else(|| panic!("a ring without a file is never full"));
-        match full {
-            Full::Ring { tail } => flusher.make_room(&self.ring, tail),
-            Full::File { needed } => flusher.take_space(&self.ring, needed),
+        match (&self.flusher, full) {
+            (Some(flusher), Full::Ring { tail }) => flusher.make_room(&self.ring, tail),
+            (Some(flusher), Full::File { needed }) => flusher.take_space(&self.ring, needed),
+            (None, _) => {
+                self.ring.recycle();
+                Ok(())
+            }
         }
     }
 
@@ -241,7 +244,9 @@ impl<D: Destination, L: Latching> Log<D, L> {
     ) -> Result<Stamp, Error> {
         let claim = transaction.claim(record.is_redo_only, record.bytes() as u64);
         let start = record.encode(&mut transaction.records);
-        let published = self.core.publish(&mut transaction.records[start..], &[], claim);
+        let publisher = transaction.publisher.get_or_insert_with(|| self.core.ring.publisher());
+        let bytes = &mut transaction.records[start..];
+        let published = self.core.publish(publisher, bytes, &[], claim);
         if published.is_ok() && !record.is_redo_only {
             transaction.undoable.push(start);
         } else {
@@ -286,12 +291,13 @@ impl<D: Destination, L: Latching> Log<D, L> {
         content: Content<'_>,
         claim: Claim,
     ) -> Result<u64, Error> {
-        let LogTransaction { id, last, reserved, .. } = *transaction;
+        let &mut LogTransaction { id, last, reserved, .. } = transaction;
         let record =
             Record { is_redo_only: true, transaction: id, previous: last, undo_next: 0, content };
         let claim = Claim { reserved_before: reserved, ..claim };
         let start = record.encode(&mut transaction.records);
-        let lsn = self.core.publish(&mut transaction.records[start..], &[], claim)?;
+        let publisher = transaction.publisher.get_or_insert_with(|| self.core.ring.publisher());
+        let lsn = self.core.publish(publisher, &mut transaction.records[start..], &[], claim)?;
         transaction.published(lsn, claim.reserved_after);
         Ok(lsn)
     }
@@ -310,6 +316,7 @@ impl<D: Destination, L: Latching> Log<D, L> {
         let bytes = contents.iter().map(|content| step(*content, 0).bytes() as u64);
         let mut rest = bytes.sum::<u64>();
         let (mut reserved_before, mut newest) = (0, None);
+        let publisher = &mut self.core.ring.common();
         for (at, content) in contents.iter_mut().enumerate() {
             content.set_following((count - 1 - at) as u16);
             let record = step(*content, newest.unwrap_or_default());
@@ -318,7 +325,7 @@ impl<D: Destination, L: Latching> Log<D, L> {
             record::seal(&mut header, image);
             rest -= record.bytes() as u64;
             let claim = Claim { reserved_before, reserved_after: rest, ..Claim::default() };
-            newest = Some(self.core.publish(&mut header, image, claim)?);
+            newest = Some(self.core.publish(publisher, &mut header, image, claim)?);
             reserved_before = rest;
             probe::count(Counter::LsnWrites, 1);
         }
@@ -544,6 +551,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         }
         let count = dirty.len().div_ceil(PAGES_MAX).max(1);
         let (mut record, mut previous) = (Vec::new(), 0);
+        let publisher = &mut self.core.ring.common();
         for at in 0..count {
             let rest = &dirty[at * PAGES_MAX..];
             let pages = &rest[..rest.len().min(PAGES_MAX)];
@@ -555,7 +563,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
             record.clear();
             part.encode(&mut record);
             let claim = Claim { left: LEFT_FOR_IMAGES, ..Claim::default() };
-            previous = self.core.publish(&mut record, &[], claim)?;
+            previous = self.core.publish(publisher, &mut record, &[], claim)?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //!
 //! Not here: publishing records (`session.rs`). Invariant: what is reserved is enough to end.
 
-use super::buffer::Claim;
+use super::buffer::{Claim, Publisher};
 use super::file::LEFT_FOR_IMAGES;
 use super::record::{Content, HEADER_BYTES, Record};
 use crate::probe::{self, Counter};
@@ -29,6 +29,8 @@ pub struct LogTransaction {
     pub(super) records: Vec<u8>,
     /// Where in `records` those begin that are not undone.
     pub(super) undoable: Vec<usize>,
+    /// None before its session's first record.
+    pub(super) publisher: Option<Publisher>,
 }
 
 impl LogTransaction {

@@ -12,7 +12,7 @@ use super::super::mode::Mode;
 use super::super::name::LockName;
 use super::super::session::{NONE, Verdict};
 use super::{Answer, Bucket, Group, State, Table};
-use crate::latch::{Latching, RawLatch};
+use crate::latch::Latching;
 use crate::sync::Ordering;
 
 impl<L: Latching> Table<L> {
@@ -40,7 +40,7 @@ impl<L: Latching> Table<L> {
     /// handed on.
     pub(in super::super) fn share_gap(&self, session: u32, name: LockName, id: u32) -> bool {
         let bucket = self.bucket(name);
-        let _latched = bucket.latch.exclusive();
+        let _latched = bucket.latch.hold();
         let first = self.find(bucket, name);
         if self.shares(first, session) {
             return false;
@@ -53,7 +53,7 @@ impl<L: Latching> Table<L> {
     /// Whether no other session than `session` holds S on a gap, and whether that one does.
     pub(in super::super) fn gap_holders_of(&self, session: u32, name: LockName) -> (bool, bool) {
         let bucket = self.bucket(name);
-        let _latched = bucket.latch.exclusive();
+        let _latched = bucket.latch.hold();
         let first = self.find(bucket, name);
         (!self.is_shared_by_others(first, session), self.shares(first, session))
     }
@@ -62,7 +62,7 @@ impl<L: Latching> Table<L> {
     /// at the gap again, otherwise it is queued.
     pub(in super::super) fn ask_to_enter(&self, session: u32, name: LockName, id: u32) -> Answer {
         let bucket = self.bucket(name);
-        let _latched = bucket.latch.exclusive();
+        let _latched = bucket.latch.hold();
         let first = self.find(bucket, name);
         if !self.is_shared_by_others(first, session) {
             return Answer::Granted;
@@ -85,8 +85,8 @@ impl<L: Latching> Table<L> {
             true => (source, target),
             false => (target, source),
         };
-        let _low = low.latch.exclusive();
-        let _high = (!std::ptr::eq(low, high)).then(|| high.latch.exclusive());
+        let _low = low.latch.hold();
+        let _high = (!std::ptr::eq(low, high)).then(|| high.latch.hold());
         let mut first = self.find(source, from);
         let mut at = first;
         while at != NONE {
@@ -117,7 +117,7 @@ impl<L: Latching> Table<L> {
         loop {
             let name = request.name();
             let bucket = self.bucket(name);
-            let _latched = bucket.latch.exclusive();
+            let _latched = bucket.latch.hold();
             // Names change under the latches of both buckets.
             if request.name() == name {
                 return self.leave(bucket, id);

@@ -145,24 +145,33 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         self.visit_key(access, page, found, &probe, &mut visit, gaps)
     }
 
-    /// The leaf that entries of `key` were in a moment ago: for [`BTree::find_in`]. Leaves are not
-    /// reached, so several can be asked for before the first one is waited for.
+    /// The root, held for reading: for [`BTree::leaf_of`].
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
     #[inline]
-    pub fn leaf_of(&self, access: &P, key: &[u8]) -> Result<LeafHint> {
+    pub fn root_of<'a>(&self, access: &'a P) -> Result<P::Shared<'a>> {
+        access.fix_shared(self.root)
+    }
+
+    /// The leaf that entries of `key` were in a moment ago: for [`BTree::find_in`]. Leaves are not
+    /// reached, so several can be asked for before the first one is waited for; the root is held for all.
+    ///
+    /// # Errors
+    /// As [`PageAccess::fix_shared`].
+    #[inline]
+    pub fn leaf_of(&self, access: &P, root: &P::Shared<'_>, key: &[u8]) -> Result<LeafHint> {
         let probe = Probe::first_of(&self.keys, key);
-        let mut page = access.fix_shared(self.root)?;
-        let mut id = self.root;
-        let mut level = self.node(page.page()).level();
+        let (mut id, mut level) = (self.root, self.node(root.page()).level());
+        let mut below: Option<P::Shared<'_>> = None;
         while level > 0 {
-            id = self.child(self.node(page.page()), &probe);
+            let page = below.as_ref().map_or(root.page(), |below| below.page());
+            id = self.child(self.node(page), &probe);
             level -= 1;
             if level > 0 {
                 let next = access.fix_shared(id)?;
-                page = next;
-                self.verify_level(self.node(page.page()), id, level)?;
+                self.verify_level(self.node(next.page()), id, level)?;
+                below = Some(next);
             }
         }
         Ok(LeafHint { leaf: id, leading: probe.leading })

@@ -1,7 +1,7 @@
 //! `BufferPool`: fix and unfix through a hash table, with replacement (LG-20; S9 on).
 //!
-//! A fix finds the frame in the page table and pins it under the table's latch, then latches the
-//! frame; an unfix gives both back. A page that is not in memory is read into a frame that the
+//! A fix finds the frame in the page table and latches it; an unfix gives the latch back. Where the latch is
+//! not free the frame is pinned before it is waited for. A page that is not in memory is read into a frame that the
 //! clock chose; its number enters the table before it is read, so that two threads that need it
 //! read it once: the second waits for the first one's latch.
 //!
@@ -18,7 +18,7 @@ use std::sync::OnceLock;
 use super::clock::OwnedFrame;
 use super::error::PageFailure;
 use super::file::PageFile;
-use super::frame::{CLEAN, ExclusiveFrame, Frame, FramePin, NO_PAGE, SharedFrame};
+use super::frame::{CLEAN, ExclusiveFrame, FixedFrame, Frame, FramePin, NO_PAGE, SharedFrame};
 use super::space::{Space, SpaceState};
 use super::table::{PageTable, Place};
 use super::write_back::DirtyPage;
@@ -231,6 +231,87 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         }
     }
 
+    /// A guard of the page in a frame that is latched.
+    #[inline(always)]
+    fn shared<'a>(
+        &self,
+        index: u32,
+        latch: <L::Latch as RawLatch>::Shared<'a>,
+        fixed: FixedFrame<'a, L>,
+    ) -> SharedFrame<'a, S, L> {
+        SharedFrame { latch, fixed, base: self.base(index), size: PhantomData }
+    }
+
+    /// The same of one that is latched alone.
+    #[inline(always)]
+    fn exclusive<'a>(
+        &self,
+        index: u32,
+        latch: <L::Latch as RawLatch>::Exclusive<'a>,
+        fixed: FixedFrame<'a, L>,
+    ) -> ExclusiveFrame<'a, S, L> {
+        self.note_change(fixed.frame());
+        ExclusiveFrame { _latch: latch, fixed, base: self.base(index), size: PhantomData }
+    }
+
+    /// Page `id`, held for reading, if it is found and its latch is free.
+    #[inline(always)]
+    fn shared_if_free(&self, id: PageId) -> Option<SharedFrame<'_, S, L>> {
+        let (index, frame) = self.guess(id)?;
+        let latch = frame.latch.try_shared()?;
+        frame.is_of(id).then(|| self.shared(index, latch, FixedFrame::by_latch(frame)))
+    }
+
+    /// The same, held alone.
+    #[inline(always)]
+    fn exclusive_if_free(&self, id: PageId) -> Option<ExclusiveFrame<'_, S, L>> {
+        let (index, frame) = self.guess(id)?;
+        let latch = frame.latch.try_exclusive()?;
+        frame.is_of(id).then(|| self.exclusive(index, latch, FixedFrame::by_latch(frame)))
+    }
+
+    /// The frame that held page `id` a moment ago, where frames are latched.
+    #[inline(always)]
+    fn guess(&self, id: PageId) -> Option<(u32, &Frame<L>)> {
+        if L::WAITS { self.table.place(id).guess(&self.frames, id) } else { None }
+    }
+
+    #[cold]
+    fn wait_shared(&self, id: PageId) -> Result<SharedFrame<'_, S, L>> {
+        self.pin_shared(id)
+    }
+
+    #[cold]
+    fn wait_exclusive(&self, id: PageId) -> Result<ExclusiveFrame<'_, S, L>> {
+        self.pin_exclusive(id)
+    }
+
+    /// Page `id`, held for reading by way of a pin.
+    #[inline(always)]
+    fn pin_shared(&self, id: PageId) -> Result<SharedFrame<'_, S, L>> {
+        loop {
+            let (index, pin) = self.pin(id)?;
+            let latch = pin.frame().latch.shared();
+            // If it could not be read, the thread that tried has taken it out again: the next pass
+            // reads it and returns the error.
+            if pin.frame().page.get() == id.0 {
+                return Ok(self.shared(index, latch, pin.latched()));
+            }
+        }
+    }
+
+    /// The same, held alone.
+    #[inline(always)]
+    fn pin_exclusive(&self, id: PageId) -> Result<ExclusiveFrame<'_, S, L>> {
+        loop {
+            let (index, pin) = self.pin(id)?;
+            let latch = pin.frame().latch.exclusive();
+            if pin.frame().page.get() == id.0 {
+                return Ok(self.exclusive(index, latch, pin.latched()));
+            }
+        }
+    }
+
     /// Keeps page `id` in its frame, reading it if need be.
     #[inline(always)]
     fn pin(&self, id: PageId) -> Result<(u32, FramePin<'_, L>)> {
@@ -246,7 +327,6 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         let place = self.table.place(id);
         let found = place.pin_if_found(&self.frames, id);
         let (index, pin) = found.or_else(|| self.pin_latched(&place, id))?;
-        pin.frame().use_once();
         pin.frame().count_hit();
         Some((index, pin))
     }
@@ -334,24 +414,22 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
 
     #[inline(always)]
     fn fix_shared(&self, id: PageId) -> Result<SharedFrame<'_, S, L>> {
-        loop {
-            let (index, pin) = self.pin(id)?;
-            let latch = pin.frame().latch.shared();
-            // If it could not be read, the thread that tried has taken it out again: the next pass
-            // reads it and returns the error.
-            if pin.frame().page.get() == id.0 {
-                return Ok(SharedFrame { latch, pin, base: self.base(index), size: PhantomData });
-            }
+        match self.shared_if_free(id) {
+            Some(page) => Ok(page),
+            None if L::WAITS => self.wait_shared(id),
+            None => self.pin_shared(id),
         }
     }
 
     #[inline(always)]
     fn fix_resident(&self, id: PageId) -> Option<SharedFrame<'_, S, L>> {
+        if let Some(page) = self.shared_if_free(id) {
+            return Some(page);
+        }
         let (index, pin) = self.pin_if_resident(id)?;
         let latch = pin.frame().latch.shared();
         let is_there = pin.frame().page.get() == id.0;
-        let page = SharedFrame { latch, pin, base: self.base(index), size: PhantomData };
-        is_there.then_some(page)
+        is_there.then(|| self.shared(index, latch, pin.latched()))
     }
 
     #[inline(always)]
@@ -367,14 +445,10 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
 
     #[inline(always)]
     fn fix_exclusive(&self, id: PageId) -> Result<ExclusiveFrame<'_, S, L>> {
-        loop {
-            let (index, pin) = self.pin(id)?;
-            let latch = pin.frame().latch.exclusive();
-            if pin.frame().page.get() == id.0 {
-                self.note_change(pin.frame());
-                let base = self.base(index);
-                return Ok(ExclusiveFrame { _latch: latch, pin, base, size: PhantomData });
-            }
+        match self.exclusive_if_free(id) {
+            Some(page) => Ok(page),
+            None if L::WAITS => self.wait_exclusive(id),
+            None => self.pin_exclusive(id),
         }
     }
 
@@ -382,31 +456,27 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
         let (index, pin) = self.pin(id)?;
         let Some(latch) = pin.frame().latch.try_shared() else { return Ok(None) };
         let found = pin.frame().page.get() == id.0;
-        let guard = SharedFrame { latch, pin, base: self.base(index), size: PhantomData };
-        Ok(found.then_some(guard))
+        Ok(found.then(|| self.shared(index, latch, pin.latched())))
     }
 
     fn try_fix_exclusive(&self, id: PageId) -> Result<Option<ExclusiveFrame<'_, S, L>>> {
         let (index, pin) = self.pin(id)?;
         let Some(latch) = pin.frame().latch.try_exclusive() else { return Ok(None) };
         let found = pin.frame().page.get() == id.0;
-        self.note_change(pin.frame());
-        let base = self.base(index);
-        let guard = ExclusiveFrame { _latch: latch, pin, base, size: PhantomData };
-        Ok(found.then_some(guard))
+        Ok(found.then(|| self.exclusive(index, latch, pin.latched())))
     }
 
     fn try_upgrade<'a>(
         &'a self,
         shared: SharedFrame<'a, S, L>,
     ) -> Result<ExclusiveFrame<'a, S, L>, SharedFrame<'a, S, L>> {
-        let SharedFrame { latch, pin, base, size } = shared;
-        match pin.frame().latch.try_upgrade(latch) {
+        let SharedFrame { latch, fixed, base, size } = shared;
+        match fixed.frame().latch.try_upgrade(latch) {
             Ok(latch) => {
-                self.note_change(pin.frame());
-                Ok(ExclusiveFrame { _latch: latch, pin, base, size })
+                self.note_change(fixed.frame());
+                Ok(ExclusiveFrame { _latch: latch, fixed, base, size })
             }
-            Err(latch) => Err(SharedFrame { latch, pin, base, size }),
+            Err(latch) => Err(SharedFrame { latch, fixed, base, size }),
         }
     }
 
@@ -434,20 +504,18 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
             page.page_mut().format(id, store, kind);
             return Ok(page);
         }
-        let frame = owned.pin.frame();
-        self.note_change(frame);
-        frame.set_dirty(true);
-        let base = self.base(owned.index);
+        self.note_change(owned.pin.frame());
+        owned.pin.frame().set_dirty(true);
         // SAFETY: the latch is held alone, and the page is formatted immediately.
-        unsafe { PageMut::<S>::new(base) }.format(id, store, kind);
-        Ok(ExclusiveFrame { _latch: latch, pin: owned.pin, base, size: PhantomData })
+        unsafe { PageMut::<S>::new(self.base(owned.index)) }.format(id, store, kind);
+        Ok(self.exclusive(owned.index, latch, owned.pin.latched()))
     }
 
     fn discard(&self, page: ExclusiveFrame<'_, S, L>) {
         let id = page.page().id();
         let place = self.table.place(id);
         let _held = place.exclusive();
-        let frame = page.pin.frame();
+        let frame = page.fixed.frame();
         if let Some((index, _)) = place.find(&self.frames, id) {
             place.unlink(&self.frames, index);
         }

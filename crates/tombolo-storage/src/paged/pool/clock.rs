@@ -17,7 +17,7 @@ use super::buffer::BufferPool;
 use super::error::PageFailure;
 use super::frame::{FramePin, NO_PAGE};
 use super::{Result, WriteAhead};
-use crate::latch::{Counter, Latching};
+use crate::latch::{Counter, Latching, RawLatch};
 use crate::paged::page::{PageId, PageSize};
 use crate::sync::{Parker, Spin};
 
@@ -70,7 +70,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             if swept < self.frames.len() {
                 continue;
             }
-            let in_use = self.frames.iter().filter(|frame| frame.pins() > 0).count();
+            let in_use = self.frames.iter().filter(|frame| frame.is_in_use()).count();
             if in_use < self.frames.len() || L::WAITS && patience.again() {
                 continue;
             }
@@ -103,7 +103,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             if let Some(pin) = frame.claim_empty() {
                 return Ok(Swept::Found(OwnedFrame { index, pin }));
             }
-            if frame.pins() > 0 {
+            if frame.is_in_use() {
                 continue;
             }
             let uses = frame.spend_use();
@@ -136,7 +136,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         Ok(())
     }
 
-    /// Takes a clean page that is not pinned out of its frame.
+    /// Takes a clean page that is not in use out of its frame.
     pub(super) fn evict(&self, index: u32) -> Option<FramePin<'_, L>> {
         let frame = &self.frames[index as usize];
         let id = frame.page.get();
@@ -145,8 +145,10 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         }
         let place = self.table.place(PageId(id));
         let _held = place.exclusive();
-        // What was read without the latch was a guess.
+        // No guard has it, which might pin a row, and none is made before the page's number is another one.
+        let _latched = frame.latch.try_exclusive()?;
         let pin = frame.claim()?;
+        // What was read without the latch was a guess.
         if frame.page.get() != id || frame.is_dirty() {
             frame.make_usable();
             return None;

@@ -14,8 +14,11 @@
 //! reader holds alone meanwhile, can be had.
 //!
 //! Invariants: a page is in at most one frame; pins are kept on a RESIDENT frame only; while there is a pin
-//! the page stays; no latch is held without a pin, so a frame without pins is unlatched. Pin and state share a
-//! word: a frame is pinned without the latch of its chain, and what was pinned in another state is let go.
+//! or a latch is held the page stays: it leaves its frame when that has no pins, under its latch. Pin and state share
+//! a word: a frame is pinned without the latch of its chain, and what was pinned in another state is let go.
+//! Where the latch is free a page is fixed by latching its frame, without a pin, and believing the page's number
+//! then. Only a thread that has the frame pinned waits for its latch: it would else wait for another page than
+//! its own, out of order. Without latches a guard is a pin.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
@@ -23,7 +26,7 @@ use std::ptr::NonNull;
 
 use super::{ExclusivePage, ReadPage, SharedPage};
 use crate::latch::{GuardedU32, GuardedU64, Latching, RawLatch};
-use crate::paged::page::{Page, PageMut, PageSize};
+use crate::paged::page::{Page, PageId, PageMut, PageSize};
 use crate::probe::{self, Counter};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
@@ -76,7 +79,7 @@ impl<L: Latching> Frame<L> {
         }
     }
 
-    /// Pins the frame. Called under the latch of its chain, in which it is.
+    /// Pins the frame, which holds a page. Called under the latch of its chain or its own.
     #[inline(always)]
     pub(super) fn pin(&self) -> FramePin<'_, L> {
         self.try_pin().expect("a frame in its chain holds a page")
@@ -134,7 +137,12 @@ impl<L: Latching> Frame<L> {
         self.pins.fetch_or(UNUSABLE, Ordering::Release);
     }
 
-    /// How many guards and pinned rows there are.
+    /// Whether its page is fixed, or a row of it pinned.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.pins() > 0 || L::WAITS && self.latch.try_exclusive().is_none()
+    }
+
+    /// How many pins there are.
     #[inline(always)]
     pub(super) fn pins(&self) -> u32 {
         // Acquire: partner of the Release in `FramePin::drop`: a thread that sees that a row is no
@@ -142,9 +150,20 @@ impl<L: Latching> Frame<L> {
         self.pins.load(Ordering::Acquire) & !UNUSABLE
     }
 
-    /// Counts that its page was found; an update lost to another thread does no harm.
+    /// Whether it holds page `id`, which is a use of it. Its latch is held.
+    #[inline(always)]
+    pub(super) fn is_of(&self, id: PageId) -> bool {
+        let is_of = self.page.get() == id.0;
+        if is_of {
+            self.count_hit();
+        }
+        is_of
+    }
+
+    /// Counts that its page was found, and a use; an update lost to another thread does no harm.
     #[inline(always)]
     pub(super) fn count_hit(&self) {
+        self.use_once();
         self.hits.set(self.hits.get() + 1);
     }
 
@@ -189,8 +208,8 @@ impl<L: Latching> Frame<L> {
         self.dirty.set(u32::from(dirty));
     }
 
-    // Relaxed, all three: what a change is logged with goes through the log's latch, and so does the
-    // end of the log that a checkpoint asks for before it looks here.
+    // Relaxed, all three: a change takes its positions in the log by an exchange of the log's tail, and a
+    // checkpoint exchanges the tail, too, before it looks here.
 
     /// Says that changes logged from `lsn` on may be missing in the file.
     #[cold]
@@ -225,6 +244,44 @@ impl<'a, L: Latching> FramePin<'a, L> {
     pub(super) fn frame(&self) -> &'a Frame<L> {
         self.frame
     }
+
+    /// The frame for a guard, which has its latch.
+    #[inline(always)]
+    pub(super) fn latched(self) -> FixedFrame<'a, L> {
+        let frame = self.frame;
+        if !L::WAITS {
+            std::mem::forget(self);
+        }
+        FixedFrame { frame }
+    }
+}
+
+/// What keeps a page in its frame for a guard besides the frame's latch: a pin where there are no latches.
+pub(super) struct FixedFrame<'a, L: Latching> {
+    frame: &'a Frame<L>,
+}
+
+impl<'a, L: Latching> FixedFrame<'a, L> {
+    /// Of a frame whose latch is held.
+    #[inline(always)]
+    pub(super) fn by_latch(frame: &'a Frame<L>) -> Self {
+        assert!(L::WAITS, "without latches a page is fixed by a pin");
+        Self { frame }
+    }
+
+    #[inline(always)]
+    pub(super) fn frame(&self) -> &'a Frame<L> {
+        self.frame
+    }
+}
+
+impl<L: Latching> Drop for FixedFrame<'_, L> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if !L::WAITS {
+            drop(FramePin { frame: self.frame });
+        }
+    }
 }
 
 impl<L: Latching> Drop for FramePin<'_, L> {
@@ -242,10 +299,9 @@ impl<L: Latching> Drop for FramePin<'_, L> {
 }
 
 /// A page of a buffer pool, held together with other readers.
-// The latch goes before the pin: a frame without pins is unlatched.
 pub struct SharedFrame<'a, S: PageSize, L: Latching> {
     pub(super) latch: <L::Latch as RawLatch>::Shared<'a>,
-    pub(super) pin: FramePin<'a, L>,
+    pub(super) fixed: FixedFrame<'a, L>,
     pub(super) base: NonNull<u8>,
     pub(super) size: PhantomData<S>,
 }
@@ -256,7 +312,8 @@ impl<S: PageSize, L: Latching> ReadPage for SharedFrame<'_, S, L> {
     #[inline(always)]
     fn page(&self) -> Page<'_, S> {
         // SAFETY: (1) the frame's memory outlives the guard and holds a page that was verified when
-        // it was read or formatted; the pin keeps it there. (2) The latch keeps writers out.
+        // it was read or formatted; the latch, or without latches the pin, keeps it there. (2) The latch keeps
+        // writers out.
         unsafe { Page::new(self.base) }
     }
 }
@@ -268,7 +325,8 @@ impl<'a, S: PageSize, L: Latching> SharedPage for SharedFrame<'a, S, L> {
     fn pin(self, slot: u16) -> Option<PinnedRecord<'a, L>> {
         let bytes = NonNull::from(self.page().record(slot)?);
         probe::count(Counter::Pins, 1);
-        Some(PinnedRecord { bytes, _pin: self.pin })
+        // Under the latch, without which the page may go.
+        Some(PinnedRecord { bytes, _pin: self.fixed.frame.pin() })
     }
 }
 
@@ -276,7 +334,7 @@ impl<'a, S: PageSize, L: Latching> SharedPage for SharedFrame<'a, S, L> {
 pub struct ExclusiveFrame<'a, S: PageSize, L: Latching> {
     // Read by no one: held to be dropped.
     pub(super) _latch: <L::Latch as RawLatch>::Exclusive<'a>,
-    pub(super) pin: FramePin<'a, L>,
+    pub(super) fixed: FixedFrame<'a, L>,
     pub(super) base: NonNull<u8>,
     pub(super) size: PhantomData<S>,
 }
@@ -294,7 +352,7 @@ impl<S: PageSize, L: Latching> ReadPage for ExclusiveFrame<'_, S, L> {
 impl<S: PageSize, L: Latching> ExclusivePage for ExclusiveFrame<'_, S, L> {
     #[inline(always)]
     fn page_mut(&mut self) -> PageMut<'_, S> {
-        self.pin.frame.set_dirty(true);
+        self.fixed.frame.set_dirty(true);
         // SAFETY: as in `SharedFrame`, and the latch is held alone; without latches there is one
         // thread, and it fixes no page twice at a time unless to read it (as with latches, where it
         // would wait for itself).
@@ -303,7 +361,7 @@ impl<S: PageSize, L: Latching> ExclusivePage for ExclusiveFrame<'_, S, L> {
 
     #[inline]
     fn is_alone(&self) -> bool {
-        self.pin.frame.pins() == 1
+        self.fixed.frame.pins() == u32::from(!L::WAITS)
     }
 }
 

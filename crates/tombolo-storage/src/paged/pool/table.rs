@@ -2,8 +2,8 @@
 //!
 //! A partition is one cache line: a latch and the heads of eight chains. The links of a chain lie in the
 //! frames, which a look-up touches anyway. A partition's latch protects its chains and the page numbers of the
-//! frames in them. A look-up does without it: it walks a chain that may change meanwhile, pins the frame it finds,
-//! and only then believes the page's number (`frame.rs`). What it misses is looked for under the latch.
+//! frames in them. A look-up does without it: it walks a chain that may change meanwhile, latches or pins the frame
+//! it finds, and only then believes the page's number (`frame.rs`). What it misses is looked for under the latch.
 
 use crate::latch::{Counter, GuardedU32, Latching, RawLatch};
 use crate::paged::page::PageId;
@@ -100,13 +100,24 @@ impl<'a, L: Latching> Place<'a, L> {
         frames: &'f [Frame<L>],
         id: PageId,
     ) -> Option<(u32, FramePin<'f, L>)> {
+        let (index, frame) = self.guess(frames, id)?;
+        // While it is pinned its page stays.
+        let pin = frame.try_pin()?;
+        (frame.page.get() == id.0).then_some((index, pin))
+    }
+
+    /// The frame that held page `id` a moment ago, if it is found without the latch.
+    #[inline(always)]
+    pub(super) fn guess<'f>(
+        &self,
+        frames: &'f [Frame<L>],
+        id: PageId,
+    ) -> Option<(u32, &'f Frame<L>)> {
         let mut index = self.head.get();
         for _ in 0..STEPS_MAX {
             let frame = frames.get(index as usize)?;
             if frame.page.get() == id.0 {
-                // While it is pinned its page stays.
-                let pin = frame.try_pin()?;
-                return (frame.page.get() == id.0).then_some((index, pin));
+                return Some((index, frame));
             }
             index = frame.next.get();
         }

@@ -30,8 +30,8 @@ const NOT_WRITING: u64 = u64::MAX;
 pub(super) struct WritingSince(AtomicU64);
 
 impl WritingSince {
-    // Relaxed, all: a session's records go through the log's latch after its word is set, and a checkpoint looks
-    // at the words after it has taken the log's tail under that latch. So it sees the word of each session with
+    // Relaxed, all: a session takes positions in the log, by an exchange of its tail, after its word is set, and a
+    // checkpoint looks at the words after it has exchanged the tail. So it sees the word of each session with
     // records before that tail; those of others are behind it.
 
     /// The transaction's records will be at `lsn` or later.

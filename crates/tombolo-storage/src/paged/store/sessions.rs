@@ -1,13 +1,14 @@
 //! Sessions (S10): transactions are registered when they begin, monitored while they run and torn
 //! down when they end.
 //!
-//! Registered transactions can be listed with what they did so far; the oldest of them bounds how
-//! far a log may be cut. With the switch off there is one session and what is left is a counter of
+//! Registered transactions can be listed with what they did so far. Each session writes into a line of its
+//! own, which others only read. With the switch off there is one session and what is left is a counter of
 //! transactions. Not here: connections, the places of the lock table.
 
 use std::cell::{Cell, RefCell};
 
-use crate::latch::{Counter, Latch, Latching};
+use crate::latch::{Counter, GuardedU64, Latch, Latching};
+use crate::sync::Arc;
 
 /// A transaction under way, as others see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +39,7 @@ pub struct SessionTotals {
 /// S10: what knows the transactions under way.
 pub trait Sessions<L: Latching>: Default + Send + 'static {
     /// What a session keeps of its place and of its transaction.
-    type Place: Default + Send;
+    type Place: Send;
 
     /// Takes a place.
     fn open(&self) -> Self::Place;
@@ -47,13 +48,13 @@ pub trait Sessions<L: Latching>: Default + Send + 'static {
     fn close(&self, place: &Self::Place);
 
     /// Registers a transaction and returns its number.
-    fn begin(&self, place: &mut Self::Place) -> u64;
+    fn begin(&self, place: &Self::Place) -> u64;
 
     /// Notes a call, which changes something or not.
     fn call(&self, place: &Self::Place, changes: bool);
 
     /// Tears the transaction down.
-    fn end(&self, place: &mut Self::Place, committed: bool);
+    fn end(&self, place: &Self::Place, committed: bool);
 
     /// Gives no transaction a number up to this one. None was given yet.
     fn continue_behind(&self, number: u64);
@@ -74,7 +75,7 @@ impl<L: Latching> Sessions<L> for OneSession {
     fn close(&self, (): &()) {}
 
     #[inline(always)]
-    fn begin(&self, (): &mut ()) -> u64 {
+    fn begin(&self, (): &()) -> u64 {
         self.0.set(self.0.get() + 1);
         self.0.get()
     }
@@ -83,7 +84,7 @@ impl<L: Latching> Sessions<L> for OneSession {
     fn call(&self, (): &(), _: bool) {}
 
     #[inline(always)]
-    fn end(&self, (): &mut (), _: bool) {}
+    fn end(&self, (): &(), _: bool) {}
 
     fn continue_behind(&self, number: u64) {
         self.0.set(number);
@@ -102,23 +103,49 @@ pub struct Registered<L: Latching> {
 
 #[derive(Debug, Default)]
 struct Registry {
-    /// One entry for each place that was ever taken; the transaction is 0 between transactions.
-    entries: Vec<ActiveTransaction>,
-    /// Places that were given back.
+    /// Every place that was ever taken.
+    places: Vec<Arc<RegisteredPlace>>,
+    /// Those of them that were given back.
     free: Vec<u32>,
-    totals: SessionTotals,
 }
 
-/// A session's place, and what its transaction did since the registry was last updated.
-#[derive(Debug, Default)]
+/// A session's place: what its transaction did, and all that ended. Its session alone writes here, and only
+/// while a transaction runs in it: a place that is taken again is seen as it was given back.
+#[derive(Debug)]
+#[repr(align(64))]
 pub struct RegisteredPlace {
     session: u32,
-    calls: Cell<u32>,
-    changes: Cell<u32>,
+    /// 0 between transactions.
+    transaction: GuardedU64,
+    calls: GuardedU64,
+    changes: GuardedU64,
+    committed: GuardedU64,
+    aborted: GuardedU64,
+    /// Of ended transactions.
+    all_calls: GuardedU64,
+    all_changes: GuardedU64,
 }
 
-/// The number of calls after which they are entered in the registry.
-const CALLS_UNREPORTED_MAX: u32 = 64;
+impl RegisteredPlace {
+    fn new(session: u32) -> Arc<Self> {
+        let zero = || GuardedU64::new(0);
+        Arc::new(Self {
+            session,
+            transaction: zero(),
+            calls: zero(),
+            changes: zero(),
+            committed: zero(),
+            aborted: zero(),
+            all_calls: zero(),
+            all_changes: zero(),
+        })
+    }
+}
+
+#[inline(always)]
+fn add(number: &GuardedU64, amount: u64) {
+    number.set(number.get() + amount);
+}
 
 impl<L: Latching> Default for Registered<L> {
     fn default() -> Self {
@@ -129,72 +156,59 @@ impl<L: Latching> Default for Registered<L> {
 impl<L: Latching> Registered<L> {
     /// What ended transactions did.
     pub fn totals(&self) -> SessionTotals {
-        self.registry.hold().borrow().totals
-    }
-
-    /// Adds what a place counted to its entry.
-    #[cold]
-    fn publish(&self, place: &RegisteredPlace) {
         let registry = self.registry.hold();
-        let entry = &mut registry.borrow_mut().entries[place.session as usize];
-        entry.calls += u64::from(place.calls.take());
-        entry.changes += u64::from(place.changes.take());
+        let registry = registry.borrow();
+        registry.places.iter().fold(SessionTotals::default(), |all, place| SessionTotals {
+            committed: all.committed + place.committed.get(),
+            aborted: all.aborted + place.aborted.get(),
+            calls: all.calls + place.all_calls.get(),
+            changes: all.changes + place.all_changes.get(),
+        })
     }
 }
 
 impl<L: Latching> Sessions<L> for Registered<L> {
-    type Place = RegisteredPlace;
+    type Place = Arc<RegisteredPlace>;
 
-    fn open(&self) -> RegisteredPlace {
+    fn open(&self) -> Self::Place {
         let registry = self.registry.hold();
-        let mut registry = registry.borrow_mut();
-        let session = match registry.free.pop() {
-            Some(session) => session,
-            None => {
-                let session = registry.entries.len() as u32;
-                let entry = ActiveTransaction { transaction: 0, session, calls: 0, changes: 0 };
-                registry.entries.push(entry);
-                session
-            }
-        };
-        RegisteredPlace { session, ..RegisteredPlace::default() }
+        let Registry { places, free } = &mut *registry.borrow_mut();
+        if let Some(session) = free.pop() {
+            return Arc::clone(&places[session as usize]);
+        }
+        let place = RegisteredPlace::new(places.len() as u32);
+        places.push(Arc::clone(&place));
+        place
     }
 
-    fn close(&self, place: &RegisteredPlace) {
+    fn close(&self, place: &Self::Place) {
         self.registry.hold().borrow_mut().free.push(place.session);
     }
 
     #[inline]
-    fn begin(&self, place: &mut RegisteredPlace) -> u64 {
+    fn begin(&self, place: &Self::Place) -> u64 {
+        debug_assert_eq!(place.transaction.get(), 0, "the place's last transaction has not ended");
         let transaction = self.numbers.advance(1);
-        let registry = self.registry.hold();
-        let entry = &mut registry.borrow_mut().entries[place.session as usize];
-        debug_assert_eq!(entry.transaction, 0, "the place's last transaction has not ended");
-        *entry = ActiveTransaction { transaction, session: place.session, calls: 0, changes: 0 };
+        place.calls.set(0);
+        place.changes.set(0);
+        place.transaction.set(transaction);
         transaction
     }
 
-    #[inline]
-    fn call(&self, place: &RegisteredPlace, changes: bool) {
-        let calls = place.calls.get() + 1;
-        place.calls.set(calls);
-        place.changes.set(place.changes.get() + u32::from(changes));
-        if calls == CALLS_UNREPORTED_MAX {
-            self.publish(place);
+    #[inline(always)]
+    fn call(&self, place: &Self::Place, changes: bool) {
+        add(&place.calls, 1);
+        if changes {
+            add(&place.changes, 1);
         }
     }
 
     #[inline]
-    fn end(&self, place: &mut RegisteredPlace, committed: bool) {
-        let registry = self.registry.hold();
-        let mut registry = registry.borrow_mut();
-        let Registry { entries, totals, .. } = &mut *registry;
-        let entry = &mut entries[place.session as usize];
-        totals.calls += entry.calls + u64::from(place.calls.take());
-        totals.changes += entry.changes + u64::from(place.changes.take());
-        totals.committed += u64::from(committed);
-        totals.aborted += u64::from(!committed);
-        entry.transaction = 0;
+    fn end(&self, place: &Self::Place, committed: bool) {
+        add(&place.all_calls, place.calls.get());
+        add(&place.all_changes, place.changes.get());
+        add(if committed { &place.committed } else { &place.aborted }, 1);
+        place.transaction.set(0);
     }
 
     fn continue_behind(&self, number: u64) {
@@ -204,7 +218,13 @@ impl<L: Latching> Sessions<L> for Registered<L> {
     fn active(&self) -> Vec<ActiveTransaction> {
         let registry = self.registry.hold();
         let registry = registry.borrow();
-        registry.entries.iter().filter(|entry| entry.transaction != 0).copied().collect()
+        let seen = registry.places.iter().map(|place| ActiveTransaction {
+            transaction: place.transaction.get(),
+            session: place.session,
+            calls: place.calls.get(),
+            changes: place.changes.get(),
+        });
+        seen.filter(|transaction| transaction.transaction != 0).collect()
     }
 }
 
@@ -216,22 +236,17 @@ mod tests {
     #[test]
     fn a_transaction_is_seen_while_it_runs() {
         let sessions = Registered::<Latched>::default();
-        let mut first = sessions.open();
-        let mut second = sessions.open();
-        let numbers = (sessions.begin(&mut first), sessions.begin(&mut second));
+        let (first, second) = (sessions.open(), sessions.open());
+        let numbers = (sessions.begin(&first), sessions.begin(&second));
         assert!(numbers.0 < numbers.1);
         for call in 0..100 {
             sessions.call(&first, call % 2 == 0);
         }
         let active = sessions.active();
         assert_eq!(active.len(), 2);
-        assert_eq!(
-            active[0].calls,
-            u64::from(CALLS_UNREPORTED_MAX),
-            "the rest is reported at the end"
-        );
-        sessions.end(&mut first, true);
-        sessions.end(&mut second, false);
+        assert_eq!((active[0].calls, active[0].changes), (100, 50));
+        sessions.end(&first, true);
+        sessions.end(&second, false);
         assert_eq!(sessions.active(), []);
         let totals = SessionTotals { committed: 1, aborted: 1, calls: 100, changes: 50 };
         assert_eq!(sessions.totals(), totals);

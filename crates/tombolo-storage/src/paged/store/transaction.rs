@@ -150,7 +150,7 @@ impl<P: PagedProfile> Session<P> {
             database.poison(reason);
             return Err(Error::Poisoned { reason });
         }
-        let number = database.sessions.begin(&mut self.place);
+        let number = database.sessions.begin(&self.place);
         database.log.begin(&mut self.log, number);
         if P::Locks::LOCKS {
             if !self.keeps_rank.take() {
@@ -308,7 +308,7 @@ impl<P: PagedProfile> Session<P> {
         if self.phase == Phase::Writing {
             self.since.end();
         }
-        database.sessions.end(&mut self.place, committed);
+        database.sessions.end(&self.place, committed);
         self.phase = Phase::Idle;
     }
 

@@ -242,6 +242,11 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
         }
     }
 
+    fn leaf_of(&self, key: &[u8]) -> LeafHint {
+        let root = self.tree.root_of(self.access).unwrap();
+        self.tree.leaf_of(self.access, &root, key).unwrap()
+    }
+
     fn look_up(&mut self) {
         let values = match self.any() {
             Some((_, (values, _))) if self.random.below(2) == 0 => values,
@@ -253,7 +258,7 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
         let stored = self.stored(&values).unwrap();
         assert_eq!(find(&self.tree, self.access, &stored), expected);
         // Leaves that were right for some key once: right for this one, divided since, or freed.
-        self.leaves.push(self.tree.leaf_of(self.access, &stored).unwrap().leaf);
+        self.leaves.push(self.leaf_of(&stored).leaf);
         let other = self.leaves[self.random.below(self.leaves.len() as u64) as usize];
         for leaf in [*self.leaves.last().unwrap(), other, PageId(0), PageId(u32::MAX)] {
             let mut found = Vec::new();
@@ -261,7 +266,7 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
                 found.push(row.location());
                 ControlFlow::Continue(())
             };
-            let hint = LeafHint { leaf, ..self.tree.leaf_of(self.access, &stored).unwrap() };
+            let hint = LeafHint { leaf, ..self.leaf_of(&stored) };
             self.tree.find_in(self.access, hint, &stored, visit, &()).unwrap();
             assert_eq!(found, expected, "{leaf:?}");
         }
