@@ -111,6 +111,12 @@ pub fn open_directories(
 pub(crate) fn refused(directory: &Path, failure: &OpenFailure) -> Failure {
     let path = directory.display();
     match failure {
+        OpenFailure::Log(LogFailure::NoLog) if directory.join("island-0").is_dir() => {
+            Failure::usage(format!(
+                "directory {path} holds the islands of a database: give one of them, as \
+                 {path}/island-0"
+            ))
+        }
         OpenFailure::Log(LogFailure::NoLog) => Failure::usage(format!(
             "directory {path} holds no database of profile memory: give the one that run --data \
              made"

@@ -21,6 +21,7 @@ use tombolo_storage::memory::image::{ImageSettings, Step};
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::LogPosition;
 
+use super::check;
 use super::inspect::inspect;
 use crate::failure::Blame;
 use crate::files::{
@@ -174,6 +175,41 @@ fn directories_without_a_database_are_refused_and_left_alone() {
 }
 
 #[test]
+fn islands_are_checked_each_and_opened_one_by_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    let island = |number: usize| scratch.path().join(format!("island-{number}"));
+    for number in 0..2 {
+        fs::create_dir(island(number)).unwrap();
+        let disk = Arc::new(OsDisk::open(&island(number)).unwrap());
+        drop(create::<MemoryLogged>(&[disk], &options(1)).unwrap());
+    }
+    let check = |tamper| check::check(&[scratch.path()], tamper, None, &mut ());
+    let checked = check(None).unwrap();
+    assert!(checked.failure().is_none());
+    let names = checked.verification.checks.iter().map(|(name, _)| name.as_str());
+    let names: Vec<&str> = names.collect();
+    assert!(names.contains(&"island-0/log") && names.contains(&"island-1/log"), "{names:?}");
+    let refused = check(Some("c01")).unwrap_err().to_string();
+    assert!(refused.contains("holds 2 islands"), "{refused}");
+    let refused = open_directories(&[scratch.path()], &options(1), &SystemClock::new(), &mut ());
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("give one of them"), "{refused}");
+    // Damage is reported with the island that has it.
+    let log = fs::read_dir(island(1)).unwrap().map(|file| file.unwrap().path());
+    let log = log.into_iter().find(|path| path.ends_with("log-000001")).unwrap();
+    let mut bytes = fs::read(&log).unwrap();
+    bytes.fill(0xA5);
+    fs::write(&log, bytes).unwrap();
+    match check(None) {
+        Ok(checked) => {
+            let failure = checked.failure().unwrap().to_string();
+            assert!(failure.contains("island-1"), "{failure}");
+        }
+        Err(refused) => assert!(refused.to_string().contains("log-000001"), "{refused}"),
+    }
+}
+
+#[test]
 fn damage_is_refused_with_its_place() {
     let scratch = tempfile::tempdir().unwrap();
     let disk = Arc::new(OsDisk::open(scratch.path()).unwrap());
@@ -285,14 +321,14 @@ fn an_image_in_several_directories_is_looked_after_with_all_of_them() {
     let hash = with_image(&both);
     let survey = inspect(&both, &mut ()).unwrap().image.unwrap();
     assert_eq!((survey.directories, survey.damage.len()), (2, 0));
-    let checked = crate::upkeep::check::check(&both, None, None, &mut ()).unwrap();
+    let checked = check::check(&both, None, None, &mut ()).unwrap();
     assert_eq!((checked.state_hash, checked.failure().is_none()), (Some(hash), true));
     let clock = SystemClock::new();
     let recovered = crate::upkeep::recover::recover(&both, false, &clock, &mut ()).unwrap();
     assert!(recovered.image_bytes > 9_000 * 16);
     let reported = [
         inspect(&[&own], &mut ()).unwrap_err(),
-        crate::upkeep::check::check(&[&own], None, None, &mut ()).unwrap_err(),
+        check::check(&[&own], None, None, &mut ()).unwrap_err(),
         crate::upkeep::recover::recover(&[&own], true, &clock, &mut ()).unwrap_err(),
     ];
     for refused in reported {
@@ -305,7 +341,7 @@ fn an_image_in_several_directories_is_looked_after_with_all_of_them() {
     let three = [own.as_path(), &second, &wrong];
     let reported = [
         inspect(&three, &mut ()).unwrap_err(),
-        crate::upkeep::check::check(&three, None, None, &mut ()).unwrap_err(),
+        check::check(&three, None, None, &mut ()).unwrap_err(),
         crate::upkeep::recover::recover(&three, true, &clock, &mut ()).unwrap_err(),
     ];
     for refused in reported {
@@ -313,8 +349,7 @@ fn an_image_in_several_directories_is_looked_after_with_all_of_them() {
         assert!(text.contains("lies in 2 directories, 3 were given"), "{text}");
         assert_eq!(refused.blame(), Blame::Usage, "{text}");
     }
-    let dump =
-        crate::upkeep::check::check(&[scratch.path(), &second], None, None, &mut ()).unwrap_err();
+    let dump = check::check(&[scratch.path(), &second], None, None, &mut ()).unwrap_err();
     assert!(dump.to_string().contains("leave --checkpoint-directory out"), "{dump}");
 }
 
@@ -343,7 +378,7 @@ fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
     assert_eq!(refused.blame(), Blame::Check);
     let text = refused.to_string();
     assert!(text.contains(&survey.rings[0].file) && text.contains("at offset"), "{text}");
-    let checked = crate::upkeep::check::check(&[scratch.path()], None, None, &mut ()).unwrap();
+    let checked = check::check(&[scratch.path()], None, None, &mut ()).unwrap();
     let found = &checked.verification.damage[0];
     assert_eq!((&*found.check, found.file.is_some()), ("image", true));
 }

@@ -14,6 +14,7 @@ use tombolo::{
 use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::{on_each, pause};
 
+use super::histories::asked;
 use super::kills::{CHILD, child};
 
 /// An account.
@@ -225,13 +226,13 @@ fn killed_islands_keep_what_was_answered_and_lose_no_money() {
         return;
     }
     let place = tempfile::tempdir().unwrap();
-    for round in 1..=4 {
+    for round in 1..=asked("TOMBOLO_KILLS", 4) {
         let test = "islands::killed_islands_keep_what_was_answered_and_lose_no_money";
         let mut child = child(test, place.path());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         assert!(lines.any(|line| line == "open"));
-        let acknowledged = lines.by_ref().take(30 * round).count();
-        assert!(acknowledged > 0);
+        let acknowledged = lines.by_ref().take(30 * (round as usize % 5)).count();
+        assert_eq!(acknowledged, 30 * (round as usize % 5), "it ended by itself");
         child.kill().unwrap(); // SIGKILL
         child.wait().unwrap();
         let bank = Bank::open(place.path(), 3);

@@ -3,11 +3,13 @@
 //! A directory holds a dump, the files of a paged store or a value log. A dump is loaded again: rows
 //! come back through the store's dynamic path, so types, ranges and unique keys are verified on the
 //! way; then come the workload's conditions, the indexes and the slabs. Files are opened as they are
-//! (`check/saved.rs`), a log is replayed (`check/logged.rs`); neither is written. Tampering breaks
+//! (`check/saved.rs`), a log is replayed (`check/logged.rs`); neither is written. Of a database of islands each is
+//! checked (`check/islands.rs`). Tampering breaks
 //! one condition in the loaded or opened copy, to prove that its check, and no other, notices.
 //!
 //! Not here: reading lines (`rows/files.rs`), parsing rows (`rows/restore.rs`).
 
+mod islands;
 mod logged;
 mod saved;
 
@@ -115,6 +117,10 @@ pub fn check(
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
     let directory = directories[0].as_ref();
+    let islands = islands::islands_in(directory);
+    if !islands.is_empty() {
+        return islands::check_each(&islands, tamper, dump, progress);
+    }
     if logged::is_logged(directory) {
         return logged::check(directories, tamper, dump, progress);
     }
