@@ -125,6 +125,13 @@ pub enum Native {
     Instructions(Instructions),
 }
 
+impl Native {
+    /// Whether it is read at the calls of a transaction too: probes there would distort ticks.
+    pub const fn is_of_calls(&self) -> bool {
+        matches!(self, Self::Instructions(_))
+    }
+}
+
 #[derive(Debug, Default)]
 enum Mode {
     #[default]

@@ -403,9 +403,8 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
         &mut self,
         native: Native,
         inputs: &CountInputs<W::Input>,
-        calls: bool,
     ) -> Result<Vec<NativeCount>, CounterError> {
-        let calls = calls && K::ALL;
+        let calls = native.is_of_calls() && K::ALL;
         self.run_uncounted(inputs)?;
         self.meter().time(native, calls)?;
         let mut counts = Vec::new();

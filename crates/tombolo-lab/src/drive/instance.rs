@@ -154,9 +154,9 @@ pub trait Instance<W: Workload = Scale> {
     /// When nothing can be counted, or a transaction ended otherwise than its input says.
     fn count(&mut self, inputs: &CountInputs<W::Input>) -> Result<(), CounterError>;
 
-    /// Counts each group's transactions by a native counter; with `calls` also what each call
-    /// costs, where the profile is compiled with probes. Without, all of a transaction is `other`,
-    /// and there are no probes in it.
+    /// Counts each group's transactions by a native counter, and what each call costs where the counter is read
+    /// there ([`Native::is_of_calls`]) and the profile is compiled with probes. Elsewhere all of a transaction is
+    /// `other`, and there are no probes in it.
     ///
     /// # Errors
     /// As [`Instance::count`].
@@ -164,7 +164,6 @@ pub trait Instance<W: Workload = Scale> {
         &mut self,
         native: Native,
         inputs: &CountInputs<W::Input>,
-        calls: bool,
     ) -> Result<Vec<NativeCount>, CounterError>;
 
     /// The database, in which nothing runs until the next transaction.

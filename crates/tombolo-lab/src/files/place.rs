@@ -16,6 +16,22 @@ const FRESH_NAMES: u32 = 10_000;
 /// File systems that keep nothing.
 const VOLATILE: [&str; 3] = ["tmpfs", "ramfs", "devtmpfs"];
 
+/// Which file systems files may lie on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Medium {
+    /// Any.
+    Any,
+    /// Those that outlive the machine's power.
+    Lasting,
+}
+
+impl Medium {
+    /// A lasting one if files have to last.
+    pub const fn lasting_if(have_to_last: bool) -> Self {
+        if have_to_last { Self::Lasting } else { Self::Any }
+    }
+}
+
 /// A directory for the files of one run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -30,19 +46,15 @@ pub struct Place {
 /// Refuses a directory that no run may use, before anything is written.
 ///
 /// # Errors
-/// When it holds something, is no directory, or keeps nothing though `durable` asks for it.
-pub(crate) fn verify(
-    given: Option<&Path>,
-    durable: bool,
-    volatile_ok: bool,
-) -> Result<(), Failure> {
+/// When it holds something, is no directory, or is not on such a `medium`.
+pub(crate) fn verify(given: Option<&Path>, medium: Medium) -> Result<(), Failure> {
     let path = given.unwrap_or(Path::new("."));
     if let Some(path) = given {
         verify_empty(path)?;
     }
     let existing = path.ancestors().find(|path| path.exists()).unwrap_or(Path::new("."));
     let file_system = file_system(existing);
-    if durable && !volatile_ok && VOLATILE.contains(&file_system.as_str()) {
+    if medium == Medium::Lasting && VOLATILE.contains(&file_system.as_str()) {
         return Err(Failure::environment(format!(
             "directory {} is on {file_system}, which keeps nothing: give --data one on a disk, \
              --durability none or --volatile-ok",
@@ -74,8 +86,8 @@ impl Place {
     ///
     /// # Errors
     /// When it cannot be made or written, or must not be used.
-    pub fn create(given: Option<&Path>, durable: bool, volatile_ok: bool) -> Result<Self, Failure> {
-        verify(given, durable, volatile_ok)?;
+    pub fn create(given: Option<&Path>, medium: Medium) -> Result<Self, Failure> {
+        verify(given, medium)?;
         let unwritable = |path: &Path, error: &std::io::Error| {
             Failure::environment(format!(
                 "directory {} cannot be written: {}: give --data another one",
@@ -186,14 +198,14 @@ mod tests {
     fn only_new_and_empty_directories_are_used() {
         let scratch = tempfile::tempdir().unwrap();
         let new = scratch.path().join("a/b");
-        let place = Place::create(Some(&new), false, false).unwrap();
+        let place = Place::create(Some(&new), Medium::Any).unwrap();
         assert!((place.path == new) & new.is_dir() & !place.is_fresh);
-        Place::create(Some(&new), false, false).unwrap();
+        Place::create(Some(&new), Medium::Any).unwrap();
         fs::write(new.join("file"), b"x").unwrap();
-        let refused = Place::create(Some(&new), false, false).unwrap_err();
+        let refused = Place::create(Some(&new), Medium::Any).unwrap_err();
         assert_eq!(refused.blame(), Blame::Usage);
         assert!(refused.to_string().contains("is not empty"), "{refused}");
-        let refused = verify(Some(&new.join("file")), false, false).unwrap_err();
+        let refused = verify(Some(&new.join("file")), Medium::Any).unwrap_err();
         assert_eq!(refused.blame(), Blame::Usage);
         place.remove().unwrap();
         assert!(!new.exists());
@@ -207,10 +219,9 @@ mod tests {
         if file_system(path.parent().unwrap()) != "tmpfs" {
             return; // not on this machine
         }
-        let refused = verify(Some(path), true, false).unwrap_err();
+        let refused = verify(Some(path), Medium::Lasting).unwrap_err();
         assert_eq!(refused.blame(), Blame::Environment);
         assert!(refused.to_string().contains("tmpfs"), "{refused}");
-        verify(Some(path), true, true).unwrap();
-        verify(Some(path), false, false).unwrap();
+        verify(Some(path), Medium::lasting_if(false)).unwrap();
     }
 }

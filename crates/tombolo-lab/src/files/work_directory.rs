@@ -13,7 +13,7 @@ use tombolo_storage::disk::{Disk, DiskFile, Open, OsDisk};
 
 use super::place::make_first;
 use crate::failure::{Blamed, Failure};
-use crate::files::Place;
+use crate::files::{Medium, Place};
 
 /// What such directories are called, with a number behind it.
 const NAME: &str = "tombolo-work-";
@@ -32,15 +32,14 @@ pub struct WorkDirectory {
 
 impl WorkDirectory {
     /// Makes one in the directory `parent`, which is made too, and removes those that owners left
-    /// behind there. Where files have to outlive the machine's power (`durable`), a file system that
-    /// keeps nothing is refused unless `volatile_ok`.
+    /// behind there.
     ///
     /// # Errors
-    /// When it cannot be made or written, or keeps nothing.
-    pub fn create(parent: &Path, durable: bool, volatile_ok: bool) -> Result<Self, Failure> {
+    /// When it cannot be made or written, or is not on such a `medium`.
+    pub fn create(parent: &Path, medium: Medium) -> Result<Self, Failure> {
         remove_abandoned(parent);
         let path = fresh(parent)?;
-        let place = Place::create(Some(&path), durable, volatile_ok).inspect_err(|_| {
+        let place = Place::create(Some(&path), medium).inspect_err(|_| {
             // It is empty, if it is there at all.
             let _ = fs::remove_dir(&path);
         })?;
@@ -112,8 +111,8 @@ mod tests {
     #[test]
     fn a_directory_goes_with_its_owner_or_with_the_next() {
         let parent = tempfile::tempdir().unwrap();
-        let first = WorkDirectory::create(parent.path(), false, false).unwrap();
-        let second = WorkDirectory::create(parent.path(), false, false).unwrap();
+        let first = WorkDirectory::create(parent.path(), Medium::Any).unwrap();
+        let second = WorkDirectory::create(parent.path(), Medium::Any).unwrap();
         assert!(first.path() != second.path() && first.path().is_dir());
         fs::write(first.path().join("pages"), b"x").unwrap();
         let kept = second.path().to_owned();
@@ -121,7 +120,7 @@ mod tests {
         let mut second = second;
         second.owner = None;
         std::mem::forget(second);
-        let third = WorkDirectory::create(parent.path(), false, false).unwrap();
+        let third = WorkDirectory::create(parent.path(), Medium::Any).unwrap();
         assert!(first.path().is_dir(), "its owner lives");
         assert_eq!(third.path(), kept, "the name is free again");
         let gone = first.path().to_owned();
@@ -136,7 +135,7 @@ mod tests {
             fs::create_dir(parent.path().join(name)).unwrap();
         }
         fs::write(parent.path().join("tombolo-work-x").join(OWNER_FILE), b"").unwrap();
-        let made = WorkDirectory::create(parent.path(), false, false).unwrap();
+        let made = WorkDirectory::create(parent.path(), Medium::Any).unwrap();
         assert_eq!(made.path(), parent.path().join("tombolo-work-0001"));
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 4);
     }

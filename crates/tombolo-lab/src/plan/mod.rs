@@ -28,7 +28,7 @@ use tombolo_storage::profile::{Memory, MemoryProfile, PROFILES};
 use tombolo_storage::value_log;
 
 use crate::failure::Failure;
-use crate::files::{Place, verify_place};
+use crate::files::{Medium, Place, verify_place};
 use crate::settings::{self as keys, Setting, Settings, Source};
 use crate::workload::{AnyWorkload, WORKLOADS, WorkloadInfo};
 use crate::{host, numbers};
@@ -333,9 +333,13 @@ impl Plan {
         if let Some(path) = self.data.as_ref().filter(|_| self.resume) {
             return Place::existing(path).map(Some);
         }
-        let durable = self.durability != Durability::None;
-        let create = || Place::create(self.data.as_deref(), durable, self.volatile_ok);
+        let create = || Place::create(self.data.as_deref(), self.medium());
         self.keeps_files().then(create).transpose()
+    }
+
+    /// Which file systems its files may lie on.
+    fn medium(&self) -> Medium {
+        Medium::lasting_if(self.durability != Durability::None && !self.volatile_ok)
     }
 
     /// What a reader of the result should know.
@@ -370,8 +374,7 @@ impl Plan {
             return Ok(());
         }
         if self.keeps_files() {
-            let durable = self.durability != Durability::None;
-            verify_place(self.data.as_deref(), durable, self.volatile_ok)?;
+            verify_place(self.data.as_deref(), self.medium())?;
         }
         let batch = self.batch.max(self.latency_transactions + self.callers) as u64;
         let transactions = match self.bound {

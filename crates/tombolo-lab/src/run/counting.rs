@@ -109,7 +109,7 @@ pub fn count<W: Deployed>(
     match counter {
         Counter::Callgrind => count_by_callgrind(plan),
         Counter::Perf => {
-            count_natively(Native::Instructions(Instructions::open()?), plan, workload, true)
+            count_natively(Native::Instructions(Instructions::open()?), plan, workload)
         }
     }
 }
@@ -120,17 +120,16 @@ pub fn count<W: Deployed>(
 /// # Errors
 /// As [`count`].
 pub fn cycles<W: Deployed>(plan: &Plan, workload: &W) -> Result<Vec<GroupCost>, Failure> {
-    count_natively(Native::Tsc, plan, workload, false)
+    count_natively(Native::Tsc, plan, workload)
 }
 
 fn count_natively<W: Deployed>(
     native: Native,
     plan: &Plan,
     workload: &W,
-    calls: bool,
 ) -> Result<Vec<GroupCost>, Failure> {
     let (mut instance, inputs) = load(plan, workload, threads::available())?;
-    let counts = instance.count_natively(native, &inputs, calls)?;
+    let counts = instance.count_natively(native, &inputs)?;
     let groups = inputs.groups.iter().zip(&counts).filter(|(_, c)| c.tally.transactions > 0);
     let cost =
         |(group, count): (&Group<W::Input>, _)| GroupCost::native(&group.name, count).each_of(plan);

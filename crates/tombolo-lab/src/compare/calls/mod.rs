@@ -43,7 +43,7 @@ pub use report::{CallResult, RatioResult};
 use super::peer::{Peer, built, names_of, opener};
 use super::{Batch, OURS, Scratch, absolute, place_of};
 use crate::failure::Failure;
-use crate::files::Place;
+use crate::files::{Medium, Place};
 use crate::histogram::Latencies;
 use crate::progress::Progress;
 use crate::settings::{self, Settings, Source};
@@ -363,7 +363,8 @@ pub fn compare(
     progress: &mut dyn Progress,
 ) -> Result<Vec<Called>, Failure> {
     let clock = SystemClock::new();
-    let scratch = Scratch(Place::create(plan.data.as_deref(), plan.is_durable(), false)?);
+    let medium = Medium::lasting_if(plan.is_durable());
+    let scratch = Scratch(Place::create(plan.data.as_deref(), medium)?);
     let parent = absolute(&scratch.0.path)?;
     let mut contenders = Vec::new();
     for &is_durable in &plan.durabilities {

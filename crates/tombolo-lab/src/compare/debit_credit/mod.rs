@@ -54,7 +54,7 @@ use tombolo_storage::profile::{Memory, MemoryProfile};
 use super::peer::{Peer, built, names_of, opener};
 use super::{Batch, Calls, Measured, OURS, Scratch, absolute, place_of};
 use crate::failure::Failure;
-use crate::files::Place;
+use crate::files::{Medium, Place};
 use crate::histogram::Latencies;
 use crate::plan::{self, WARM_UP, estimate};
 use crate::progress::Progress;
@@ -268,7 +268,8 @@ pub fn compare(
     progress: &mut dyn Progress,
 ) -> Result<Vec<Measured>, Failure> {
     let clock = SystemClock::new();
-    let scratch = Scratch(Place::create(plan.data.as_deref(), plan.is_durable(), false)?);
+    let medium = Medium::lasting_if(plan.is_durable());
+    let scratch = Scratch(Place::create(plan.data.as_deref(), medium)?);
     // Servers leave this process's current directory: only a full path means the same to them.
     let parent = absolute(&scratch.0.path)?;
     let rows = Rows::of(plan.scale, plan.run.load_threads);

@@ -373,7 +373,6 @@ impl<P: MemoryProfile, W: Workload> Instance<W> for Product<P, W> {
         &mut self,
         native: Native,
         inputs: &CountInputs<W::Input>,
-        _: bool,
     ) -> Result<Vec<NativeCount>, CounterError> {
         self.run_uncounted(inputs)?;
         self.meter.time(native, false)?;

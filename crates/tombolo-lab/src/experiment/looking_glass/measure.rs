@@ -17,7 +17,7 @@ use super::result::{Call, Cost, Speed, StageCost, Transaction};
 use crate::counters::{Category, miss};
 use crate::drive::{Batch, Driver, Instance, Tally, Throughput};
 use crate::failure::{Blamed, Failure};
-use crate::files::WorkDirectory;
+use crate::files::{Medium, WorkDirectory};
 use crate::host;
 use crate::numbers::separated;
 use crate::plan::{Bound, Counter, Plan, WARM_UP, durability_name};
@@ -77,8 +77,8 @@ pub(super) struct Workbench<'p> {
 impl<'p> Workbench<'p> {
     /// Loads and saves what the profiles of `plan` open.
     pub(super) fn new(plan: &'p DissectPlan, progress: &mut dyn Progress) -> Result<Self, Failure> {
-        let durable = !plan.durable().is_empty();
-        let directory = WorkDirectory::create(&plan.parent, durable, plan.volatile_ok)?;
+        let medium = Medium::lasting_if(!plan.durable().is_empty() && !plan.volatile_ok);
+        let directory = WorkDirectory::create(&plan.parent, medium)?;
         let mut saved = SavedDatabases::new(directory);
         let mut subjects = Vec::new();
         for name in plan.profiles() {

@@ -17,7 +17,7 @@ use crate::experiment::looking_glass::result::{Reproduction, Row};
 use crate::experiment::paper::reproducible;
 use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
 use crate::failure::Failure;
-use crate::files::Place;
+use crate::files::{Medium, Place};
 use crate::histogram::SECOND_NS;
 use crate::numbers::rounded;
 use crate::progress::Progress;
@@ -152,7 +152,7 @@ fn reproduce(
     progress: &mut dyn Progress,
 ) -> Result<Vec<Reproduction>, Failure> {
     let data = Some(plan.settings.word(&settings::DATA)).filter(|data| !data.is_empty());
-    let place = Place::create(data.map(Path::new), true, plan.volatile_ok)?;
+    let place = Place::create(data.map(Path::new), Medium::lasting_if(!plan.volatile_ok))?;
     let mut found: Found = Vec::new();
     for point in tables.iter().flat_map(|&table| plan.points(table)) {
         if find(&found, &point).is_none() {
