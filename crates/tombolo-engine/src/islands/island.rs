@@ -55,6 +55,8 @@ pub trait Host<P: MemoryProfile> {
     fn when_durable(&mut self, event: Event<'static>);
     /// Limits the next transaction to so many bytes of log; returns whether there is room for them.
     fn reserve(&mut self, store: &mut MemoryStore<P>, bytes: usize) -> bool;
+    /// Whether there was none at all lately: then what may still be refused is.
+    fn is_full(&self) -> bool;
     /// The most bytes for which there ever is room.
     fn log_bytes_max(&self) -> usize;
 }
@@ -75,12 +77,16 @@ pub fn holder(owner: Owner) -> TransactionNumber {
     TransactionNumber::of(owner).expect("locks belong to transactions of islands")
 }
 
+/// Why a part is refused.
+const LOG_FULL: &[u8] = b"its log is full: make room on its disk, then try again";
+
 /// Bytes of a row of the island's own tables in the log, and of a transaction, without its values.
 const ROW_BYTES: usize = 512;
 
 /// An island's share of transactions over several. See the file's head.
 #[derive(Debug)]
 pub struct Island {
+    me: IslandId,
     machine: Machine,
     rows: PreparedParts,
     locks: Locks,
@@ -112,7 +118,7 @@ impl Island {
         let machine = Machine::open(me, islands, opening, found, &mut new);
         let actions = new.drain(..).collect();
         let (executed, unreleased) = (Vec::new(), Vec::new());
-        Ok(Self { machine, rows, locks, executed, actions, unreleased, new })
+        Ok(Self { me, machine, rows, locks, executed, actions, unreleased, new })
     }
 
     /// Whether any part is held: then calls of this island run under [`Island::locks`].
@@ -156,11 +162,33 @@ impl Island {
     pub fn go_on<P: MemoryProfile>(&mut self, store: &mut MemoryStore<P>, host: &mut impl Host<P>) {
         while let Some(action) = self.actions.pop_front() {
             let log_bytes = self.log_bytes(&action, store, host);
-            if log_bytes > 0 && !host.reserve(store, log_bytes) {
-                self.actions.push_front(action);
-                return;
+            if log_bytes == 0 || host.reserve(store, log_bytes) {
+                self.act(action, store, host);
+                continue;
             }
-            self.act(action, store, host);
+            match action {
+                Action::Release(number) if self.rows.changes_bytes(store, number).is_none() => {
+                    self.act(action, store, host); // it has no row
+                }
+                Action::Prepare { number, .. } | Action::Commit { number, .. }
+                    if host.is_full() && self.is_undecided(&action) =>
+                {
+                    self.feed(Event::Refused { number, why: LOG_FULL.to_vec() });
+                }
+                action => {
+                    self.actions.push_front(action);
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Whether an action may still be refused: a part is not voted for, or its coordinator is this island.
+    fn is_undecided(&self, action: &Action) -> bool {
+        match action {
+            Action::Prepare { .. } => true,
+            Action::Commit { number, .. } => number.island == self.me,
+            _ => false,
         }
     }
 

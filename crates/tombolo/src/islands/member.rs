@@ -77,6 +77,8 @@ struct Outside {
     /// The most bytes of a turn, and up to where the store's log buffer may grow in this one.
     log_bytes_max: usize,
     log_end: usize,
+    /// Whether the log had no room for this turn.
+    is_full: bool,
 }
 
 /// The same with the runner's parts, for one turn.
@@ -106,6 +108,7 @@ impl Member {
             is_logged: log_bytes_max.is_some(),
             log_bytes_max: log_bytes_max.map_or(usize::MAX, |bytes| bytes as usize),
             log_end: 0,
+            is_full: false,
         };
         Self { island, outside, items: VecDeque::new(), new: Vec::new() }
     }
@@ -117,7 +120,9 @@ impl Member {
         let Some(own) = envelope.of_islands() else { return self.call(site, number, request) };
         if let Some(attend) = own.downcast_mut::<Attend>() {
             self.outside.begin_turn(&site.store, log_bytes_max);
+            self.outside.is_full = log_bytes_max == 0;
             self.attend(site, attend);
+            self.outside.is_full = false;
             return false;
         }
         let across = own.downcast_mut::<AcrossEnvelope>();
@@ -425,6 +430,10 @@ impl Host<MemoryLogged> for Turn<'_> {
         }
         hold_to(store, bytes as u64);
         true
+    }
+
+    fn is_full(&self) -> bool {
+        self.outside.is_full
     }
 
     fn log_bytes_max(&self) -> usize {

@@ -114,6 +114,10 @@ impl Host<MemoryLogged> for Surroundings {
         has_room
     }
 
+    fn is_full(&self) -> bool {
+        self.room < 100
+    }
+
     fn log_bytes_max(&self) -> usize {
         1 << 20
     }
@@ -182,11 +186,14 @@ impl Node {
     }
 }
 
+type Parts = Vec<(IslandId, Vec<u8>)>;
+
 struct World {
     nodes: Vec<Node>,
     /// By sender and receiver.
     links: BTreeMap<(u16, u16), VecDeque<Vec<u8>>>,
-    begun: BTreeMap<u64, (u16, Vec<(IslandId, Vec<u8>)>)>,
+    /// Of each call: its island, and the parts.
+    begun: BTreeMap<u64, (u16, Parts)>,
     again: Vec<(u64, Age)>,
     committed: u64,
     aborted: u64,
@@ -261,7 +268,7 @@ impl World {
         for (call, answer) in answers {
             match answer {
                 Answer::Committed { .. } => self.committed += 1,
-                Answer::Aborted(Reason::Refused { why, .. }) => {
+                Answer::Aborted(Reason::Refused { why, .. }) if why != LOG_FULL => {
                     panic!("{}", String::from_utf8(why).unwrap())
                 }
                 Answer::Aborted(_) => self.aborted += 1,
@@ -287,7 +294,7 @@ impl World {
         self.calls += 1;
         let (call, at) = (self.calls, self.below(ISLANDS.into()) as u16);
         let parts = parts.into_iter();
-        let parts: Vec<_> =
+        let parts: Parts =
             parts.map(|(island, bookings)| (IslandId(island), encode(&bookings))).collect();
         self.begun.insert(call, (at, parts.clone()));
         self.feed(at, Event::Begin { call, at: call, age: None, parts });
