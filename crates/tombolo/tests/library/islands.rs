@@ -290,6 +290,38 @@ fn a_call_that_waits_for_a_lock_ends_by_its_deadline_or_when_the_lock_goes() {
 }
 
 #[test]
+fn a_full_log_refuses_writes_and_lets_reads_go_on() {
+    let place = tempfile::tempdir().unwrap();
+    let small = Database::builder().define::<Account>().set("checkpoints", "off");
+    let small = small.set("log_segment_bytes", "256 KB").set("log_bytes_max", "1 MB");
+    let bank = Bank::new(small.islands(2).open(place.path()).unwrap());
+    let (a, b) = apart(&bank.db);
+    bank.give_all(1_000);
+    let money = bank.money();
+    // Only the island of `b` fills up.
+    let mut refusals = 0;
+    let small = bank.book.with(CallOptions::new().log_bytes_max(300));
+    while refusals < 5 {
+        match small.at(&b).unwrap().call((b, 0)) {
+            Err(Error::LogFull) => {
+                refusals += 1;
+                pause(Duration::from_millis(5)); // room that is being made is there then
+            }
+            answered => _ = answered.unwrap(),
+        }
+    }
+    for _ in 0..3 {
+        let refused = bank.transfer(a, b, 1).unwrap_err();
+        assert!(matches!(refused, Error::NotPrepared(_) | Error::LogFull), "{refused}");
+        let refused = bank.transfer(b, a, 1).unwrap_err();
+        assert!(matches!(refused, Error::NotPrepared(_) | Error::LogFull), "{refused}");
+    }
+    assert_eq!(bank.book.at(&a).unwrap().call((a, 0)), Ok(1_000), "nothing is held");
+    assert_eq!(bank.money(), money);
+    bank.db.close().unwrap();
+}
+
+#[test]
 fn a_directory_of_another_kind_is_refused_with_what_to_do() {
     let place = tempfile::tempdir().unwrap();
     let (shop, lone) = (place.path().join("shop"), place.path().join("lone"));
