@@ -81,6 +81,9 @@ pub(crate) trait Neighbour: Send {
     /// Runs a batch and answers its calls.
     fn execute(&mut self, site: &mut Site, batch: &mut Batch<'_, Request, Box<dyn Envelope>>);
 
+    /// Does what has come since its last turn; only without a log, because nothing waits for it then.
+    fn take_turn(&mut self, site: &mut Site);
+
     /// The locks of the parts that it holds.
     fn locks(&self) -> &Locks;
 }
@@ -180,6 +183,14 @@ impl Runner {
     #[inline(always)]
     pub(crate) fn holds_parts(&self) -> bool {
         self.neighbour.as_ref().is_some_and(|neighbour| !neighbour.locks().is_empty())
+    }
+
+    /// An island's turn on the thread of a caller that waits for it.
+    pub(crate) fn take_turn(&mut self) {
+        let _entered = OnDatabaseThread::enter();
+        if let Some(neighbour) = &mut self.neighbour {
+            neighbour.take_turn(&mut self.site);
+        }
     }
 
     /// The same as [`Runner::carry`] while parts of transactions are held. There is no outcome if it met a lock: what

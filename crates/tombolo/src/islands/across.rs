@@ -271,9 +271,7 @@ impl<'d> Across<'d> {
         if core.is_helped() {
             let slots = core.reply_slots(ticket);
             let is_done = || slots.is_done(ticket.tag);
-            helping::help_until(&islands.cores(), first, is_done, |island| {
-                islands.mail.wake(island)
-            });
+            helping::help_until((&islands.mail, &islands.cores()), first, is_done);
         }
         let called = core.wait::<Result<(), Error>, Settled>(ticket);
         islands.mail.leave(number);

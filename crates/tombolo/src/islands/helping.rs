@@ -1,16 +1,16 @@
 //! A caller that waits for several islands gives them their turns itself, instead of waking a thread of each.
 //!
-//! While it helps, what it rings for is noted, and no thread is woken: it takes the turn, or asks the thread that has
-//! the island's execution to look again. At its end it wakes the threads of islands that it rang for and that had no
-//! turn since. Not here: the work of a turn (`member.rs`), how one thread at a time has an island's stages (the
-//! engine's `callers/carrying/`). Invariant: an island that was rung for silently gets its turn from this
-//! thread, or its thread is woken.
+//! While it helps, what it rings for is noted, and no thread is woken: it gives the turn itself, or asks the thread
+//! that has the island's execution to look again. At its end it rings for the islands that had no turn since. Not here:
+//! the work of a turn (`member.rs`), how one thread at a time has an island's stages (the engine's
+//! `callers/carrying/`). Invariant: an island that was noted gets its turn from this thread, or is rung for.
 
 use std::cell::Cell;
 
 use tombolo_engine::islands::commit::IslandId;
 use tombolo_storage::sync::Spin;
 
+use super::mail::Mail;
 use crate::core::Core;
 
 /// A set of islands; those with equal numbers modulo 64 are in it together.
@@ -38,41 +38,41 @@ pub(super) fn note(island: IslandId) -> bool {
     helps.is_some()
 }
 
-/// Gives turns to the islands that follow from what `first` does, until the caller's own answer is there or there is
-/// nothing to do for a moment. `cores` are those of all islands, `wake` wakes the threads of one.
+/// Gives turns to the islands that follow from a call of `first`, until the caller's own answer is there or there is
+/// nothing to do for a moment. `cores` are those of all islands.
 pub(super) fn help_until(
-    cores: &[&Core],
+    (mail, cores): (&Mail, &[&Core]),
     first: IslandId,
     is_done: impl Fn() -> bool,
-    wake: impl Fn(IslandId),
 ) {
-    let ids = || (0..cores.len()).map(|island| IslandId(island as u16));
+    let in_set = |set: Set| {
+        let ids = (0..cores.len()).map(|island| IslandId(island as u16));
+        ids.filter(move |island| set & set_of(*island) != 0)
+    };
+    let give_turns = |rung: Set| {
+        let give = |island: IslandId| mail.give_turn(island, cores[island.index()]);
+        in_set(rung).fold(false, |gave, island| gave | give(island))
+    };
     let outer = RUNG.replace(Some(0));
     let (mut known, mut spin) = (set_of(first), Spin::new());
-    let take = |set: Set| {
-        for island in ids().filter(|island| set & set_of(*island) != 0) {
-            // Before its turn: what it is rung for during it is for another.
-            RUNG.set(RUNG.get().map(|rung| rung & !set_of(island)));
-            if cores[island.index()].help() {
-                return true;
-            }
-        }
-        false
-    };
     while !is_done() {
-        known |= RUNG.get().unwrap_or_default();
-        if take(known) {
+        // Before the turns: what is rung for during them is for others.
+        let rung = RUNG.replace(Some(0)).unwrap_or_default();
+        known |= rung;
+        let has_given = give_turns(rung);
+        let help = |island: IslandId| cores[island.index()].help();
+        if has_given || in_set(known).any(help) {
             spin = Spin::new();
         } else if !spin.again() {
             break;
         }
     }
     for _ in 0..ROUNDS_AFTER {
-        match RUNG.get() {
-            None | Some(0) => break,
-            Some(rung) => _ = take(rung),
+        match RUNG.replace(Some(0)).unwrap_or_default() {
+            0 => break,
+            rung => _ = give_turns(rung),
         }
     }
     let left = RUNG.replace(outer).unwrap_or_default();
-    ids().filter(|island| left & set_of(*island) != 0).for_each(wake);
+    in_set(left).for_each(|island| mail.ring(island));
 }

@@ -21,13 +21,14 @@ use std::time::Duration;
 use tombolo_engine::clock::Clock;
 use tombolo_engine::hints::Hints;
 use tombolo_engine::islands::commit::{Event, IslandId};
-use tombolo_engine::pipeline::{self, Reply, Sink, Submitter, Tagged};
+use tombolo_engine::pipeline::{self, Pipeline, Reply, Sink, Submitter, Tagged};
 use tombolo_engine::procedure::Ahead;
 use tombolo_storage::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Parker};
 
 use super::across::Transaction;
 use super::helping;
-use crate::calls::{Envelope, How, LaterSlots, Otherwise, ReplySlots, Request};
+use crate::calls::{Envelope, How, LaterSlots, Otherwise, ReplySlots, Request, Runner};
+use crate::core::Core;
 use crate::product::Product;
 use crate::tx::Tables;
 
@@ -63,6 +64,7 @@ struct Post {
 
 struct Door {
     submitter: Submitter<Request, Box<dyn Envelope>>,
+    turns: Arc<Turns>,
     /// The room in the log of each turn.
     log_bytes_max: u64,
 }
@@ -96,13 +98,10 @@ impl Mail {
     }
 
     /// The island's pipeline runs: its turns may come.
-    pub(super) fn open(
-        &self,
-        island: IslandId,
-        submitter: Submitter<Request, Box<dyn Envelope>>,
-        log_bytes_max: u64,
-    ) {
-        let is_first = self.post(island).door.set(Door { submitter, log_bytes_max }).is_ok();
+    pub(super) fn open(&self, turns: Arc<Turns>, pipeline: &Pipeline<Runner>, log_bytes_max: u64) {
+        let (submitter, island) = (pipeline.register(turns.clone()), turns.island);
+        let door = Door { submitter, turns, log_bytes_max };
+        let is_first = self.post(island).door.set(door).is_ok();
         assert!(is_first, "an island opens once");
     }
 
@@ -116,32 +115,51 @@ impl Mail {
         self.ring(to);
     }
 
-    /// Asks for an island's turn, unless it is coming.
+    /// Asks for an island's turn, unless it is coming. A thread that helps gives it itself.
     pub(super) fn ring(&self, island: IslandId) {
+        if !helping::note(island) && self.submit(island) {
+            self.wake(island);
+        }
+    }
+
+    /// Submits an island's turn, unless it is coming, and wakes no thread; returns whether it did.
+    fn submit(&self, island: IslandId) -> bool {
         let post = self.post(island);
-        let Some(door) = post.door.get() else { return };
+        let Some(door) = post.door.get() else { return false };
         if post.is_rung.swap(true, Ordering::SeqCst) {
-            return;
+            return false;
         }
         let envelope: Box<dyn Envelope> = Box::new(Attend::default());
         let is_full = post.is_full.swap(false, Ordering::SeqCst);
         let log_bytes_max = if is_full { 0 } else { door.log_bytes_max };
         let request = Request { envelope: Some(envelope), deadline_ns: NEVER_NS, log_bytes_max };
-        let group = pipeline::Durability::Group;
-        let put = match helping::note(island) {
-            true => door.submitter.try_submit_silently(request, 0, group),
-            false => door.submitter.try_submit(request, 0, group),
-        };
+        let put = door.submitter.try_submit_silently(request, 0, pipeline::Durability::Group);
         if put.is_err() {
             // The queue is full, and the island rings when it has run a batch of it; or it is closed.
             post.is_rung.store(false, Ordering::SeqCst);
         }
+        put.is_ok()
     }
 
-    /// Wakes the threads of an island that was rung for silently.
-    pub(super) fn wake(&self, island: IslandId) {
+    /// Wakes the threads of an island.
+    fn wake(&self, island: IslandId) {
         if let Some(door) = self.post(island).door.get() {
             door.submitter.wake();
+        }
+    }
+
+    /// Gives an island its turn on this thread, which helps; returns whether it did anything.
+    pub(super) fn give_turn(&self, island: IslandId, core: &Core) -> bool {
+        match core.take_turn() {
+            Ok(true) => true,
+            // Its execution is taken, or it has a log, which a turn has to wait for.
+            Ok(false) => self.submit(island) | core.help(),
+            Err(message) => {
+                if let Some(door) = self.post(island).door.get() {
+                    door.turns.broken(&Arc::from(message));
+                }
+                true
+            }
         }
     }
 

@@ -99,8 +99,8 @@ struct Turning {
 impl Door for Turning {
     fn open(self: Box<Self>, pipeline: &Pipeline<Runner>) {
         let Self { me, mail, slots, log_bytes_max } = *self;
-        let turns = Turns { island: me, mail: mail.clone(), slots };
-        mail.open(me, pipeline.register(Arc::new(turns)), log_bytes_max);
+        let turns = Arc::new(Turns { island: me, mail: mail.clone(), slots });
+        mail.open(turns, pipeline, log_bytes_max);
     }
 }
 

@@ -134,7 +134,8 @@ impl<'s> Tx<'s> {
             while_held(move || guard.admit_table(table))?;
         }
         let live = self.store.live_rows(table);
-        let may_continue = |_: &_| self.watch.pass(&self.tables.limits).is_ok();
+        let (watch, limits) = (&self.watch, &self.tables.limits);
+        let may_continue = move |_: &_| watch.pass(limits).is_ok();
         Ok(live.take_while(may_continue).map(|(id, row)| (id, RowRef(row))))
     }
 

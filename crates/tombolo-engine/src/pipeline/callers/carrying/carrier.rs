@@ -78,7 +78,27 @@ impl<E: Executor> Carrier<E> {
         run: impl FnOnce(&mut E) -> (T, usize),
     ) -> Option<Carried<T>> {
         CREDIT.set(CREDIT.get().wrapping_add(1));
-        let mut held = self.execution.try_take().or_else(|| self.wait_for_a_turn())?;
+        let held = self.execution.try_take().or_else(|| self.wait_for_a_turn())?;
+        self.run_held(held, terms, run)
+    }
+
+    /// The same, but only if execution is free at once.
+    #[inline]
+    pub fn run_if_free<T>(
+        &self,
+        terms: Terms,
+        run: impl FnOnce(&mut E) -> (T, usize),
+    ) -> Option<Carried<T>> {
+        self.run_held(self.execution.try_take()?, terms, run)
+    }
+
+    #[inline(always)]
+    fn run_held<T>(
+        &self,
+        mut held: Held<'_, Execution<E>>,
+        terms: Terms,
+        run: impl FnOnce(&mut E) -> (T, usize),
+    ) -> Option<Carried<T>> {
         let stage = held.stage();
         match caught(|| stage.admit(terms)) {
             Ok(Ok(())) => {}
