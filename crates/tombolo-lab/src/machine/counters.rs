@@ -129,6 +129,7 @@ fn additions_per_s(
 ) -> Result<f64, Failure> {
     let counters: Vec<Alone> = groups.iter().map(|_| Alone::default()).collect();
     let (ready, is_over) = (AtomicU64::new(0), AtomicBool::new(false));
+    let is_any_bound = AtomicBool::new(false);
     let threads: Vec<(usize, &Vec<usize>)> = groups
         .iter()
         .enumerate()
@@ -137,6 +138,7 @@ fn additions_per_s(
     let count = threads.len() as u64;
     let work = |(group, cores): (usize, &Vec<usize>)| {
         let bound = threads::bind_to(cores);
+        is_any_bound.fetch_or(bound.is_ok(), Ordering::SeqCst);
         // Also where it could not be bound: the others wait for it.
         ready.fetch_add(1, Ordering::SeqCst);
         let counter = &counters[group].0;
@@ -159,6 +161,10 @@ fn additions_per_s(
         }
         let (start, before) = (clock.now_ns(), sum(&counters));
         threads::pause(time);
+        // On a machine that is busy otherwise, none of them may have run yet.
+        while is_any_bound.load(Ordering::SeqCst) && sum(&counters) == before {
+            threads::pause(time);
+        }
         let (end, after) = (clock.now_ns(), sum(&counters));
         is_over.store(true, Ordering::Relaxed);
         (after - before) as f64 / Duration::from_nanos(end - start).as_secs_f64()
