@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use tombolo_engine::checkpointing::Checkpointing;
 use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::islands::membership::islands_in;
 use tombolo_engine::recovery::{self, OpenOptions};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::online::Built;
@@ -136,16 +137,6 @@ pub(crate) fn open(
     };
     define(&mut opened, tables)?;
     Ok(opened)
-}
-
-/// The directory of an island within that of its database.
-pub(crate) fn island_directory(island: usize) -> String {
-    format!("island-{island}")
-}
-
-/// How many islands' directories are in a database's.
-pub(crate) fn islands_in(directory: &Path) -> usize {
-    (0..).take_while(|island| directory.join(island_directory(*island)).is_dir()).count()
 }
 
 /// Refuses the directory of a database of islands.

@@ -1,9 +1,10 @@
 //! `Membership`: which island of which database a directory holds, and how often it was opened, as a row.
 //!
 //! An opening is counted, and the count is durable, before the island says anything: so the number of a transaction
-//! over several islands never repeats (decision 0046, point 8). Not here: directories, what an opening does.
+//! over several islands never repeats (decision 0046, point 8). Not here: what an opening does.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use tombolo_storage::error::{Error, Result, SchemaError};
 use tombolo_storage::memory::MemoryStore;
@@ -31,6 +32,16 @@ const COUNTED: Fields<Member> = Fields::none().with(Member::OPENING);
 /// The definition of the table.
 pub fn membership_table() -> TableDef {
     TableDef::of::<Member>()
+}
+
+/// The name of an island's directory within that of its database.
+pub fn island_directory(island: usize) -> String {
+    format!("island-{island}")
+}
+
+/// How many islands' directories are in a database's.
+pub fn islands_in(directory: &Path) -> usize {
+    (0..).take_while(|island| directory.join(island_directory(*island)).is_dir()).count()
 }
 
 /// Which island of which database this is.

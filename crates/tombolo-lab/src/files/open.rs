@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tombolo_engine::clock::Clock;
+use tombolo_engine::islands::membership::{island_directory, islands_in};
 use tombolo_engine::recovery::{self, OpenFailure, OpenOptions};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::MemoryStore;
@@ -111,10 +112,11 @@ pub fn open_directories(
 pub(crate) fn refused(directory: &Path, failure: &OpenFailure) -> Failure {
     let path = directory.display();
     match failure {
-        OpenFailure::Log(LogFailure::NoLog) if directory.join("island-0").is_dir() => {
+        OpenFailure::Log(LogFailure::NoLog) if islands_in(directory) > 0 => {
             Failure::usage(format!(
                 "directory {path} holds the islands of a database: give one of them, as \
-                 {path}/island-0"
+                 {path}/{}",
+                island_directory(0)
             ))
         }
         OpenFailure::Log(LogFailure::NoLog) => Failure::usage(format!(

@@ -16,7 +16,7 @@ use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::islands::commit::{Event, IslandId};
 use tombolo_engine::islands::island::Island;
 use tombolo_engine::islands::membership::{
-    Membership, count_opening, found, membership, membership_table,
+    Membership, count_opening, found, island_directory, islands_in, membership, membership_table,
 };
 use tombolo_engine::islands::prepared::prepared_tables;
 use tombolo_engine::pipeline::Pipeline;
@@ -35,7 +35,7 @@ use super::member::Member;
 use crate::builder::{Builder, Door, Joined, Joins, Ready, Recovered};
 use crate::calls::{ReplySlots, Runner};
 use crate::error::Error;
-use crate::open::{Opened, island_directory, islands_in, make_durable};
+use crate::open::{Opened, make_durable};
 use crate::product::Product;
 use crate::tx::next_number;
 

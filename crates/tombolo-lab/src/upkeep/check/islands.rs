@@ -4,15 +4,16 @@
 
 use std::path::{Path, PathBuf};
 
+use tombolo_engine::islands::membership::{island_directory, islands_in};
+
 use super::{Checked, check};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::rows::{DumpDirectory, Verification};
 
 /// The directories of the islands in `directory`, if it is that of a database of islands.
-pub(super) fn islands_in(directory: &Path) -> Vec<PathBuf> {
-    let island = |number: usize| directory.join(format!("island-{number}"));
-    (0..).map(island).take_while(|island| island.is_dir()).collect()
+pub(super) fn directories(directory: &Path) -> Vec<PathBuf> {
+    (0..islands_in(directory)).map(|island| directory.join(island_directory(island))).collect()
 }
 
 /// Verifies each island; checks and files have its directory's name in front.
@@ -35,7 +36,7 @@ pub(super) fn check_each(
     let (mut all, mut notices, mut remedy) = (Verification::default(), Vec::new(), "");
     for (number, island) in islands.iter().enumerate() {
         let checked = check(&[island], None, None, progress)?;
-        let within = |name: &str| format!("island-{number}/{name}");
+        let within = |name: &str| format!("{}/{name}", island_directory(number));
         let checks = checked.verification.checks.into_iter();
         all.checks.extend(checks.map(|(name, holds)| (within(&name), holds)));
         all.damage.extend(checked.verification.damage.into_iter().map(|mut finding| {

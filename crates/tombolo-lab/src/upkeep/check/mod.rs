@@ -117,7 +117,7 @@ pub fn check(
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
     let directory = directories[0].as_ref();
-    let islands = islands::islands_in(directory);
+    let islands = islands::directories(directory);
     if !islands.is_empty() {
         return islands::check_each(&islands, tamper, dump, progress);
     }
