@@ -10,15 +10,14 @@ use tombolo::{Database, Error, Islands, OnIslands};
 use tombolo_engine::clock::SystemClock;
 use tombolo_lab::experiment::islands::deployments::{self, Deployment, DeploymentResult, Effort};
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
-use tombolo_lab::report::{Header, quantity};
+use tombolo_lab::report::quantity;
 use tombolo_lab::workload::microbenchmark::ROWS_MAX;
 use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::Transactions;
 
-use super::BUILD;
 use super::check::NoSettings;
+use super::result_header;
 use crate::flags::Flags;
 use crate::output::Output;
 
@@ -197,7 +196,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         time: Duration::from_millis(time_ms),
         rounds,
     };
-    let header = Header::new("islands", BUILD, &flags.settings()?, &Host::read()).and(&[
+    let header = result_header("islands", &flags.settings()?).and(&[
         ("rows", rows.into()),
         ("time_ms", time_ms.into()),
         ("rounds", rounds.into()),
