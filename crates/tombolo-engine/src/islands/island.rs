@@ -250,12 +250,17 @@ impl Island {
             Action::Send { to, message } => host.send(to, message),
             Action::RefusePeer { peer, why } => host.refuse_peer(peer, why),
             Action::Run(Work::Part { number, age, payload }) => {
-                let work = |payload| Work::Part { number, age, payload };
-                let event = match self.run_part(number, &payload, store, host) {
-                    Ok((wrote, result)) => Event::Executed { number, wrote, result },
-                    Err(Executed::Held(by)) => Event::Held { by, work: work(payload) },
-                    Err(Executed::Refused(why)) => Event::Refused { number, why },
-                    Err(Executed::Done(..)) => unreachable!("what is done is no error"),
+                let event = match host.run_part(store, &self.locks, &payload) {
+                    Executed::Done(part, result) => {
+                        match self.hold(number, part, host.log_bytes_max()) {
+                            Ok(wrote) => Event::Executed { number, wrote, result },
+                            Err(error) => Event::Refused { number, why: words(error) },
+                        }
+                    }
+                    Executed::Held(by) => {
+                        Event::Held { by, work: Work::Part { number, age, payload } }
+                    }
+                    Executed::Refused(why) => Event::Refused { number, why },
                 };
                 self.feed(event);
             }
@@ -300,31 +305,24 @@ impl Island {
         }
     }
 
-    /// Executes a part and holds it; returns whether it wrote, and its result.
-    fn run_part<P: MemoryProfile>(
+    /// Holds an executed part; returns whether it wrote.
+    fn hold(
         &mut self,
         number: TransactionNumber,
-        payload: &[u8],
-        store: &mut MemoryStore<P>,
-        host: &mut impl Host<P>,
-    ) -> Result<(bool, Vec<u8>), Executed> {
-        let (part, result) = match host.run_part(store, &self.locks, payload) {
-            Executed::Done(part, result) => (part, result),
-            ended => return Err(ended),
-        };
-        let is_empty = part.changes.is_empty();
+        part: Part,
+        log_bytes_max: usize,
+    ) -> Result<bool> {
+        let wrote = !part.changes.is_empty();
         let (changes, locks) = (part.changes.as_bytes().len(), part.locks.as_bytes().len());
         let log_bytes = (ROW_BYTES + changes + locks).max(committed_bytes(changes));
-        if !is_empty && log_bytes > host.log_bytes_max() {
-            let bytes_max = host.log_bytes_max() as u64;
-            return Err(Executed::Refused(words(Error::LogTooLong { bytes_max })));
+        if wrote && log_bytes > log_bytes_max {
+            return Err(Error::LogTooLong { bytes_max: log_bytes_max as u64 });
         }
-        let acquired = self.locks.acquire(number.owner(), part.locks);
-        acquired.map_err(|error| Executed::Refused(words(error)))?;
-        if !is_empty {
+        self.locks.acquire(number.owner(), part.locks)?;
+        if wrote {
             self.executed.push((number, part.changes));
         }
-        Ok((!is_empty, result))
+        Ok(wrote)
     }
 
     /// Makes the changes of a part, with the decision if this island decides.
