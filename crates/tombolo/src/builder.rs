@@ -66,14 +66,8 @@ pub(crate) trait Joins {
     ) -> Result<Joined, Error>;
 }
 
-/// An island that joined: its share of the execution stage, and how its turns come.
-pub(crate) type Joined = (Box<dyn Neighbour>, Box<dyn Door>);
-
-/// An island whose pipeline is about to run.
-pub(crate) trait Door {
-    /// The pipeline runs.
-    fn open(self: Box<Self>, pipeline: &Pipeline<Runner>);
-}
+/// An island that joined: its share of the execution stage, and what to call once its pipeline runs.
+pub(crate) type Joined = (Box<dyn Neighbour>, Box<dyn FnOnce(&Pipeline<Runner>)>);
 
 /// A directory's files, opened.
 pub(crate) struct Recovered {
@@ -473,7 +467,7 @@ impl Builder {
         store.name_rows().map_err(Error::Refused)?;
         let group_bytes_max = disk.as_ref().map(|disk| disk.log.group_bytes_max());
         let joined = joining.map(|joining| joining.join(&mut store, &reply_slots, group_bytes_max));
-        let (neighbour, door) = joined.transpose()?.unzip();
+        let (neighbour, on_start) = joined.transpose()?.unzip();
         let runner = Runner::new(store, tables, counters.clone(), neighbour);
         let mut builder = pipeline::Builder::new(runner, options).request_bytes(Request::bytes);
         let (mut log_bytes_max, mut disks) = (LOG_BYTES_PER_CALL, Vec::new());
@@ -491,9 +485,9 @@ impl Builder {
         }
         let durability = self.durability;
         let pipeline = builder.start(clock.clone())?;
-        let is_island = door.is_some();
-        if let Some(door) = door {
-            door.open(&pipeline);
+        let is_island = on_start.is_some();
+        if let Some(on_start) = on_start {
+            on_start(&pipeline);
         }
         let parts = Parts {
             is_island,

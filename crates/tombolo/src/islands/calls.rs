@@ -39,7 +39,7 @@ where
     /// ```
     ///
     /// # Errors
-    /// [`Error::Directory`] when keys are spread by ranges of numbers, and this is none.
+    /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.
     pub fn at(&self, key: &(impl IslandKey + ?Sized)) -> Result<&Registered<I, A, W>, Error> {
         Ok(&self.on[self.placement.island_of(key)?])
     }

@@ -19,7 +19,6 @@ use tombolo_engine::islands::membership::{
     Membership, count_opening, found, island_directory, islands_in, membership, membership_table,
 };
 use tombolo_engine::islands::prepared::prepared_tables;
-use tombolo_engine::pipeline::Pipeline;
 use tombolo_engine::rng::entropy;
 use tombolo_engine::threads::{self, Running};
 use tombolo_storage::disk::OsDisk;
@@ -32,8 +31,8 @@ use super::Islands;
 use super::key::Keys;
 use super::mail::{Item, Mail, Turns};
 use super::member::Member;
-use crate::builder::{Builder, Door, Joined, Joins, Ready, Recovered};
-use crate::calls::{ReplySlots, Runner};
+use crate::builder::{Builder, Joined, Joins, Ready, Recovered};
+use crate::calls::ReplySlots;
 use crate::error::Error;
 use crate::open::{Opened, make_durable};
 use crate::product::Product;
@@ -73,7 +72,9 @@ impl Joins for Joining {
         let slots = slots.to_vec();
         let member = Member::new(island, me, mail.clone(), slots.clone(), log_bytes_max);
         let log_bytes_max = log_bytes_max.unwrap_or(TURN_LOG_BYTES);
-        Ok((Box::new(member), Box::new(Turning { me, mail, slots, log_bytes_max })))
+        let turns = Arc::new(Turns { island: me, mail: mail.clone(), slots });
+        let on_start = move |pipeline: &_| mail.open(turns, pipeline, log_bytes_max);
+        Ok((Box::new(member), Box::new(on_start)))
     }
 }
 
@@ -85,22 +86,6 @@ fn damaged(error: StoreError) -> Error {
                 .to_owned(),
         ),
         error => Error::Refused(error),
-    }
-}
-
-/// How an island's turns come, once its pipeline runs.
-struct Turning {
-    me: IslandId,
-    mail: Arc<Mail>,
-    slots: Vec<Arc<ReplySlots>>,
-    log_bytes_max: u64,
-}
-
-impl Door for Turning {
-    fn open(self: Box<Self>, pipeline: &Pipeline<Runner>) {
-        let Self { me, mail, slots, log_bytes_max } = *self;
-        let turns = Arc::new(Turns { island: me, mail: mail.clone(), slots });
-        mail.open(turns, pipeline, log_bytes_max);
     }
 }
 
