@@ -167,6 +167,19 @@ impl Core {
         }
     }
 
+    /// The same for a caller that does not want it back.
+    pub(crate) fn queue<W: Promise>(
+        &self,
+        envelope: Box<dyn Envelope>,
+        options: &CallOptions<W>,
+        patience: Patience,
+    ) -> Result<Ticket, Error> {
+        self.submit(envelope, options, patience).map_err(|(envelope, error)| {
+            envelope.recycle();
+            error
+        })
+    }
+
     /// Whether a log would refuse this much; a database in memory applies the same limit.
     fn is_too_large(&self, log_bytes_max: u64) -> bool {
         self.disks.is_empty() && log_bytes_max > GROUP_BYTES_MAX
@@ -237,10 +250,7 @@ impl Core {
     ) -> Result<W::Answer<A>, W::Error> {
         let carries = self.carrier.is_some() && options.deadline.is_none();
         let patience = if carries { Patience::Carries } else { Patience::Waits };
-        let ticket = self.submit(envelope, options, patience).map_err(|(envelope, error)| {
-            envelope.recycle();
-            error
-        })?;
+        let ticket = self.queue(envelope, options, patience)?;
         if carries {
             let Way { submitter, reply_slots } = &self.ways[ticket.set];
             submitter.carry_until(|| reply_slots.is_done(ticket.tag));
@@ -250,12 +260,8 @@ impl Core {
 
     /// Queues a call whose caller will [help](Self::help) until it is answered.
     pub(crate) fn submit_helped(&self, envelope: Box<dyn Envelope>) -> Result<Ticket, Error> {
-        let options = CallOptions::new();
-        let patience = if self.carrier.is_some() { Patience::Carries } else { Patience::Waits };
-        self.submit(envelope, &options, patience).map_err(|(envelope, error)| {
-            envelope.recycle();
-            error
-        })
+        let patience = if self.is_helped() { Patience::Carries } else { Patience::Waits };
+        self.queue(envelope, &CallOptions::new(), patience)
     }
 
     /// Gives an island without a log its turn on this thread, if its execution is free; returns whether it had it, or
@@ -281,18 +287,6 @@ impl Core {
     /// Whether callers do the stages' work.
     pub(crate) const fn is_helped(&self) -> bool {
         self.carrier.is_some()
-    }
-
-    /// Queues a call, waiting for room.
-    pub(crate) fn submit_waiting<W: Promise>(
-        &self,
-        envelope: Box<dyn Envelope>,
-        options: &CallOptions<W>,
-    ) -> Result<Ticket, Error> {
-        self.submit(envelope, options, Patience::Waits).map_err(|(envelope, error)| {
-            envelope.recycle();
-            error
-        })
     }
 
     /// Queues long work, whose answer leaves with this durability.

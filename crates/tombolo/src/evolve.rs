@@ -18,9 +18,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::{self, LongWork, Sliced};
-use tombolo_engine::procedure::Ahead;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::memory::columns::{ColumnBuild, Vacated};
@@ -34,7 +32,7 @@ use tombolo_storage::words::{column_text, index_text};
 
 use crate::calls::{CallOptions, Envelope, Finished, How, OWN_PREFIX, Otherwise, Ran, Runner};
 use crate::calls::{Settled, on_database_thread};
-use crate::core::Core;
+use crate::core::{Core, Patience};
 use crate::database::Database;
 use crate::error::Error;
 use crate::product::Product;
@@ -172,8 +170,6 @@ impl<A: Send + 'static> Envelope for Changing<A> {
         how
     }
 
-    fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
-
     fn end_otherwise(&mut self, how: Otherwise) {
         self.ran = Some(Ran::Otherwise(how));
     }
@@ -189,8 +185,6 @@ impl<A: Send + 'static> Envelope for Changing<A> {
     fn ran(&mut self) -> &mut dyn Any {
         &mut self.ran
     }
-
-    fn recycle(self: Box<Self>) {}
 }
 
 /// Builds an addition, a slice at a time; its answer is the finished addition.
@@ -280,7 +274,7 @@ impl Core {
         change: Change<A>,
     ) -> Result<A, Error> {
         let options = CallOptions::new().log_bytes_max(log_bytes_max);
-        let ticket = self.submit_waiting(Changing::envelope(change), &options)?;
+        let ticket = self.queue(Changing::envelope(change), &options, Patience::Waits)?;
         Ok(self.wait::<Result<A, SchemaError>, Settled>(ticket)??)
     }
 

@@ -7,7 +7,7 @@
 
 use std::any::{Any, type_name};
 use std::marker::PhantomData;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::resume_unwind;
 use std::sync::Arc;
 
 use tombolo_engine::hints::Hints;
@@ -20,7 +20,7 @@ use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
 
 use super::identified::Outcome;
-use super::runner::Runner;
+use super::runner::{Runner, unless_held};
 use crate::product::{GuardedProduct, Product};
 use crate::stop::Stop;
 use crate::tx::{self, Guards, Tables, Tx};
@@ -112,8 +112,10 @@ pub(crate) trait Envelope: Send {
     fn of_islands(&mut self) -> Option<&mut dyn Any> {
         None
     }
-    /// Prefetches the rows that it will read.
-    fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints);
+    /// Prefetches the rows that it will read, if they are known.
+    fn locate(&self, store: &Product, ahead: Ahead, hints: &mut Hints) {
+        let _ = (store, ahead, hints);
+    }
     /// Ends the call this way instead of running it.
     fn end_otherwise(&mut self, how: Otherwise);
     /// Its name in reports.
@@ -127,7 +129,7 @@ pub(crate) trait Envelope: Send {
     /// Its outcome, an `Option<Ran<_>>`.
     fn ran(&mut self) -> &mut dyn Any;
     /// Empties it and, if it can be reused, returns it to its pool.
-    fn recycle(self: Box<Self>);
+    fn recycle(self: Box<Self>) {}
 }
 
 /// The code of a registered call.
@@ -344,18 +346,14 @@ impl<B: Body> Registration<B> {
     }
 }
 
-/// Runs a call while parts are held, and puts its outcome into `ran` if it met no lock. What it did after it met one
-/// means nothing, not even a panic.
+/// Runs a call while parts are held, and puts its outcome into `ran` if it met no lock.
 fn run_unless_held<A>(
     store: &mut GuardedProduct<'_>,
     ran: &mut Option<Ran<A>>,
     run: impl FnOnce(&mut Product, Guards<'_>) -> Result<A, Stop>,
 ) -> Result<How, Owner> {
     let (store, guard) = store.parts();
-    let ended = catch_unwind(AssertUnwindSafe(|| run(store, Some(guard))));
-    if let Some(owner) = guard.met() {
-        return Err(owner);
-    }
+    let ended = unless_held(guard, || run(store, Some(guard)))?;
     let outcome = ended.unwrap_or_else(|panic| resume_unwind(panic));
     let how = How::of(&outcome);
     *ran = Some(Ran::Ended(outcome));
@@ -454,8 +452,6 @@ impl<A: Send + 'static> Envelope for Finished<A> {
         unreachable!("it is an answer")
     }
 
-    fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
-
     fn end_otherwise(&mut self, how: Otherwise) {
         self.0 = Some(Ran::Otherwise(how));
     }
@@ -471,8 +467,6 @@ impl<A: Send + 'static> Envelope for Finished<A> {
     fn ran(&mut self) -> &mut dyn Any {
         &mut self.0
     }
-
-    fn recycle(self: Box<Self>) {}
 }
 
 /// The envelope of a closure that runs once: while parts are held it waits, because it could not run again.
@@ -519,8 +513,6 @@ where
         how
     }
 
-    fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
-
     fn end_otherwise(&mut self, how: Otherwise) {
         self.ran = Some(Ran::Otherwise(how));
     }
@@ -540,6 +532,4 @@ where
     fn ran(&mut self) -> &mut dyn Any {
         &mut self.ran
     }
-
-    fn recycle(self: Box<Self>) {}
 }

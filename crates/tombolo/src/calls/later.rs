@@ -8,9 +8,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::{Reply, Sink, Tagged};
-use tombolo_engine::procedure::Ahead;
 
 use super::envelope::{Envelope, How, Otherwise};
 use super::reply_slots::ReplySlots;
@@ -29,8 +27,6 @@ impl Envelope for Later {
         Some(self)
     }
 
-    fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
-
     fn end_otherwise(&mut self, _: Otherwise) {}
 
     fn name(&self) -> &'static str {
@@ -44,8 +40,6 @@ impl Envelope for Later {
     fn ran(&mut self) -> &mut dyn Any {
         unreachable!("it is an answer")
     }
-
-    fn recycle(self: Box<Self>) {}
 }
 
 /// A set of reply slots in which the mark does not count as a reply.

@@ -242,8 +242,8 @@ where
     /// The reason that the call was not queued.
     pub fn submit(&self, input: I) -> Result<Pending<A, W>, Error> {
         let envelope = self.envelope(input);
-        let ticket = self.core.submit(envelope, &self.options, Patience::Waits);
-        Ok(Pending::new(self.core.clone(), ticket.map_err(refused)?))
+        let ticket = self.core.queue(envelope, &self.options, Patience::Waits)?;
+        Ok(Pending::new(self.core.clone(), ticket))
     }
 
     /// Calls it without waiting for anything.
@@ -273,12 +273,6 @@ impl<I, A, W: fmt::Debug> fmt::Debug for Registered<I, A, W> {
         registered.field("name", &self.callable.name()).field("options", &self.options);
         registered.finish_non_exhaustive()
     }
-}
-
-/// Recycles an envelope that was not queued; returns the reason.
-fn refused((envelope, error): (Box<dyn Envelope>, Error)) -> Error {
-    envelope.recycle();
-    error
 }
 
 /// Takes the input out of an envelope that was not queued.
@@ -374,12 +368,9 @@ impl<'d, W: Promise> Transactions<'d, W> {
         F: FnOnce(&mut Tx<'_>) -> Result<A, Stop> + Send + 'static,
         A: Send + 'static,
     {
-        let ticket = self.core.submit(
-            Lone::envelope(closure, self.input_bytes),
-            &self.options,
-            Patience::Waits,
-        );
-        Ok(Pending::new(self.core.clone(), ticket.map_err(refused)?))
+        let envelope = Lone::envelope(closure, self.input_bytes);
+        let ticket = self.core.queue(envelope, &self.options, Patience::Waits)?;
+        Ok(Pending::new(self.core.clone(), ticket))
     }
 
     /// The same without waiting for anything.

@@ -5,6 +5,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::thread;
 
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
@@ -17,7 +18,7 @@ use tombolo_storage::value_log::LogBuffer;
 
 use super::envelope::{Envelope, How, Otherwise, Request};
 use super::waiting::OnDatabaseThread;
-use crate::product::{Product, TRANSACTION_BYTES};
+use crate::product::{GuardedProduct, Product, TRANSACTION_BYTES};
 use crate::stop::Stop;
 use crate::tx::Tables;
 
@@ -98,47 +99,60 @@ pub(crate) struct Runner {
 impl Site {
     #[inline]
     pub(crate) fn run(&mut self, number: u64, request: &mut Request) {
-        let Ok(envelope) = self.begin(number, request) else { return };
-        let how = envelope.run(&mut self.store, &mut self.tables);
-        self.counters.count(how);
+        let Self { store, tables, counters } = self;
+        let Ok(envelope) = begin(store, tables, counters, number, request) else { return };
+        let how = envelope.run(store, tables);
+        counters.count(how);
     }
 
-    /// Runs a call while parts of transactions are held, as `guard` has it: it commits, or is set aside. If it met
-    /// a lock, an owner of one: then it is to run again.
+    /// As [`run_guarded`].
     pub(crate) fn run_guarded(
         &mut self,
         number: u64,
         request: &mut Request,
         guard: &Guard<'_>,
     ) -> Result<How, Owner> {
-        let envelope = match self.begin(number, request) {
-            Ok(envelope) => envelope,
-            Err(how) => return Ok(how),
-        };
-        let ran = envelope.run_guarded(&mut guard.over(&mut self.store), &mut self.tables);
-        if let Ok(how) = ran {
-            self.counters.count(how);
-        }
-        ran
+        let Self { store, tables, counters } = self;
+        run_guarded(&mut guard.over(store), (tables, counters), number, request)
     }
+}
 
-    /// The envelope of a call that begins; or how it ended, because it must not begin.
-    #[inline(always)]
-    fn begin<'r>(
-        &mut self,
-        number: u64,
-        request: &'r mut Request,
-    ) -> Result<&'r mut dyn Envelope, How> {
-        let Some(envelope) = &mut request.envelope else { unreachable!("it was not answered yet") };
-        if let Some(ended) = self.tables.begin(request.deadline_ns, number) {
-            let (stop, how) = (Stop::Error(ended), How::stopped(&Stop::Error(ended)));
-            self.counters.count(how);
-            envelope.end_otherwise(Otherwise::Stopped(stop));
-            return Err(how);
-        }
-        hold_to(&mut self.store, request.log_bytes_max);
-        Ok(&mut **envelope)
+/// Runs a call while parts of transactions are held, as the store's guard has it: it commits, or is set aside.
+///
+/// # Errors
+/// An owner of a lock that it met: then it is to run again.
+pub(crate) fn run_guarded(
+    store: &mut GuardedProduct<'_>,
+    (tables, counters): (&mut Tables, &Counters),
+    number: u64,
+    request: &mut Request,
+) -> Result<How, Owner> {
+    let how = match begin(store.parts().0, tables, counters, number, request) {
+        Ok(envelope) => envelope.run_guarded(store, tables)?,
+        Err(how) => return Ok(how),
+    };
+    counters.count(how);
+    Ok(how)
+}
+
+/// The envelope of a call that begins; or how it ended, because it must not begin.
+#[inline(always)]
+fn begin<'r>(
+    store: &mut Product,
+    tables: &mut Tables,
+    counters: &Counters,
+    number: u64,
+    request: &'r mut Request,
+) -> Result<&'r mut dyn Envelope, How> {
+    let Some(envelope) = &mut request.envelope else { unreachable!("it was not answered yet") };
+    if let Some(ended) = tables.begin(request.deadline_ns, number) {
+        let (stop, how) = (Stop::Error(ended), How::stopped(&Stop::Error(ended)));
+        counters.count(how);
+        envelope.end_otherwise(Otherwise::Stopped(stop));
+        return Err(how);
     }
+    hold_to(store, request.log_bytes_max);
+    Ok(&mut **envelope)
 }
 
 impl Runner {
@@ -193,8 +207,7 @@ impl Runner {
         }
     }
 
-    /// The same as [`Runner::carry`] while parts of transactions are held. There is no outcome if it met a lock: what
-    /// it did after that means nothing, not even a panic.
+    /// The same as [`Runner::carry`] while parts of transactions are held. There is no outcome if it met a lock.
     #[cold]
     #[inline(never)]
     pub(crate) fn carry_guarded<A>(
@@ -209,14 +222,22 @@ impl Runner {
         tables.begin_carried();
         hold_to(store, log_bytes_max);
         let guard = Guard::local(neighbour.locks());
-        let ran = catch_unwind(AssertUnwindSafe(|| run(store, &guard, tables)));
-        if guard.met().is_none() {
+        if let Ok(ran) = unless_held(&guard, || run(store, &guard, tables)) {
             let outcome = ran.unwrap_or_else(|panic| resume_unwind(panic));
             counters.count(How::of(&outcome));
             *ended = Some(outcome);
         }
         store.log_bytes()
     }
+}
+
+/// Runs what `guard` is for. If it met a lock, an owner of one: what it did after that means nothing, not even a panic.
+pub(crate) fn unless_held<A>(
+    guard: &Guard<'_>,
+    run: impl FnOnce() -> A,
+) -> Result<thread::Result<A>, Owner> {
+    let ran = catch_unwind(AssertUnwindSafe(run));
+    guard.met().map_or(Ok(ran), Err)
 }
 
 /// Limits the next transaction to the room reserved for it, so that the log of every batch fits.

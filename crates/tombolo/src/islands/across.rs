@@ -6,13 +6,10 @@
 
 use std::any::Any;
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-use tombolo_engine::hints::Hints;
 use tombolo_engine::islands::commit::IslandId;
 use tombolo_engine::pipeline::panic_message;
-use tombolo_engine::procedure::Ahead;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::held::{Guard, Locks, Part as Held};
 use tombolo_storage::owner::Owner;
@@ -22,7 +19,7 @@ use super::Islands;
 use super::calls::OnIslands;
 use super::helping;
 use super::key::IslandKey;
-use crate::calls::{Envelope, How, Otherwise, Ran, Settled, Step, on_database_thread};
+use crate::calls::{Envelope, How, Otherwise, Ran, Settled, Step, on_database_thread, unless_held};
 use crate::error::Error;
 use crate::product::{LOG_BYTES_PER_PART, Product};
 use crate::stop::Stop;
@@ -95,12 +92,7 @@ impl Transaction {
                 steps.iter().try_for_each(|step| step.run(store, tables))
             })
         };
-        let ran = catch_unwind(AssertUnwindSafe(run));
-        // What it did after it met a lock means nothing, not even a panic.
-        if let Some(owner) = guard.met() {
-            return Err(Why::Held(owner));
-        }
-        match ran {
+        match unless_held(&guard, run).map_err(Why::Held)? {
             Ok(Ok(())) => Ok(guard.into_part().expect("what is executed is set aside")),
             Ok(Err(stop)) => Err(Why::Stopped(stop)),
             Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
@@ -154,8 +146,6 @@ impl Envelope for AcrossEnvelope {
         Some(self)
     }
 
-    fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
-
     fn end_otherwise(&mut self, how: Otherwise) {
         self.ended = Some(Ran::Otherwise(how));
     }
@@ -171,8 +161,6 @@ impl Envelope for AcrossEnvelope {
     fn ran(&mut self) -> &mut dyn Any {
         &mut self.ended
     }
-
-    fn recycle(self: Box<Self>) {}
 }
 
 /// The answer of a part, once the transaction has committed; see [`Answers::take`].
@@ -271,7 +259,7 @@ impl<'d> Across<'d> {
         if core.is_helped() {
             let slots = core.reply_slots(ticket);
             let is_done = || slots.is_done(ticket.tag);
-            helping::help_until((&islands.mail, &islands.cores()), first, is_done);
+            helping::help_until((&islands.mail, &islands.databases), first, is_done);
         }
         let called = core.wait::<Result<(), Error>, Settled>(ticket);
         islands.mail.leave(number);

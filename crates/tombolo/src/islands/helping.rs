@@ -11,7 +11,7 @@ use tombolo_engine::islands::commit::IslandId;
 use tombolo_storage::sync::Spin;
 
 use super::mail::Mail;
-use crate::core::Core;
+use crate::database::Database;
 
 /// A set of islands; those with equal numbers modulo 64 are in it together.
 type Set = u64;
@@ -39,18 +39,18 @@ pub(super) fn note(island: IslandId) -> bool {
 }
 
 /// Gives turns to the islands that follow from a call of `first`, until the caller's own answer is there or there is
-/// nothing to do for a moment. `cores` are those of all islands.
+/// nothing to do for a moment.
 pub(super) fn help_until(
-    (mail, cores): (&Mail, &[&Core]),
+    (mail, islands): (&Mail, &[Database]),
     first: IslandId,
     is_done: impl Fn() -> bool,
 ) {
     let in_set = |set: Set| {
-        let ids = (0..cores.len()).map(|island| IslandId(island as u16));
+        let ids = (0..islands.len()).map(|island| IslandId(island as u16));
         ids.filter(move |island| set & set_of(*island) != 0)
     };
     let give_turns = |rung: Set| {
-        let give = |island: IslandId| mail.give_turn(island, cores[island.index()]);
+        let give = |island: IslandId| mail.give_turn(island, islands[island.index()].core());
         in_set(rung).fold(false, |gave, island| gave | give(island))
     };
     let outer = RUNG.replace(Some(0));
@@ -60,7 +60,7 @@ pub(super) fn help_until(
         let rung = RUNG.replace(Some(0)).unwrap_or_default();
         known |= rung;
         let has_given = give_turns(rung);
-        let help = |island: IslandId| cores[island.index()].help();
+        let help = |island: IslandId| islands[island.index()].core().help();
         if has_given || in_set(known).any(help) {
             spin = Spin::new();
         } else if !spin.again() {

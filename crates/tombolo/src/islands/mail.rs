@@ -19,10 +19,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::hints::Hints;
 use tombolo_engine::islands::commit::{Event, IslandId};
 use tombolo_engine::pipeline::{self, Pipeline, Reply, Sink, Submitter, Tagged};
-use tombolo_engine::procedure::Ahead;
 use tombolo_storage::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Parker};
 
 use super::across::Transaction;
@@ -281,8 +279,6 @@ impl Envelope for Attend {
         Some(self)
     }
 
-    fn locate(&self, _: &Product, _: Ahead, _: &mut Hints) {}
-
     fn end_otherwise(&mut self, _: Otherwise) {}
 
     fn name(&self) -> &'static str {
@@ -296,8 +292,6 @@ impl Envelope for Attend {
     fn ran(&mut self) -> &mut dyn Any {
         unreachable!("it has no caller")
     }
-
-    fn recycle(self: Box<Self>) {}
 }
 
 /// Receives the replies of an island's turns.

@@ -30,7 +30,7 @@ use super::deadlines::{Deadlines, Due};
 use super::mail::{Attend, Item, Mail};
 use crate::calls::{
     Counters, Envelope, How, Later, LaterSlots, Neighbour, Otherwise, ReplySlots, Request, Site,
-    hold_to,
+    hold_to, run_guarded,
 };
 use crate::product::Product;
 use crate::stop::Stop;
@@ -48,14 +48,8 @@ pub(crate) struct Member {
 
 /// A call that waits.
 enum Waiting {
-    /// For a lock.
-    Call {
-        number: u64,
-        envelope: Box<dyn Envelope>,
-        deadline_ns: u64,
-        log_bytes_max: u64,
-        holder: TransactionNumber,
-    },
+    /// For a lock of `holder`.
+    Call { number: u64, request: Request, holder: TransactionNumber },
     /// For its parts.
     Across { number: u64, envelope: Box<dyn Envelope>, transaction: Arc<Transaction>, runs: u32 },
 }
@@ -146,11 +140,9 @@ impl Member {
         }
         let guard = Guard::local(self.island.locks());
         let Err(owner) = site.run_guarded(number, request, &guard) else { return false };
-        let Request { deadline_ns, log_bytes_max, .. } = *request;
-        let Some(envelope) = request.envelope.take() else { unreachable!("just seen") };
-        let holder = holder(owner);
-        let waiting = Waiting::Call { number, envelope, deadline_ns, log_bytes_max, holder };
-        let call = self.outside.wait(waiting);
+        let (holder, envelope) = (holder(owner), request.envelope.take());
+        let request = Request { envelope, ..*request };
+        let call = self.outside.wait(Waiting::Call { number, request, holder });
         self.outside.log_end = 0; // this turn writes no more
         let work = Work::Local { call, payload: Vec::new() };
         self.on(site, Event::Held { by: holder, work });
@@ -284,6 +276,18 @@ impl Outside {
         self.log_end = store.log_bytes().saturating_add(log_bytes_max as usize);
     }
 
+    /// Ends a call that waited for a lock: it has its outcome, or ends `otherwise`.
+    fn end_call(&mut self, call: u64, otherwise: Option<Otherwise>) {
+        let Some(Waiting::Call { number, request, .. }) = self.waiting.remove(&call) else {
+            unreachable!("a call ends once")
+        };
+        let Some(mut envelope) = request.envelope else { unreachable!("it was not answered yet") };
+        if let Some(otherwise) = otherwise {
+            envelope.end_otherwise(otherwise);
+        }
+        self.ended.push((number, envelope));
+    }
+
     /// Answers a transaction over several islands; what it answers is durable.
     fn answer_across(&mut self, call: u64, ended: Result<(), Why>) {
         let Some(Waiting::Across { number, mut envelope, transaction, .. }) =
@@ -330,45 +334,32 @@ impl Host<MemoryLogged> for Turn<'_> {
         locks: &Locks,
         call: u64,
     ) -> Option<TransactionNumber> {
-        let Some(Waiting::Call { number, envelope, deadline_ns, holder: met, .. }) =
+        let Some(Waiting::Call { number, request, holder: met }) =
             self.outside.waiting.get_mut(&call)
         else {
             unreachable!("a call that waits is kept until it has run")
         };
-        let (number, tables) = (*number, &mut *self.tables);
         let guard = Guard::local(locks);
-        let ran = match tables.begin(*deadline_ns, number) {
-            Some(ended) => {
-                let stop = Stop::Error(ended);
-                let how = How::stopped(&stop);
-                envelope.end_otherwise(Otherwise::Stopped(stop));
-                Ok(Ok(how))
-            }
-            None => catch_unwind(AssertUnwindSafe(|| {
-                envelope.run_guarded(&mut guard.over(store), tables)
-            })),
-        };
-        let how = match ran {
-            Ok(Ok(how)) => how,
+        let (mut store, seen) = (guard.over(store), (&mut *self.tables, self.counters));
+        let run = || run_guarded(&mut store, seen, *number, request);
+        let otherwise = match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(_)) => None,
             Ok(Err(owner)) => {
                 *met = holder(owner);
                 return Some(*met);
             }
             Err(panic) => {
-                envelope.end_otherwise(Otherwise::Panicked(panic_message(&*panic)));
-                How::Panicked
+                self.counters.count(How::Panicked);
+                Some(Otherwise::Panicked(panic_message(&*panic)))
             }
         };
-        self.counters.count(how);
-        if let Some(Waiting::Call { envelope, .. }) = self.outside.waiting.remove(&call) {
-            self.outside.ended.push((number, envelope));
-        }
+        self.outside.end_call(call, otherwise);
         None
     }
 
     fn log_bytes_of_call(&self, call: u64) -> usize {
         match self.outside.waiting.get(&call) {
-            Some(Waiting::Call { log_bytes_max, .. }) => *log_bytes_max as usize,
+            Some(Waiting::Call { request, .. }) => request.log_bytes_max as usize,
             _ => 0,
         }
     }
@@ -399,18 +390,15 @@ impl Host<MemoryLogged> for Turn<'_> {
     }
 
     fn give_up(&mut self, call: u64) {
-        let Some(Waiting::Call { number, mut envelope, holder, deadline_ns, .. }) =
-            self.outside.waiting.remove(&call)
-        else {
+        let Some(Waiting::Call { request, holder, .. }) = self.outside.waiting.get(&call) else {
             unreachable!("a call gives up once")
         };
-        let stop = Stop::Error(match deadline_ns <= self.outside.mail.clock.now_ns() {
+        let stop = Stop::Error(match request.deadline_ns <= self.outside.mail.clock.now_ns() {
             true => StoreError::DeadlinePassed,
             false => StoreError::Held { owner: holder.owner() },
         });
         self.counters.count(How::stopped(&stop));
-        envelope.end_otherwise(Otherwise::Stopped(stop));
-        self.outside.ended.push((number, envelope));
+        self.outside.end_call(call, Some(Otherwise::Stopped(stop)));
     }
 
     fn wait_for(&mut self, deadline: Deadline) {
@@ -418,8 +406,8 @@ impl Host<MemoryLogged> for Turn<'_> {
         let Outside { deadlines, waiting, .. } = &mut *self.outside;
         match deadline {
             Deadline::Local(call) => match waiting.get(&call) {
-                Some(Waiting::Call { deadline_ns, .. }) => {
-                    deadlines.set_call(call, *deadline_ns, now_ns);
+                Some(Waiting::Call { request, .. }) => {
+                    deadlines.set_call(call, request.deadline_ns, now_ns);
                 }
                 _ => unreachable!("a call that waits is kept"),
             },

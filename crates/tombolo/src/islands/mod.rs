@@ -27,7 +27,6 @@ use crate::calls::{
     Body, CallOptions, ClosureBody, ProcedureBody, Registered, on_database_thread, register,
     wait_a_moment,
 };
-use crate::core::Core;
 use crate::database::Database;
 use crate::error::Error;
 use crate::statistics::Statistics;
@@ -192,10 +191,6 @@ impl Islands {
         let first: Registered<_, _> = register(self.databases[0].core(), name, body);
         let on = self.databases.iter().map(|island| first.on(island.core())).collect();
         OnIslands::new(on, self.placement.clone())
-    }
-
-    fn cores(&self) -> Vec<&Core> {
-        self.databases.iter().map(|island| &**island.core()).collect()
     }
 
     /// The tables and indexes, which are the same on each island.

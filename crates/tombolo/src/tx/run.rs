@@ -51,12 +51,7 @@ pub(crate) fn run_steps(
     let ended = execute_undoable(&mut guard.over(store), |mut transaction| {
         match steps(transaction.store()) {
             Ok(()) => transaction.commit(()),
-            Err(Stop::Abort(reason)) => Err(EngineStop::Abort(reason)),
-            Err(Stop::Error(error)) => Err(EngineStop::Error(error)),
-            Err(Stop::Own(error)) => {
-                own = Some(error);
-                Err(EngineStop::Abort("of its own"))
-            }
+            Err(stop) => Err(engine_stop(stop, &mut own)),
         }
     });
     ended.map_err(|stop| stopped(stop, own))
@@ -101,11 +96,19 @@ fn run_open<A>(
             Some(error) => Err(EngineStop::Error(error)),
             None => Ok(answer),
         },
-        Err(Stop::Abort(reason)) => Err(EngineStop::Abort(reason)),
-        Err(Stop::Error(error)) => Err(EngineStop::Error(error)),
-        Err(Stop::Own(error)) => {
+        Err(stop) => Err(engine_stop(stop, own)),
+    }
+}
+
+/// The error of a closure as the engine has it; the application's own is put into `own`, see [`stopped`].
+#[inline(always)]
+fn engine_stop(stop: Stop, own: &mut Option<OwnError>) -> EngineStop {
+    match stop {
+        Stop::Abort(reason) => EngineStop::Abort(reason),
+        Stop::Error(error) => EngineStop::Error(error),
+        Stop::Own(error) => {
             *own = Some(error);
-            Err(EngineStop::Abort("of its own"))
+            EngineStop::Abort("of its own")
         }
     }
 }
