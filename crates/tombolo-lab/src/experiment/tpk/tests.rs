@@ -142,7 +142,9 @@ fn a_run_answers_everything_and_writes_its_checkpoints() {
         // A flush takes all that was executed until then: four groups at most.
         assert!((1.0..=40.0).contains(&found.per_flush), "{}", found.per_flush);
         assert!(found.input >= Duration::from_millis(10) && found.input <= found.wall);
-        assert!(found.busy.output_ns >= 500 * 20_000, "terminals keep output busy");
+        // A stage counts its time after it delivered, so the last delivery may be missing: four
+        // groups at most.
+        assert!(found.busy.output_ns >= (500 - 40) * 20_000, "terminals keep output busy");
         assert!(found.busy.execution_ns > 0 && found.busy.logging_ns > 0);
     }
 }
