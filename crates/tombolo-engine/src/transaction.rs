@@ -338,6 +338,29 @@ impl<S: Store> Drop for OpenTransaction<'_, S> {
     }
 }
 
+/// Begins a transaction that may abort at any point, and that its owner ends by [`finish`], also after a panic: for one
+/// that spans several stores.
+///
+/// # Errors
+/// As [`Store::begin`].
+pub fn begin<S: Store>(store: &mut S) -> Result<(), Stop> {
+    const { assert!(S::UNDO, "a transaction over several stores may have to be undone") };
+    store.begin()?;
+    store.begin_writes();
+    Ok(())
+}
+
+/// Commits the open transaction, or undoes it.
+///
+/// # Errors
+/// The reason that it did not commit.
+pub fn finish<S: Store>(store: &mut S, ended: Result<(), Stop>) -> Result<(), Stop> {
+    match ended.and_then(|()| Ok(store.commit()?)) {
+        Ok(()) => Ok(()),
+        Err(stop) => Err(stopped(store, stop)),
+    }
+}
+
 /// Ends a transaction that has not committed; returns the reason, or the error of the abort itself.
 #[inline]
 fn stopped<S: Store>(store: &mut S, stop: Stop) -> Stop {

@@ -264,19 +264,9 @@ impl Core {
         self.queue(envelope, &CallOptions::new(), patience)
     }
 
-    /// Gives an island without a log its turn on this thread, if its execution is free; returns whether it had it, or
-    /// the message of its panic.
-    pub(crate) fn take_turn(&self) -> Result<bool, Box<str>> {
-        let Some(carrier) = self.carrier.as_ref().filter(|_| self.disks.is_empty()) else {
-            return Ok(false);
-        };
-        let terms = Terms { durability: pipeline::Durability::Group, log_bytes_max: 0 };
-        match carrier.run_if_free(terms, |runner| (runner.take_turn(), 0)) {
-            Some(Carried::Ran { outcome, .. }) => {
-                outcome.map(|()| true).map_err(|Panicked(message)| message)
-            }
-            Some(Carried::Refused(_)) | None => Ok(false),
-        }
+    /// The entrance for callers that run transactions on their own threads, if there is no log to wait for.
+    pub(crate) fn carrier_without_log(&self) -> Option<&Carrier<Runner>> {
+        self.carrier.as_ref().filter(|_| self.disks.is_empty())
     }
 
     /// Does the stages' work once, if callers do; returns whether there was any.

@@ -111,7 +111,9 @@ pub use database::Database;
 pub use definition::Difference;
 pub use derived::{RowIndex, TableRow};
 pub use error::Error;
-pub use islands::{Across, Answers, AtIsland, IslandKey, Islands, IslandsBuilder, OnIslands, Part};
+pub use islands::{
+    Across, Answers, AtIsland, IslandKey, Islands, IslandsBuilder, IslandsTx, OnIslands, Part,
+};
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};
 pub use pages::Pages;

@@ -49,7 +49,7 @@ pub use assembly::Builder;
 pub use assembly::running::{Closed, Pipeline};
 pub use assembly::statistics::{Busy, Statistics};
 pub use assembly::wires::Signalled;
-pub use callers::carrying::carrier::Carrier;
+pub use callers::carrying::carrier::{Carrier, Taken, WhileTaken};
 pub use callers::long_intake::{LongIntake, NotTaken};
 pub use callers::{Caller, NotSubmitted, Submitter};
 pub use checkpoint::{CheckpointHandle, CheckpointHold, CheckpointRefusal, CheckpointStatistics};

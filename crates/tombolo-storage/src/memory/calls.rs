@@ -257,12 +257,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
 
     #[inline(always)]
     fn commit(&mut self) -> Result<()> {
-        if let State::Poisoned(reason) = self.state {
-            return Err(Error::Poisoned { reason });
-        }
-        if let Some(refusal) = self.log.refusal() {
-            return Err(refusal);
-        }
+        self.admit_commit()?;
         // Snapshots and added indexes cost a transaction only this branch while there are none.
         if Self::UNDO && self.is_watched {
             self.commit_watched()?;

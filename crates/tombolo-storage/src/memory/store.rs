@@ -134,6 +134,16 @@ impl<P: MemoryProfile<Log = ValueLog>> MemoryStore<P> {
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
+    /// Fails if the open transaction cannot commit, but for what indexes that are being added refuse.
+    #[inline(always)]
+    pub(super) fn admit_commit(&self) -> Result<()> {
+        match (self.state, self.log.refusal()) {
+            (State::Poisoned(reason), _) => Err(Error::Poisoned { reason }),
+            (_, Some(refusal)) => Err(refusal),
+            (_, None) => Ok(()),
+        }
+    }
+
     /// An empty store.
     pub fn new(limits: Limits) -> Self {
         let budget = Budget::new(limits.memory_bytes_max);

@@ -82,9 +82,6 @@ pub(crate) trait Neighbour: Send {
     /// Runs a batch and answers its calls.
     fn execute(&mut self, site: &mut Site, batch: &mut Batch<'_, Request, Box<dyn Envelope>>);
 
-    /// Does what has come since its last turn; only without a log, because nothing waits for it then.
-    fn take_turn(&mut self, site: &mut Site);
-
     /// The locks of the parts that it holds.
     fn locks(&self) -> &Locks;
 }
@@ -199,14 +196,6 @@ impl Runner {
         self.neighbour.as_ref().is_some_and(|neighbour| !neighbour.locks().is_empty())
     }
 
-    /// An island's turn on the thread of a caller that waits for it.
-    pub(crate) fn take_turn(&mut self) {
-        let _entered = OnDatabaseThread::enter();
-        if let Some(neighbour) = &mut self.neighbour {
-            neighbour.take_turn(&mut self.site);
-        }
-    }
-
     /// The same as [`Runner::carry`] while parts of transactions are held. There is no outcome if it met a lock.
     #[cold]
     #[inline(never)]
@@ -217,17 +206,32 @@ impl Runner {
         ended: &mut Option<Result<A, Stop>>,
     ) -> usize {
         let _entered = OnDatabaseThread::enter();
-        let Some(neighbour) = &self.neighbour else { unreachable!("an island holds parts") };
-        let Site { store, tables, counters } = &mut self.site;
-        tables.begin_carried();
-        hold_to(store, log_bytes_max);
-        let guard = Guard::local(neighbour.locks());
+        let (store, locks, tables) = self.begin_guarded(log_bytes_max);
+        let guard = Guard::local(locks);
         if let Ok(ran) = unless_held(&guard, || run(store, &guard, tables)) {
             let outcome = ran.unwrap_or_else(|panic| resume_unwind(panic));
-            counters.count(How::of(&outcome));
+            self.site.counters.count(How::of(&outcome));
             *ended = Some(outcome);
         }
-        store.log_bytes()
+        self.site.store.log_bytes()
+    }
+
+    /// An island's transaction begins on a caller's thread: it runs under the locks of the parts that are held.
+    pub(crate) fn begin_guarded(&mut self, log_bytes_max: u64) -> (&mut Product, &Locks, &Tables) {
+        self.site.tables.begin_carried();
+        hold_to(&mut self.site.store, log_bytes_max);
+        self.guarded()
+    }
+
+    /// An island's store, and the locks of the parts that are held.
+    pub(crate) fn guarded(&mut self) -> (&mut Product, &Locks, &Tables) {
+        let Some(neighbour) = &self.neighbour else { unreachable!("an island has neighbours") };
+        (&mut self.site.store, neighbour.locks(), &self.site.tables)
+    }
+
+    /// Counts how a transaction ended.
+    pub(crate) fn count(&self, how: How) {
+        self.site.counters.count(how);
     }
 }
 

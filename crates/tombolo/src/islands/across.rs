@@ -2,10 +2,14 @@
 //!
 //! Each part is a call of a registered procedure or closure at a key. Parts whose keys are on one island run there in
 //! one transaction, in the order in which they were given; islands work concurrently. No part sees another's
-//! answer: what one needs to know, its input says. Not here: how islands agree (engine `islands/commit/`).
+//! answer: what one needs to know, its input says.
+//!
+//! Where nothing is logged the caller's thread runs all parts itself (`reach.rs`). Otherwise, or when it does not get
+//! the islands, they run them and agree by messages. Not here: how they agree (engine `islands/commit/`).
 
 use std::any::Any;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use tombolo_engine::islands::commit::IslandId;
@@ -13,21 +17,23 @@ use tombolo_engine::pipeline::panic_message;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::held::{Guard, Locks, Part as Held};
 use tombolo_storage::owner::Owner;
+use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
 
 use super::Islands;
 use super::calls::OnIslands;
 use super::helping;
 use super::key::IslandKey;
+use super::reach::Reach;
 use crate::calls::{Envelope, How, Otherwise, Ran, Settled, Step, on_database_thread, unless_held};
 use crate::error::Error;
-use crate::product::{LOG_BYTES_PER_PART, Product};
+use crate::product::{GuardedProduct, LOG_BYTES_PER_PART, Product};
 use crate::stop::Stop;
 use crate::tx::{self, Tables};
 
 /// Why a part, or the whole, did not commit.
 #[derive(Debug)]
-pub(super) enum Why {
+pub(crate) enum Why {
     /// It met a lock, and is to run again.
     Held(Owner),
     Stopped(Stop),
@@ -37,11 +43,30 @@ pub(super) enum Why {
     Refused(String),
 }
 
+impl Why {
+    pub(super) fn into_error(self, schema: &Schema) -> Error {
+        match self {
+            Self::Held(owner) => Error::stopped(Stop::Error(StoreError::Held { owner }), schema),
+            Self::Stopped(stop) => Error::stopped(stop, schema),
+            Self::Panicked(message) => Error::Panicked(message),
+            Self::Unreachable(island) => Error::IslandStopped(island.index()),
+            Self::Refused(words) => Error::NotPrepared(words),
+        }
+    }
+}
+
 /// What one island does.
 struct PartOfIsland {
     island: IslandId,
     steps: Mutex<Vec<Box<dyn Step>>>,
     refused: Mutex<Option<Why>>,
+}
+
+impl PartOfIsland {
+    /// Executes it within the open transaction of `store`.
+    fn run(&self, store: &mut GuardedProduct<'_>, tables: &Tables) -> Result<(), Stop> {
+        self.steps.lock().iter().try_for_each(|step| step.run(store, tables))
+    }
 }
 
 /// A transaction under way.
@@ -85,13 +110,8 @@ impl Transaction {
         locks: &Locks,
         tables: &Tables,
     ) -> Result<Held, Why> {
-        let steps = self.part(island).steps.lock();
-        let guard = Guard::part(locks);
-        let run = || {
-            tx::run_steps(store, &guard, |store| {
-                steps.iter().try_for_each(|step| step.run(store, tables))
-            })
-        };
+        let (guard, part) = (Guard::part(locks), self.part(island));
+        let run = || tx::run_steps(store, &guard, |store| part.run(store, tables));
         match unless_held(&guard, run).map_err(Why::Held)? {
             Ok(Ok(())) => Ok(guard.into_part().expect("what is executed is set aside")),
             Ok(Err(stop)) => Err(Why::Stopped(stop)),
@@ -114,7 +134,7 @@ impl Transaction {
 /// The envelope of a transaction over several islands.
 pub(crate) struct AcrossEnvelope {
     transaction: Arc<Transaction>,
-    ended: Option<Ran<Result<(), Error>>>,
+    ended: Option<Ran<Result<(), Why>>>,
 }
 
 impl AcrossEnvelope {
@@ -123,17 +143,7 @@ impl AcrossEnvelope {
     }
 
     pub(super) fn end(&mut self, ended: Result<(), Why>) {
-        let stopped = |stop| Ran::Ended(Err(stop));
-        self.ended = Some(match ended {
-            Ok(()) => Ran::Ended(Ok(Ok(()))),
-            Err(Why::Held(owner)) => stopped(Stop::Error(StoreError::Held { owner })),
-            Err(Why::Stopped(stop)) => stopped(stop),
-            Err(Why::Panicked(message)) => Ran::Otherwise(Otherwise::Panicked(message)),
-            Err(Why::Unreachable(island)) => {
-                Ran::Ended(Ok(Err(Error::IslandStopped(island.index()))))
-            }
-            Err(Why::Refused(words)) => Ran::Ended(Ok(Err(Error::NotPrepared(words)))),
-        });
+        self.ended = Some(Ran::Ended(Ok(ended)));
     }
 }
 
@@ -248,7 +258,19 @@ impl<'d> Across<'d> {
         if on_database_thread() {
             return Err(Error::Nested);
         }
-        let first = first.island;
+        let core = islands.databases[first.island.index()].core();
+        let ended = match run_directly(islands, &parts) {
+            Some(ended) => ended,
+            None => Self::commit_by_messages(islands, parts)?,
+        };
+        ended.map(|()| Answers(())).map_err(|why| why.into_error(&core.schema.get()))
+    }
+
+    fn commit_by_messages(
+        islands: &Islands,
+        parts: Vec<PartOfIsland>,
+    ) -> Result<Result<(), Why>, Error> {
+        let first = parts[0].island;
         let core = islands.databases[first.index()].core();
         let transaction = Arc::new(Transaction { number: OnceLock::new(), parts });
         let number = islands.mail.enter(&transaction);
@@ -261,8 +283,28 @@ impl<'d> Across<'d> {
             let is_done = || slots.is_done(ticket.tag);
             helping::help_until((&islands.mail, &islands.databases), first, is_done);
         }
-        let called = core.wait::<Result<(), Error>, Settled>(ticket);
+        let ended = core.wait::<Result<(), Why>, Settled>(ticket);
         islands.mail.leave(number);
-        called.flatten().map(|()| Answers(()))
+        ended
     }
+}
+
+/// Runs the parts on this thread; without an answer if it does not get their islands.
+fn run_directly(islands: &Islands, parts: &[PartOfIsland]) -> Option<Result<(), Why>> {
+    let mut reach = Reach::new(&islands.databases)?;
+    // In the order in which a thread waits for islands.
+    let after = |last: Option<IslandId>| {
+        let rest = parts.iter().filter(|part| last.is_none_or(|last| part.island > last));
+        rest.min_by_key(|part| part.island)
+    };
+    let mut run_all = || {
+        let mut next = after(None);
+        while let Some(part) = next {
+            reach.run(part.island, |store, tables| part.run(store, tables))?;
+            next = after(Some(part.island));
+        }
+        Ok(())
+    };
+    let ran = catch_unwind(AssertUnwindSafe(&mut run_all));
+    reach.finish(ran)
 }

@@ -62,7 +62,6 @@ struct Post {
 
 struct Door {
     submitter: Submitter<Request, Box<dyn Envelope>>,
-    turns: Arc<Turns>,
     /// The room in the log of each turn.
     log_bytes_max: u64,
 }
@@ -97,8 +96,8 @@ impl Mail {
 
     /// The island's pipeline runs: its turns may come.
     pub(super) fn open(&self, turns: Arc<Turns>, pipeline: &Pipeline<Runner>, log_bytes_max: u64) {
-        let (submitter, island) = (pipeline.register(turns.clone()), turns.island);
-        let door = Door { submitter, turns, log_bytes_max };
+        let island = turns.island;
+        let door = Door { submitter: pipeline.register(turns), log_bytes_max };
         let is_first = self.post(island).door.set(door).is_ok();
         assert!(is_first, "an island opens once");
     }
@@ -148,17 +147,7 @@ impl Mail {
 
     /// Gives an island its turn on this thread, which helps; returns whether it did anything.
     pub(super) fn give_turn(&self, island: IslandId, core: &Core) -> bool {
-        match core.take_turn() {
-            Ok(true) => true,
-            // Its execution is taken, or it has a log, which a turn has to wait for.
-            Ok(false) => self.submit(island) | core.help(),
-            Err(message) => {
-                if let Some(door) = self.post(island).door.get() {
-                    door.turns.broken(&Arc::from(message));
-                }
-                true
-            }
-        }
+        self.submit(island) | core.help()
     }
 
     /// Rings if something waits that was not rung for.

@@ -252,14 +252,6 @@ impl Neighbour for Member {
         self.outside.mail.ring_if_waiting(self.outside.me);
     }
 
-    fn take_turn(&mut self, site: &mut Site) {
-        let mut attend = Attend::default();
-        self.attend(site, &mut attend);
-        for (number, envelope) in attend.ended {
-            LaterSlots::answer(&self.outside.slots, number, envelope);
-        }
-    }
-
     fn locks(&self) -> &Locks {
         self.island.locks()
     }

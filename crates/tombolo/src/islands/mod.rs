@@ -6,6 +6,8 @@
 //! | `key.rs` | keys, and the islands on which they are |
 //! | `calls.rs` | calls of one island |
 //! | `across.rs` | transactions over several islands |
+//! | `transaction.rs` | transactions that reach islands as their closure goes |
+//! | `reach.rs` | the islands that a thread has taken for either, where nothing is logged |
 //! | `member.rs` | an island, as its execution stage runs it |
 //! | `mail.rs` | what islands send each other, and when their turns come |
 //! | `helping.rs` | a caller that waits for several islands gives them their turns |
@@ -41,11 +43,14 @@ mod key;
 mod mail;
 mod member;
 mod opening;
+mod reach;
+mod transaction;
 
 pub use across::{Across, Answers, Part};
 pub use calls::{AtIsland, OnIslands};
 pub use key::IslandKey;
 pub use opening::IslandsBuilder;
+pub use transaction::IslandsTx;
 
 use key::Keys;
 use mail::Mail;

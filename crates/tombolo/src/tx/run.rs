@@ -65,7 +65,10 @@ pub(crate) fn step<A>(
 ) -> Result<A, Stop> {
     let (store, guard) = store.parts();
     let mut own = None;
-    let ended = run_open(store, Some(guard), NO_DATABASE, tables, closure, &mut own);
+    let ended = match guard.is_idle() {
+        true => run_open(store, None, tables.database, tables, closure, &mut own),
+        false => run_open(store, Some(guard), NO_DATABASE, tables, closure, &mut own),
+    };
     ended.map_err(|stop| stopped(stop, own))
 }
 

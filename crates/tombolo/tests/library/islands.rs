@@ -18,7 +18,7 @@ use super::histories::asked;
 use super::kills::{CHILD, child};
 
 /// An account.
-#[derive(Debug, Table)]
+#[derive(Clone, Copy, Debug, Table)]
 struct Account {
     #[key]
     id: u64,
@@ -30,6 +30,7 @@ struct Bank {
     db: Islands,
     book: OnIslands<(u64, i64), i64>,
     sum: OnIslands<(), i64>,
+    is_durable: bool,
 }
 
 const ACCOUNTS: u64 = 24;
@@ -56,11 +57,11 @@ impl Bank {
             }
             Ok(sum)
         });
-        Self { db, book, sum }
+        Self { db, book, sum, is_durable: true }
     }
 
     fn in_memory(islands: usize) -> Self {
-        Self::new(builder(islands).in_memory().unwrap())
+        Self { is_durable: false, ..Self::new(builder(islands).in_memory().unwrap()) }
     }
 
     fn open(directory: &Path, islands: usize) -> Self {
@@ -79,6 +80,21 @@ impl Bank {
         let more = across.part(&self.book, &to, (to, cents))?;
         let answers = across.commit()?;
         Ok((answers.take(left), answers.take(more)))
+    }
+
+    /// The same without saying beforehand where it goes.
+    fn transfer_by_closure(&self, from: u64, to: u64, cents: i64) -> Result<(i64, i64), Error> {
+        let by_id = self.db.index::<AccountKey>()?;
+        let book = |tx: &mut Tx<'_>, id: u64, cents: i64| {
+            let cents = tx.find_row(&by_id, id)?.map_or(0, |(_, account)| account.cents) + cents;
+            tx.upsert_row(&by_id, &Account { id, cents })?;
+            Ok(cents)
+        };
+        self.db.transaction(|tx| {
+            let more = tx.at(&to, |tx| book(tx, to, cents))?;
+            let left = tx.at(&from, |tx| book(tx, from, -cents))?;
+            if left < 0 { Err(Stop::Abort("not enough money")) } else { Ok((left, more)) }
+        })
     }
 
     /// The money on all islands, at one moment.
@@ -110,6 +126,8 @@ fn parts_commit_together_or_not_at_all() {
     assert_eq!(bank.transfer(b, a, 131), Err(Error::Aborted("not enough money")));
     assert_eq!(bank.transfer(a, a, 5), Ok((65, 70)), "two steps of one part");
     assert_eq!(bank.transfer(b, a, 130), Ok((0, 200)));
+    assert_eq!(bank.transfer_by_closure(a, b, 50), Ok((150, 50)));
+    assert_eq!(bank.transfer_by_closure(a, b, 151), Err(Error::Aborted("not enough money")));
     assert_eq!(bank.money(), 100 * ACCOUNTS as i64);
     let nothing = bank.db.across().commit();
     assert!(nothing.is_ok());
@@ -146,6 +164,35 @@ fn a_part_that_panics_or_fails_changes_nothing() {
             }
         }
     }
+    let by_id = bank.db.index::<AccountKey>().unwrap();
+    let set = |tx: &mut Tx<'_>, id| tx.upsert_row(&by_id, &Account { id, cents: 7 });
+    let ended = |how: u64, is_last: bool| {
+        bank.db.transaction(|tx| {
+            tx.at(&b, |tx| set(tx, b).map(drop))?;
+            // What a step has refused remains refused, even if the closure goes on.
+            let _ = tx.at(&a, |tx| {
+                set(tx, a)?;
+                match how {
+                    0 => panic!("on purpose"),
+                    1 => Err(Stop::Abort("no")),
+                    2 => tx.insert_row(&accounts, &Account { id: a, cents: 1 }).map(drop),
+                    _ => Err(std::fmt::Error.into()),
+                }
+            });
+            if is_last { Ok(()) } else { tx.at(&b, |tx| set(tx, b).map(drop)) }
+        })
+    };
+    for (how, is_last) in (0..4).flat_map(|how| [(how, false), (how, true)]) {
+        match ended(how, is_last).unwrap_err() {
+            Error::Panicked(_) if how == 0 => {}
+            Error::Aborted("no") if how == 1 => {}
+            Error::Duplicate { .. } if how == 2 => {}
+            Error::Aborted(_) if how == 3 => {}
+            other => panic!("{how}: {other}"),
+        }
+    }
+    let nested = bank.db.transaction(|_| Ok(bank.db.transaction(|_| Ok(()))));
+    assert_eq!(nested, Ok(Err(Error::Nested)));
     assert_eq!(bank.money(), 100 * ACCOUNTS as i64);
     let statistics = bank.db.statistics();
     assert_eq!(statistics.len(), 3);
@@ -165,6 +212,10 @@ fn stir(bank: &Bank, threads: u64, transfers: u64) {
                 }
                 1 if n % 40 == 1 => {
                     assert_eq!(bank.money(), 1_000 * ACCOUNTS as i64);
+                }
+                2 if !bank.is_durable => {
+                    let ended = bank.transfer_by_closure(from, to, cents);
+                    assert!(matches!(ended, Ok(_) | Err(Error::Aborted(_))), "{ended:?}");
                 }
                 _ => match bank.transfer(from, to, cents) {
                     Ok(_) | Err(Error::Aborted(_)) => {}
@@ -245,7 +296,9 @@ fn killed_islands_keep_what_was_answered_and_lose_no_money() {
 
 #[test]
 fn a_call_that_waits_for_a_lock_ends_by_its_deadline_or_when_the_lock_goes() {
-    let bank = Bank::in_memory(2);
+    // In memory the thread that dawdles would have both islands.
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(place.path(), 2);
     let (a, b) = apart(&bank.db);
     bank.give_all(100);
     let (is_held, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

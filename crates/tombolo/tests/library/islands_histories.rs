@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use tombolo::{Database, Error, Islands, OnIslands, Order, Stop, Table};
+use tombolo::{Database, Error, Islands, Order, Stop, Table, Tx};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::on_each;
@@ -40,10 +40,12 @@ fn plan(rng: &mut Rng, session: i64, transaction: u64) -> Vec<Planned> {
     (0..1 + rng.below(5)).map(|n| operation(rng, n)).collect()
 }
 
-/// Registers the part of a transaction: it records what it sees. A range is of its own island's keys.
-fn part(db: &Islands) -> OnIslands<Part, Vec<Operation>> {
+/// The part of a transaction: it records what it sees. A range is of its own island's keys.
+fn part(
+    db: &Islands,
+) -> impl Fn(&mut Tx<'_>, &Part) -> Result<Vec<Operation>, Stop> + Clone + use<> {
     let (cells, by_key) = (db.table::<Cell>().unwrap(), db.index::<CellKey>().unwrap());
-    db.register_closure("part", move |tx, (island, plan, aborts): &Part| {
+    move |tx, (island, plan, aborts)| {
         let table = format!("cell{island}");
         let mut seen = Vec::new();
         for &(kind, key, value) in plan {
@@ -69,12 +71,13 @@ fn part(db: &Islands) -> OnIslands<Part, Vec<Operation>> {
             });
         }
         if *aborts { Err(Stop::Abort("on purpose")) } else { Ok(seen) }
-    })
+    }
 }
 
 /// What the sessions saw in the history of this number, each with so many transactions after another.
-fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
-    let (clock, part) = (SystemClock::new(), part(db));
+fn record(db: &Islands, number: u64, transactions: u64, is_durable: bool) -> Vec<Transaction> {
+    let (clock, by_closure) = (SystemClock::new(), part(db));
+    let part = db.register_closure("part", by_closure.clone());
     let history = Mutex::new(Vec::new());
     on_each(SESSIONS, |session| {
         let mut rng = Rng::stream(2, &[number, session as u64]);
@@ -91,6 +94,18 @@ fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
                 let (island, plan) = by_island.pop_first().unwrap();
                 let key = plan[0].1;
                 part.at(&key).unwrap().call((island, plan, aborts))
+            } else if !is_durable && rng.below(2) == 0 {
+                db.transaction(|tx| {
+                    let mut seen = Vec::new();
+                    // In either order of islands.
+                    let mut plans = by_island.iter().collect::<Vec<_>>();
+                    plans.rotate_left(transaction as usize % by_island.len());
+                    for (&island, plan) in plans {
+                        let part = (island, plan.clone(), aborts && island == last);
+                        seen.extend(tx.at(&plan[0].1, |tx| by_closure(tx, &part))?);
+                    }
+                    Ok(seen)
+                })
             } else {
                 let mut across = db.across();
                 let parts = by_island.into_iter().map(|(island, plan)| {
@@ -115,23 +130,23 @@ fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
     history.into_inner().unwrap()
 }
 
-fn are_strictly_serializable(transactions: u64, open: impl Fn(u64) -> Islands) {
+fn are_strictly_serializable(transactions: u64, is_durable: bool, open: impl Fn(u64) -> Islands) {
     let transactions = asked("TOMBOLO_TRANSACTIONS", transactions) / SESSIONS.len() as u64;
     for number in 0..asked("TOMBOLO_HISTORIES", 1) {
-        is_strictly_serializable(&record(&open(number), number, transactions));
+        is_strictly_serializable(&record(&open(number), number, transactions, is_durable));
     }
 }
 
 #[test]
 fn one_order_explains_what_callers_of_islands_in_memory_saw() {
     let open = |_| Database::builder().define::<Cell>().islands(ISLANDS).in_memory().unwrap();
-    are_strictly_serializable(10_000, open);
+    are_strictly_serializable(10_000, false, open);
 }
 
 #[test]
 fn one_order_explains_what_durable_callers_of_islands_saw() {
     let place = tempfile::tempdir().unwrap();
-    are_strictly_serializable(1_000, |number| {
+    are_strictly_serializable(1_000, true, |number| {
         let builder = Database::builder().define::<Cell>().set("log_segment_bytes", "1 MB");
         builder.islands(ISLANDS).open(place.path().join(number.to_string())).unwrap()
     });

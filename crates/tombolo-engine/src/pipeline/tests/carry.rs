@@ -283,3 +283,68 @@ fn a_stage_that_breaks_on_a_callers_thread_ends_all() {
     assert!(matches!(refused, Reply::Refused(Refusal::Poisoned(_))), "{refused:?}");
     assert!(pipeline.close().poison.is_some());
 }
+
+#[test]
+fn a_thread_takes_several_pipelines_for_one_transaction() {
+    let worlds = [(); 2].map(|()| World::new(Options { spread: Spread::Carried, ..options() }));
+    let [first, second] = worlds.each_ref().map(|world| world.pipeline().carrier().unwrap());
+    let terms = Terms { durability: Group, log_bytes_max: 16 };
+    let add = |taken: &mut Taken<'_, Accounts>| {
+        let accounts = taken.executor();
+        (accounts.run(&Ask::Add(1, 1)).unwrap(), accounts.log.bytes.len())
+    };
+    for n in 1..=3 {
+        let mut one = first.take(terms, WhileTaken::Sleep).unwrap().unwrap();
+        let mut other = second.take(terms, WhileTaken::Spin).unwrap().unwrap();
+        assert!(first.take(terms, WhileTaken::Leave).is_none(), "it is taken");
+        let ((answer, bytes), (same, of_other)) = (add(&mut one), add(&mut other));
+        assert_eq!((answer, same), (n, n));
+        assert_eq!(other.end(of_other), Ok(Stands::From(16 * n)));
+        assert_eq!(one.end(bytes), Ok(Stands::From(16 * n)));
+        [&first, &second].iter().for_each(|carrier| carrier.wait(16 * n).unwrap());
+    }
+    // One that its owner does not end is given back.
+    let failed = worlds[0].pipeline().statistics().failed;
+    drop(first.take(terms, WhileTaken::Leave).unwrap());
+    assert_eq!(worlds[0].pipeline().statistics().failed, failed + 1);
+    worlds[0].log.with(|medium| medium.fail_sync = Some(GroupLogError::Failed("gone".into())));
+    let mut one = first.take(terms, WhileTaken::Leave).unwrap().unwrap();
+    let (_, bytes) = add(&mut one);
+    assert_eq!(one.end(bytes), Ok(Stands::From(64)));
+    assert_eq!(first.wait(64), Err(Refusal::Unknown("gone".into())));
+    assert!(matches!(first.take(terms, WhileTaken::Sleep), Some(Err(Refusal::Poisoned(_)))));
+}
+
+#[test]
+fn a_pipeline_that_times_each_call_is_taken_all_the_same() {
+    // Otherwise threads that only take pipelines, and queue nothing, would wait for ever.
+    let options = Options { spread: Spread::Carried, slice_ns_max: 0, ..options() };
+    let builder = Builder::new(Accounts::default(), options);
+    let pipeline = builder.start(Arc::new(SystemClock::new())).unwrap();
+    let (carrier, mut caller) = (pipeline.carrier().unwrap(), pipeline.caller(8));
+    let terms = Terms { durability: Async, log_bytes_max: 0 };
+    let times_each = || {
+        let held = std::iter::repeat_with(|| carrier.execution.try_take()).flatten().next();
+        let mut held = held.unwrap();
+        let stage = held.stage();
+        let times_each = stage.admit(terms).is_ok() && stage.admit_call(terms).is_err();
+        let _ = held.give_back(); // all that was asked for is answered
+        times_each
+    };
+    // A batch of several calls takes longer than no time at all.
+    for _ in 0..1_000 {
+        let mut calls = (0..8).map(|_| caller.prepare(Ask::Read(1), 0, Async)).collect();
+        assert_eq!(caller.try_submit_many(&mut calls), Ok(8));
+        let mut replies = Vec::new();
+        while replies.len() < 8 {
+            caller.wait(&mut replies).unwrap();
+        }
+        if times_each() {
+            break;
+        }
+    }
+    assert!(times_each(), "no batch had several calls");
+    let taken = std::iter::repeat_with(|| carrier.take(terms, WhileTaken::Sleep));
+    let taken = taken.take(100_000).flatten().next().unwrap().unwrap();
+    assert_eq!(taken.end(0), Ok(Stands::Volatile));
+}

@@ -97,9 +97,20 @@ impl<'g> Guard<'g> {
         self.reads.is_some()
     }
 
+    /// Whether it has nothing to compare and notes nothing, so that the store itself may be called.
+    #[inline]
+    pub fn is_idle(&self) -> bool {
+        self.locks.is_empty() && !self.is_of_part()
+    }
+
     /// An owner of a lock that the last transaction met, which then has not committed.
     pub fn met(&self) -> Option<Owner> {
         self.met.get()
+    }
+
+    /// Fails if the open transaction met a lock.
+    pub(super) fn unless_met(&self) -> Result<()> {
+        self.met.get().map_or(Ok(()), |owner| Err(Error::Held { owner }))
     }
 
     /// A transaction is to begin on the store. One that has a preface goes on.
@@ -116,9 +127,7 @@ impl<'g> Guard<'g> {
 
     /// Ends the transaction: a local one commits, a part is set aside.
     pub(super) fn end<P: MemoryProfile>(&self, store: &mut MemoryStore<P>) -> Result<()> {
-        if let Some(owner) = self.met.get() {
-            return Err(Error::Held { owner });
-        }
+        self.unless_met()?;
         let Some(reads) = &self.reads else { return store.commit() };
         let mut noted = reads.borrow_mut();
         let (changes, created) = store.set_aside_noting(&mut |lock| noted.note(lock))?;

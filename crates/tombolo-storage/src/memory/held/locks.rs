@@ -193,6 +193,9 @@ impl Locks {
     /// An owner of a lock that excludes this access, if there is one.
     #[inline]
     pub fn conflict(&self, access: &Lock<'_>) -> Option<Owner> {
+        if self.is_empty() {
+            return None;
+        }
         let holder = match *access {
             Lock::Table { mode, .. } | Lock::Row { mode, .. } => self.holder(access, mode),
             Lock::Key { mode: Mode::Read, .. } => self.holder(access, Mode::Read),

@@ -49,6 +49,58 @@ fn caught<T>(part: impl FnOnce() -> T) -> Result<T, Box<dyn Any + Send>> {
     catch_unwind(AssertUnwindSafe(part))
 }
 
+/// How a thread waits for execution that another has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WhileTaken {
+    /// It may sleep: it has no other pipeline's.
+    Sleep,
+    /// It spins, and lets other threads run.
+    Spin,
+    /// It leaves it.
+    Leave,
+}
+
+/// A pipeline's execution in the hands of a thread that runs a transaction over several. Its owner ends or undoes the
+/// transaction before it gives execution back.
+pub struct Taken<'c, E: Executor> {
+    carrier: &'c Carrier<E>,
+    /// Present until it is given back.
+    held: Option<Held<'c, Execution<E>>>,
+    terms: Terms,
+}
+
+impl<E: Executor> Taken<'_, E> {
+    /// The executor, for this transaction only.
+    pub fn executor(&mut self) -> &mut E {
+        let Some(held) = &mut self.held else { unreachable!("it is given back once") };
+        held.stage().run_carried(|executor| executor)
+    }
+
+    /// Gives execution back after a transaction that logged so many bytes.
+    ///
+    /// # Errors
+    /// `Unknown`, when its stage broke.
+    pub fn end(mut self, log_bytes: usize) -> Result<Stands, Refusal> {
+        let Some(held) = self.held.take() else { unreachable!("it is given back once") };
+        self.carrier.end(held, self.terms, Some(log_bytes))
+    }
+}
+
+impl<E: Executor> Drop for Taken<'_, E> {
+    /// After a panic.
+    fn drop(&mut self) {
+        if let Some(held) = self.held.take() {
+            let _ = self.carrier.end(held, self.terms, None);
+        }
+    }
+}
+
+impl<E: Executor> std::fmt::Debug for Taken<'_, E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Taken").finish_non_exhaustive()
+    }
+}
+
 /// The pipeline's entrance for callers that run transactions on their own threads.
 pub struct Carrier<E: Executor> {
     pub(crate) execution: Arc<Seat<Execution<E>>>,
@@ -82,48 +134,87 @@ impl<E: Executor> Carrier<E> {
         self.run_held(held, terms, run)
     }
 
-    /// The same, but only if execution is free at once.
-    #[inline]
-    pub fn run_if_free<T>(
-        &self,
-        terms: Terms,
-        run: impl FnOnce(&mut E) -> (T, usize),
-    ) -> Option<Carried<T>> {
-        self.run_held(self.execution.try_take()?, terms, run)
-    }
-
     #[inline(always)]
     fn run_held<T>(
         &self,
-        mut held: Held<'_, Execution<E>>,
+        held: Held<'_, Execution<E>>,
         terms: Terms,
         run: impl FnOnce(&mut E) -> (T, usize),
     ) -> Option<Carried<T>> {
-        let stage = held.stage();
-        match caught(|| stage.admit(terms)) {
-            Ok(Ok(())) => {}
-            Ok(Err(not_run)) => {
-                self.give_back(held, Stands::Volatile);
-                return match not_run {
-                    NotRun::Queued => None,
-                    NotRun::Refused(refusal) => Some(Carried::Refused(refusal)),
-                };
-            }
-            Err(panic) => return Some(self.broken(held, &*panic)),
-        }
-        // A panic in here is the transaction's outcome; a panic before or after it is the stage's.
-        let ran = caught(|| stage.run_carried(run));
-        let log_bytes = ran.as_ref().ok().map(|(_, log_bytes)| *log_bytes);
-        let stands = match caught(|| stage.end_carried(terms, log_bytes)) {
-            Ok(stands) => stands,
-            Err(panic) => return Some(self.broken(held, &*panic)),
+        let mut held = match self.admit(held, |stage| stage.admit_call(terms)) {
+            Ok(held) => held,
+            Err(NotRun::Queued) => return None,
+            Err(NotRun::Refused(refusal)) => return Some(Carried::Refused(refusal)),
         };
-        self.give_back(held, stands);
+        // A panic in here is the transaction's outcome; a panic before or after it is the stage's.
+        let ran = caught(|| held.stage().run_carried(run));
+        let log_bytes = ran.as_ref().ok().map(|(_, log_bytes)| *log_bytes);
+        let stands = match self.end(held, terms, log_bytes) {
+            Ok(stands) => stands,
+            Err(refusal) => return Some(Carried::Refused(refusal)),
+        };
         let outcome = match ran {
             Ok((outcome, _)) => Ok(outcome),
             Err(panic) => Err(Panicked(panic_message(&*panic))),
         };
         Some(Carried::Ran { outcome, stands })
+    }
+
+    /// Gives execution back if a transaction may not run now.
+    #[inline(always)]
+    fn admit<'s>(
+        &self,
+        mut held: Held<'s, Execution<E>>,
+        admit: impl FnOnce(&Execution<E>) -> Result<(), NotRun>,
+    ) -> Result<Held<'s, Execution<E>>, NotRun> {
+        let stage = held.stage();
+        match caught(|| admit(stage)) {
+            Ok(Ok(())) => Ok(held),
+            Ok(Err(not_run)) => {
+                self.give_back(held, Stands::Volatile);
+                Err(not_run)
+            }
+            Err(panic) => Err(NotRun::Refused(self.broken(held, &*panic))),
+        }
+    }
+
+    /// Ends a transaction that logged so many bytes, or panicked and was undone, and gives execution back.
+    #[inline(always)]
+    fn end(
+        &self,
+        mut held: Held<'_, Execution<E>>,
+        terms: Terms,
+        log_bytes: Option<usize>,
+    ) -> Result<Stands, Refusal> {
+        let stage = held.stage();
+        match caught(|| stage.end_carried(terms, log_bytes)) {
+            Ok(stands) => {
+                self.give_back(held, stands);
+                Ok(stands)
+            }
+            Err(panic) => Err(self.broken(held, &*panic)),
+        }
+    }
+
+    /// Takes execution for a transaction over several pipelines, if no call waits for it.
+    ///
+    /// # Errors
+    /// Why the pipeline runs none any more.
+    pub fn take(
+        &self,
+        terms: Terms,
+        while_taken: WhileTaken,
+    ) -> Option<Result<Taken<'_, E>, Refusal>> {
+        let held = self.execution.try_take().or_else(|| match while_taken {
+            WhileTaken::Sleep => self.wait_for_a_turn(),
+            WhileTaken::Spin => self.spin_for_a_turn(),
+            WhileTaken::Leave => None,
+        });
+        match self.admit(held?, |stage| stage.admit(terms)) {
+            Ok(held) => Some(Ok(Taken { carrier: self, held: Some(held), terms })),
+            Err(NotRun::Queued) => None,
+            Err(NotRun::Refused(refusal)) => Some(Err(refusal)),
+        }
     }
 
     /// Takes execution if the thread that has it gives it back soon. A transaction is shorter than the
@@ -144,6 +235,22 @@ impl<E: Executor> Carrier<E> {
                 pause(nap);
                 nap *= 2;
             } else if !spin.again() {
+                gives_way.next()?;
+                give_way();
+            }
+            if let Some(held) = self.execution.try_take() {
+                return Some(held);
+            }
+        }
+        None
+    }
+
+    /// Takes execution if the thread that has it gives it back while this one spins, and lets others run.
+    #[cold]
+    fn spin_for_a_turn(&self) -> Option<Held<'_, Execution<E>>> {
+        let (mut spin, mut gives_way) = (Spin::transaction(), 0..GIVES_WAY);
+        while !self.execution.is_asked_for() {
+            if !spin.again() {
                 gives_way.next()?;
                 give_way();
             }
@@ -179,10 +286,10 @@ impl<E: Executor> Carrier<E> {
     /// Ends the call after the stage panicked on this thread.
     #[cold]
     #[inline(never)]
-    fn broken<T>(&self, held: Held<'_, Execution<E>>, panic: &(dyn Any + Send)) -> Carried<T> {
+    fn broken(&self, held: Held<'_, Execution<E>>, panic: &(dyn Any + Send)) -> Refusal {
         drop(held); // first: the stage's own thread will be woken and must find it broken
         let reason = self.carrying.break_down(StageKind::Execution, &panic_message(panic));
-        Carried::Refused(Refusal::Unknown(reason))
+        Refusal::Unknown(reason)
     }
 
     /// Sets the callback for a stage that panics on a caller's thread.

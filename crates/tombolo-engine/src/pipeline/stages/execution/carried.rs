@@ -69,7 +69,7 @@ pub(crate) enum NotRun {
 impl<E: Executor> Execution<E> {
     /// Runs an admitted transaction on its caller's thread.
     #[inline(always)]
-    pub(crate) fn run_carried<T>(&mut self, run: impl FnOnce(&mut E) -> T) -> T {
+    pub(crate) fn run_carried<'e, T>(&'e mut self, run: impl FnOnce(&'e mut E) -> T) -> T {
         run(&mut self.executor)
     }
 
@@ -87,11 +87,17 @@ impl<E: Executor> Execution<E> {
         Stands::Volatile
     }
 
+    /// Whether a call's transaction may run now: not while each has to be timed, which the queue does.
+    #[inline(always)]
+    pub(crate) fn admit_call(&self, terms: Terms) -> Result<(), NotRun> {
+        if self.watch.is_close() { Err(NotRun::Queued) } else { self.admit(terms) }
+    }
+
     /// Whether a transaction may run now.
     #[inline(always)]
     pub(crate) fn admit(&self, terms: Terms) -> Result<(), NotRun> {
         let is_waited_for = self.done < self.calls.len() || !self.long.are_idle();
-        if is_waited_for || !self.input.is_open_and_empty() || self.watch.is_close() {
+        if is_waited_for || !self.input.is_open_and_empty() {
             return Err(NotRun::Queued);
         }
         if let Some(reason) = self.shared.poison() {

@@ -1,0 +1,118 @@
+//! `IslandsTx`: a transaction that reaches islands as its closure goes.
+//!
+//! It runs on its caller's thread, which takes each island at the first access. If another thread has that island and
+//! this one must not wait for it, all is undone and the closure runs again, with the islands that it needed taken
+//! beforehand, in their order. Not here: taking islands (`reach.rs`), parts that are declared (`across.rs`).
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
+
+use tombolo_engine::islands::commit::IslandId;
+use tombolo_storage::error::Error as StoreError;
+
+use super::Islands;
+use super::key::IslandKey;
+use super::reach::Reach;
+use crate::calls::{on_database_thread, wait_a_moment};
+use crate::error::Error;
+use crate::stop::Stop;
+use crate::tx::{self, Tx};
+
+/// How long a transaction tries to get its islands.
+const PATIENCE_NS: u64 = 5_000_000_000;
+/// The first pause after it did not; each is twice as long as the one before, up to a bound.
+const PAUSE: Duration = Duration::from_micros(10);
+const PAUSES_MAX: u32 = 6;
+
+/// A transaction over several islands, as its closure sees it; see [`Islands::transaction`].
+pub struct IslandsTx<'d> {
+    islands: &'d Islands,
+    reach: Reach<'d>,
+}
+
+impl fmt::Debug for IslandsTx<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IslandsTx").finish_non_exhaustive()
+    }
+}
+
+impl IslandsTx<'_> {
+    /// Runs a closure on the island of a key. It sees the rows of that island, with what the transaction has changed
+    /// there. If it fails, the whole transaction does, whatever follows.
+    ///
+    /// # Errors
+    /// That of the closure; [`Stop::Abort`] when keys are spread by ranges of numbers, and this is none. An error
+    /// [`LockTimeout`](StoreError::LockTimeout) may mean that the transaction has to run again: return it.
+    pub fn at<A>(
+        &mut self,
+        key: &(impl IslandKey + ?Sized),
+        closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
+    ) -> Result<A, Stop> {
+        let is_none = |_| Stop::Abort("the islands' keys are integers within 64 bits");
+        let island = self.islands.island_of(key).map_err(is_none)?;
+        self.reach.run(IslandId(island as u16), |store, tables| tx::step(store, tables, closure))
+    }
+}
+
+impl Islands {
+    /// Runs a closure as one transaction over the islands of the keys that it names; all that it changed commits, or
+    /// nothing. No other transaction runs on these islands meanwhile: [`across`](Self::across) costs them less if
+    /// the closure does more than read and write. The closure may run more than once.
+    ///
+    /// So far only where islands are in memory.
+    ///
+    /// ```
+    /// # use tombolo::{Database, Error, Stop, Table};
+    /// # #[derive(Table)]
+    /// # struct Account { #[key] id: u64, cents: i64 }
+    /// let db = Database::builder().define::<Account>().islands(2).in_memory()?;
+    /// let by_id = db.index::<AccountKey>()?;
+    /// let moved = db.transaction(|tx| {
+    ///     let all = tx.at(&1u64, |tx| Ok(tx.find_row(&by_id, 1)?.map_or(0, |(_, row)| row.cents)))?;
+    ///     tx.at(&2u64, |tx| tx.upsert_row(&by_id, &Account { id: 2, cents: all }))?;
+    ///     tx.at(&1u64, |tx| tx.upsert_row(&by_id, &Account { id: 1, cents: 0 }))?;
+    ///     Ok(all)
+    /// })?;
+    /// assert_eq!(moved, 0);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Database::transaction`](crate::Database::transaction), and [`Error::Refused`] with
+    /// [`LockTimeout`](StoreError::LockTimeout) when other threads had its islands for too long.
+    pub fn transaction<A>(
+        &self,
+        closure: impl Fn(&mut IslandsTx<'_>) -> Result<A, Stop>,
+    ) -> Result<A, Error> {
+        if on_database_thread() {
+            return Err(Error::Nested);
+        }
+        let schema = self.databases[0].core().schema.get();
+        let until_ns = self.mail.clock.now_ns().saturating_add(PATIENCE_NS);
+        let (mut needs, mut pauses) = (Vec::new(), 0);
+        loop {
+            let reach = Reach::new(&self.databases).ok_or_else(|| {
+                let what = "a transaction that names islands as it goes needs islands in memory; use `across` here";
+                Error::Schema(what.to_owned())
+            })?;
+            let mut tx = IslandsTx { islands: self, reach };
+            let ran = match tx.reach.reach_all(&needs) {
+                true => catch_unwind(AssertUnwindSafe(|| closure(&mut tx))),
+                false => Ok(Err(Stop::Error(StoreError::LockTimeout))),
+            };
+            needs.extend(tx.reach.needs());
+            if let Some(ended) = tx.reach.finish(ran) {
+                return ended.map_err(|why| why.into_error(&schema));
+            }
+            needs.sort_unstable();
+            needs.dedup();
+            if self.mail.clock.now_ns() >= until_ns {
+                let timeout = Stop::Error(StoreError::LockTimeout);
+                return Err(Error::stopped(timeout, &schema));
+            }
+            wait_a_moment(PAUSE * (1 << pauses));
+            pauses = (pauses + 1).min(PAUSES_MAX);
+        }
+    }
+}
