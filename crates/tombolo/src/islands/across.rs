@@ -232,9 +232,50 @@ impl<'d> Across<'d> {
         I: Send + 'static,
         A: Send + 'static,
     {
-        let island = IslandId(self.islands.island_of(key)? as u16);
+        let island = self.islands.island_of(key)?;
+        Ok(self.part_on(island, procedure, input))
+    }
+
+    /// Adds a call on every island, with the same input: the answers are in the order of islands. A table that is
+    /// read everywhere and seldom changed can so be kept on each island.
+    ///
+    /// ```
+    /// use tombolo::{Database, Error, Table};
+    ///
+    /// #[derive(Table)]
+    /// struct Rate {
+    ///     #[key]
+    ///     currency: u32,
+    ///     per_mille: i64,
+    /// }
+    ///
+    /// let db = Database::builder().define::<Rate>().islands(2).in_memory()?;
+    /// let by_currency = db.index::<RateKey>()?;
+    /// let set = db.register_closure("set rate", move |tx, &(currency, per_mille): &(u32, i64)| {
+    ///     tx.upsert_row(&by_currency, &Rate { currency, per_mille }).map(drop)
+    /// });
+    /// let mut across = db.across();
+    /// across.everywhere(&set, (978, 1_080));
+    /// across.commit()?; // from now on each island has the new rate
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn everywhere<I, A>(&mut self, procedure: &OnIslands<I, A>, input: I) -> Vec<Part<A>>
+    where
+        I: Clone + Send + 'static,
+        A: Send + 'static,
+    {
+        let islands = 0..self.islands.islands();
+        islands.map(|island| self.part_on(island, procedure, input.clone())).collect()
+    }
+
+    fn part_on<I, A>(&mut self, island: usize, procedure: &OnIslands<I, A>, input: I) -> Part<A>
+    where
+        I: Send + 'static,
+        A: Send + 'static,
+    {
         let answer = Arc::new(Mutex::new(None));
-        let step = procedure.at(key)?.step(input, answer.clone());
+        let step = procedure.on(island).step(input, answer.clone());
+        let island = IslandId(island as u16);
         match self.parts.iter().find(|part| part.island == island) {
             Some(part) => part.steps.lock().push(step),
             None => {
@@ -242,7 +283,7 @@ impl<'d> Across<'d> {
                 self.parts.push(PartOfIsland { island, steps, refused });
             }
         }
-        Ok(Part { answer })
+        Part { answer }
     }
 
     /// Runs the parts and commits them, all or none, and blocks until that is durable.

@@ -41,7 +41,12 @@ where
     /// # Errors
     /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.
     pub fn at(&self, key: &(impl IslandKey + ?Sized)) -> Result<&Registered<I, A, W>, Error> {
-        Ok(&self.on[self.placement.island_of(key)?])
+        Ok(self.on(self.placement.island_of(key)?))
+    }
+
+    /// The procedure on the island of this number.
+    pub(super) fn on(&self, island: usize) -> &Registered<I, A, W> {
+        &self.on[island]
     }
 
     /// The same procedure, called with other options.

@@ -2,9 +2,9 @@
 //! logged.
 //!
 //! ```text
-//!   reach island 3 ─► steps ─► reach island 0 ─► steps ─► ... ─► all can commit? ─ yes ─► commit on each, give each back
-//!                                 │ another thread has it                         │ no
-//!                                 └───────────► undo on each, give each back ◄────┘
+//!   reach island 3 ─► steps ─► reach island 0 ─► steps ─► all can commit? ─ yes ─► commit on each, give each back
+//!                                 │ another thread has it         │ no
+//!                                 └─► undo on each, give back ◄───┘
 //! ```
 //!
 //! The thread has the execution of each island from its first access there until all have ended, so no other
@@ -89,6 +89,9 @@ impl<'d> Reach<'d> {
         island: IslandId,
         step: impl FnOnce(&mut GuardedProduct<'_>, &Tables) -> Result<A, Stop>,
     ) -> Result<A, Stop> {
+        if let Some(doomed) = self.doomed {
+            return Err(self.doom(doomed));
+        }
         let at = self.reach(island).map_err(|doomed| self.doom(doomed))?;
         let (store, locks, tables) = self.reached[at].taken.executor().guarded();
         let guard = Guard::local(locks);

@@ -57,10 +57,8 @@ impl IslandsTx<'_> {
 
 impl Islands {
     /// Runs a closure as one transaction over the islands of the keys that it names; all that it changed commits, or
-    /// nothing. No other transaction runs on these islands meanwhile: [`across`](Self::across) costs them less if
-    /// the closure does more than read and write. The closure may run more than once.
-    ///
-    /// So far only where islands are in memory.
+    /// nothing. No other transaction runs on these islands from its first access there to its end. The closure may run
+    /// more than once. So far only where islands are in memory; [`across`](Self::across) is for all.
     ///
     /// ```
     /// # use tombolo::{Database, Error, Stop, Table};
@@ -79,8 +77,9 @@ impl Islands {
     /// ```
     ///
     /// # Errors
-    /// As [`Database::transaction`](crate::Database::transaction), and [`Error::Refused`] with
-    /// [`LockTimeout`](StoreError::LockTimeout) when other threads had its islands for too long.
+    /// As [`Database::transaction`](crate::Database::transaction); [`Error::Refused`] with
+    /// [`LockTimeout`](StoreError::LockTimeout) when other threads had its islands for too long; [`Error::Setting`]
+    /// where islands are not in memory.
     pub fn transaction<A>(
         &self,
         closure: impl Fn(&mut IslandsTx<'_>) -> Result<A, Stop>,
@@ -93,8 +92,9 @@ impl Islands {
         let (mut needs, mut pauses) = (Vec::new(), 0);
         loop {
             let reach = Reach::new(&self.databases).ok_or_else(|| {
-                let what = "a transaction that names islands as it goes needs islands in memory; use `across` here";
-                Error::Schema(what.to_owned())
+                let what = "a transaction that reaches islands as it goes needs islands in memory, and the setting \
+                            pipeline_threads = carried: declare its parts (`across`)";
+                Error::Setting(what.to_owned())
             })?;
             let mut tx = IslandsTx { islands: self, reach };
             let ran = match tx.reach.reach_all(&needs) {

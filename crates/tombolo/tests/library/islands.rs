@@ -1,6 +1,5 @@
 //! Databases of several islands: calls of one, transactions over several, crashes, directories of another kind.
 
-use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::sync::Arc;
@@ -100,10 +99,7 @@ impl Bank {
     /// The money on all islands, at one moment.
     fn money(&self) -> i64 {
         let mut across = self.db.across();
-        let mut keys = BTreeMap::new();
-        (0..1_000u64).for_each(|key| _ = keys.insert(self.db.island_of(&key).unwrap(), key));
-        let parts = keys.values().map(|key| across.part(&self.sum, key, ()).unwrap());
-        let parts = parts.collect::<Vec<_>>();
+        let parts = across.everywhere(&self.sum, ());
         let answers = across.commit().unwrap();
         parts.into_iter().map(|part| answers.take(part)).sum()
     }
@@ -434,4 +430,18 @@ fn calls_of_one_island_wait_for_what_a_transaction_holds() {
     assert_eq!((call(a), call(b)), (1_000 - 120 + 60, 1_000 + 120 - 60));
     let refused = Error::Refused(StoreError::LockTimeout);
     assert!(refused.is_retryable());
+}
+
+#[test]
+fn closures_reach_islands_only_in_memory_and_on_their_callers_threads() {
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(place.path(), 2);
+    let refused = bank.transfer_by_closure(0, 1, 1).unwrap_err();
+    assert!(matches!(&refused, Error::Setting(why) if why.contains("across")), "{refused}");
+    let queued = Database::builder().define::<Account>().set("pipeline_threads", "two");
+    let bank = Bank::new(queued.islands(2).in_memory().unwrap());
+    bank.give_all(1_000);
+    assert!(matches!(bank.transfer_by_closure(0, 1, 1), Err(Error::Setting(_))));
+    // Parts that are declared go by messages.
+    stir(&bank, 3, 200);
 }
