@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tombolo_engine::pipeline::{self, ArchiveStatistics};
 use tombolo_storage::sync::Ordering;
 
-use crate::calls::Counters;
+use crate::calls::{Counters, OverIslands};
 
 /// Counters since the database was opened, and the current lengths of queues.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,14 @@ pub struct Statistics {
     pub expired: u64,
     /// Calls that were cancelled before their end.
     pub cancelled: u64,
+    /// Of the committed transactions, those over several islands ([`Islands`](crate::Islands)): each is counted on the
+    /// island on which it began.
+    pub over_islands: u64,
+    /// Of these, closures that reached their islands as they went: with declared parts they would hold their
+    /// islands for less time.
+    pub over_islands_by_closure: u64,
+    /// Of these, those on which islands agreed by messages.
+    pub over_islands_by_messages: u64,
     /// Calls that were queued but refused without running: for lack of room in the log, or after
     /// a failure.
     pub refused: u64,
@@ -99,6 +107,12 @@ impl Statistics {
             repeated: own.repeated.load(Ordering::Relaxed),
             expired: own.expired.load(Ordering::Relaxed),
             cancelled: own.cancelled.load(Ordering::Relaxed),
+            over_islands: [OverIslands::Parts, OverIslands::Messages, OverIslands::Closure]
+                .map(|how| own.over_islands(how))
+                .iter()
+                .sum(),
+            over_islands_by_closure: own.over_islands(OverIslands::Closure),
+            over_islands_by_messages: own.over_islands(OverIslands::Messages),
             refused: counted.refused,
             waiting_to_run: counted.input_queue.transactions,
             waiting_for_log: counted.log_queue.transactions,

@@ -51,7 +51,9 @@ pub(crate) use identified::{
 pub(crate) use later::{Later, LaterSlots};
 pub(crate) use registered::{Step, register};
 pub(crate) use reply_slots::{Answered, ReplySlots, Ticket};
-pub(crate) use runner::{Counters, Neighbour, Runner, Site, hold_to, run_guarded, unless_held};
+pub(crate) use runner::{
+    Counters, Neighbour, OverIslands, Runner, Site, hold_to, run_guarded, unless_held,
+};
 pub(crate) use waiting::{OnDatabaseThread, block_on, on_database_thread, wait_a_moment};
 
 pub use identified::Outcome;

@@ -32,8 +32,21 @@ pub(crate) struct Counters {
     pub(crate) repeated: AtomicU64,
     pub(crate) expired: AtomicU64,
     pub(crate) cancelled: AtomicU64,
+    /// Committed transactions over several islands, by how they ran.
+    over_islands: [AtomicU64; 3],
     /// The store's memory budget, which counts its allocations.
     memory: Arc<Budget>,
+}
+
+/// How a transaction over several islands ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OverIslands {
+    /// Declared parts, on their caller's thread.
+    Parts,
+    /// Declared parts, by messages.
+    Messages,
+    /// A closure that reached islands as it went.
+    Closure,
 }
 
 impl Counters {
@@ -42,7 +55,21 @@ impl Counters {
         let zero = AtomicU64::default;
         let (committed, aborted, panicked, repeated) = (zero(), zero(), zero(), zero());
         let (expired, cancelled) = (zero(), zero());
-        Self { committed, aborted, panicked, repeated, expired, cancelled, memory }
+        let over_islands = [zero(), zero(), zero()];
+        Self { committed, aborted, panicked, repeated, expired, cancelled, over_islands, memory }
+    }
+
+    /// Counts a transaction over so many islands that began here, and which committed or not.
+    pub(crate) fn count_over_islands(&self, islands: usize, how: OverIslands, commits: bool) {
+        self.count(if commits { How::Committed } else { How::Aborted });
+        if commits && islands > 1 {
+            count(&self.over_islands[how as usize]);
+        }
+    }
+
+    /// Committed transactions over several islands that ran in this way.
+    pub(crate) fn over_islands(&self, how: OverIslands) -> u64 {
+        self.over_islands[how as usize].load(Ordering::Relaxed)
     }
 
     /// Counts how a call's turn ended.
@@ -229,9 +256,9 @@ impl Runner {
         (&mut self.site.store, neighbour.locks(), &self.site.tables)
     }
 
-    /// Counts how a transaction ended.
-    pub(crate) fn count(&self, how: How) {
-        self.site.counters.count(how);
+    /// The counters.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.site.counters
     }
 }
 

@@ -25,7 +25,9 @@ use super::calls::OnIslands;
 use super::helping;
 use super::key::IslandKey;
 use super::reach::Reach;
-use crate::calls::{Envelope, How, Otherwise, Ran, Settled, Step, on_database_thread, unless_held};
+use crate::calls::{
+    Envelope, How, Otherwise, OverIslands, Ran, Settled, Step, on_database_thread, unless_held,
+};
 use crate::error::Error;
 use crate::product::{GuardedProduct, LOG_BYTES_PER_PART, Product};
 use crate::stop::Stop;
@@ -79,6 +81,11 @@ impl Transaction {
     /// The number by which islands find it.
     pub(super) fn number(&self) -> u64 {
         *self.number.get().expect("it is entered before it begins")
+    }
+
+    /// How many islands have a part.
+    pub(super) const fn islands(&self) -> usize {
+        self.parts.len()
     }
 
     /// What islands are sent.
@@ -332,7 +339,7 @@ impl<'d> Across<'d> {
 
 /// Runs the parts on this thread; without an answer if it does not get their islands.
 fn run_directly(islands: &Islands, parts: &[PartOfIsland]) -> Option<Result<(), Why>> {
-    let mut reach = Reach::new(&islands.databases)?;
+    let mut reach = Reach::new(&islands.databases, OverIslands::Parts)?;
     // In the order in which a thread waits for islands.
     let after = |last: Option<IslandId>| {
         let rest = parts.iter().filter(|part| last.is_none_or(|last| part.island > last));

@@ -29,8 +29,8 @@ use super::across::{AcrossEnvelope, Transaction, Why};
 use super::deadlines::{Deadlines, Due};
 use super::mail::{Attend, Item, Mail};
 use crate::calls::{
-    Counters, Envelope, How, Later, LaterSlots, Neighbour, Otherwise, ReplySlots, Request, Site,
-    hold_to, run_guarded,
+    Counters, Envelope, How, Later, LaterSlots, Neighbour, Otherwise, OverIslands, ReplySlots,
+    Request, Site, hold_to, run_guarded,
 };
 use crate::product::Product;
 use crate::stop::Stop;
@@ -377,7 +377,8 @@ impl Host<MemoryLogged> for Turn<'_> {
                 Err(Why::Stopped(Stop::Error(StoreError::LockTimeout)))
             }
         };
-        self.counters.count(if ended.is_ok() { How::Committed } else { How::Aborted });
+        let islands = transaction.islands();
+        self.counters.count_over_islands(islands, OverIslands::Messages, ended.is_ok());
         self.outside.answer_across(call, ended);
     }
 

@@ -23,7 +23,7 @@ use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::held::Guard;
 
 use super::across::Why;
-use crate::calls::{How, OnDatabaseThread, Runner};
+use crate::calls::{OnDatabaseThread, OverIslands, Runner};
 use crate::database::Database;
 use crate::product::{GuardedProduct, LOG_BYTES_PER_PART};
 use crate::stop::Stop;
@@ -32,6 +32,7 @@ use crate::tx::Tables;
 /// The islands of a transaction.
 pub(super) struct Reach<'d> {
     islands: &'d [Database],
+    how: OverIslands,
     reached: Vec<Reached<'d>>,
     /// Why it cannot commit, once that is certain.
     doomed: Option<Doomed>,
@@ -56,11 +57,12 @@ enum Doomed {
 
 impl<'d> Reach<'d> {
     /// Nothing is reached yet. Without an answer if the islands have logs, or callers must not run transactions.
-    pub(super) fn new(islands: &'d [Database]) -> Option<Self> {
+    pub(super) fn new(islands: &'d [Database], how: OverIslands) -> Option<Self> {
         let has_no_log = |island: &Database| island.core().carrier_without_log().is_some();
         let (reached, doomed) = (Vec::new(), None);
         islands.iter().all(has_no_log).then(|| Self {
             islands,
+            how,
             reached,
             doomed,
             _entered: OnDatabaseThread::enter(),
@@ -181,6 +183,7 @@ impl<'d> Reach<'d> {
 
     /// Ends the transaction on each island, the last first, and gives them back.
     fn end(&mut self, commits: bool) {
+        let islands = self.reached.len();
         while let Some(Reached { mut taken, .. }) = self.reached.pop() {
             let runner = taken.executor();
             let (store, locks, _) = runner.guarded();
@@ -188,8 +191,9 @@ impl<'d> Reach<'d> {
             let ended =
                 finish(&mut Guard::local(locks).over(store), if commits { Ok(()) } else { undo });
             assert!(ended.is_ok() == commits, "a part that can commit does: {ended:?}");
-            if self.reached.is_empty() && !matches!(self.doomed, Some(Doomed::Busy(_))) {
-                runner.count(if commits { How::Committed } else { How::Aborted });
+            let runs_again = matches!(self.doomed, Some(Doomed::Busy(_)));
+            if self.reached.is_empty() && !runs_again {
+                runner.counters().count_over_islands(islands, self.how, commits);
             }
             // A stage that breaks here breaks its island, as after any transaction.
             let _ = taken.end(0);

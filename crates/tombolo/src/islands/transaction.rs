@@ -14,7 +14,7 @@ use tombolo_storage::error::Error as StoreError;
 use super::Islands;
 use super::key::IslandKey;
 use super::reach::Reach;
-use crate::calls::{on_database_thread, wait_a_moment};
+use crate::calls::{OverIslands, on_database_thread, wait_a_moment};
 use crate::error::Error;
 use crate::stop::Stop;
 use crate::tx::{self, Tx};
@@ -91,7 +91,7 @@ impl Islands {
         let until_ns = self.mail.clock.now_ns().saturating_add(PATIENCE_NS);
         let (mut needs, mut pauses) = (Vec::new(), 0);
         loop {
-            let reach = Reach::new(&self.databases).ok_or_else(|| {
+            let reach = Reach::new(&self.databases, OverIslands::Closure).ok_or_else(|| {
                 let what = "a transaction that reaches islands as it goes needs islands in memory, and the setting \
                             pipeline_threads = carried: declare its parts (`across`)";
                 Error::Setting(what.to_owned())

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tombolo::{
-    CallOptions, Database, Error, Islands, IslandsBuilder, OnIslands, Stop, StoreError, Table,
-    TableDef, Tx,
+    CallOptions, Database, Error, Islands, IslandsBuilder, OnIslands, Statistics, Stop, StoreError,
+    Table, TableDef, Tx,
 };
 use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::{on_each, pause};
@@ -125,6 +125,13 @@ fn parts_commit_together_or_not_at_all() {
     assert_eq!(bank.transfer_by_closure(a, b, 50), Ok((150, 50)));
     assert_eq!(bank.transfer_by_closure(a, b, 151), Err(Error::Aborted("not enough money")));
     assert_eq!(bank.money(), 100 * ACCOUNTS as i64);
+    let statistics = bank.db.statistics();
+    let sum = |of: fn(&Statistics) -> u64| statistics.iter().map(of).sum::<u64>();
+    // Two transfers and the sum by parts, a transfer by closure; one transfer was on one island.
+    assert_eq!(sum(|island| island.over_islands), 4);
+    assert_eq!(sum(|island| island.over_islands_by_closure), 1);
+    assert_eq!(sum(|island| island.over_islands_by_messages), 0);
+    assert_eq!(sum(|island| island.committed), ACCOUNTS + 5);
     let nothing = bank.db.across().commit();
     assert!(nothing.is_ok());
 }
