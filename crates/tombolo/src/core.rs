@@ -264,9 +264,22 @@ impl Core {
         self.queue(envelope, &CallOptions::new(), patience)
     }
 
-    /// The entrance for callers that run transactions on their own threads, if there is no log to wait for.
-    pub(crate) fn carrier_without_log(&self) -> Option<&Carrier<Runner>> {
-        self.carrier.as_ref().filter(|_| self.disks.is_empty())
+    /// The entrance for callers that run transactions on their own threads, if they do.
+    pub(crate) const fn carrier(&self) -> Option<&Carrier<Runner>> {
+        self.carrier.as_ref()
+    }
+
+    /// Whether transactions are logged on disk.
+    pub(crate) fn is_durable(&self) -> bool {
+        !self.disks.is_empty()
+    }
+
+    /// A slot for the answer of a call that is not queued, and the number by which it is answered.
+    pub(crate) fn open_slot(&self) -> (Ticket, u64) {
+        let set = own_set(self.ways.len());
+        let reply_slots = &self.ways[set].reply_slots;
+        let tag = reply_slots.open();
+        (Ticket { set, tag, deadline_ns: NEVER_NS }, reply_slots.number(tag))
     }
 
     /// Does the stages' work once, if callers do; returns whether there was any.

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
 
+use tombolo_engine::islands::commit::IslandId;
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
 use tombolo_storage::memory::budget::Budget;
@@ -108,6 +109,19 @@ pub(crate) struct Site {
 pub(crate) trait Neighbour: Send {
     /// Runs a batch and answers its calls.
     fn execute(&mut self, site: &mut Site, batch: &mut Batch<'_, Request, Box<dyn Envelope>>);
+
+    /// Begins a transaction over several islands, in its envelope, which is answered by `number`.
+    fn begin(
+        &mut self,
+        site: &mut Site,
+        log_bytes_max: u64,
+        number: u64,
+        envelope: Box<dyn Envelope>,
+    );
+
+    /// Does at once what island `from` has just sent, unless something else from there comes first: then all of it is
+    /// for the next turn.
+    fn receive(&mut self, site: &mut Site, log_bytes_max: u64, from: IslandId);
 
     /// The locks of the parts that it holds.
     fn locks(&self) -> &Locks;
@@ -254,6 +268,12 @@ impl Runner {
     pub(crate) fn guarded(&mut self) -> (&mut Product, &Locks, &Tables) {
         let Some(neighbour) = &self.neighbour else { unreachable!("an island has neighbours") };
         (&mut self.site.store, neighbour.locks(), &self.site.tables)
+    }
+
+    /// An island's store with what makes it an island.
+    pub(crate) fn island(&mut self) -> (&mut Site, &mut dyn Neighbour) {
+        let Some(neighbour) = &mut self.neighbour else { unreachable!("an island has neighbours") };
+        (&mut self.site, &mut **neighbour)
     }
 
     /// The counters.

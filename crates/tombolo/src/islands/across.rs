@@ -13,7 +13,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
 use tombolo_engine::islands::commit::IslandId;
-use tombolo_engine::pipeline::panic_message;
+use tombolo_engine::pipeline::{Refusal, panic_message};
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::held::{Guard, Locks, Part as Held};
 use tombolo_storage::owner::Owner;
@@ -24,9 +24,11 @@ use super::Islands;
 use super::calls::OnIslands;
 use super::helping;
 use super::key::IslandKey;
-use super::reach::Reach;
+use super::mail::Mail;
+use super::reach::{Finished, Reach};
 use crate::calls::{
-    Envelope, How, Otherwise, OverIslands, Ran, Settled, Step, on_database_thread, unless_held,
+    Envelope, How, Otherwise, OverIslands, Ran, Settled, Step, Ticket, on_database_thread,
+    unless_held,
 };
 use crate::error::Error;
 use crate::product::{GuardedProduct, LOG_BYTES_PER_PART, Product};
@@ -38,9 +40,13 @@ use crate::tx::{self, Tables};
 pub(crate) enum Why {
     /// It met a lock, and is to run again.
     Held(Owner),
+    /// What was executed of it is not valid any more: its closure is to run again.
+    Again,
     Stopped(Stop),
     Panicked(Box<str>),
     Unreachable(IslandId),
+    /// An island's log failed.
+    Broken(Refusal),
     /// The island's own words.
     Refused(String),
 }
@@ -49,9 +55,11 @@ impl Why {
     pub(super) fn into_error(self, schema: &Schema) -> Error {
         match self {
             Self::Held(owner) => Error::stopped(Stop::Error(StoreError::Held { owner }), schema),
+            Self::Again => Error::stopped(Stop::Error(StoreError::LockTimeout), schema),
             Self::Stopped(stop) => Error::stopped(stop, schema),
             Self::Panicked(message) => Error::Panicked(message),
             Self::Unreachable(island) => Error::IslandStopped(island.index()),
+            Self::Broken(refusal) => refusal.into(),
             Self::Refused(words) => Error::NotPrepared(words),
         }
     }
@@ -60,27 +68,68 @@ impl Why {
 /// What one island does.
 struct PartOfIsland {
     island: IslandId,
-    steps: Mutex<Vec<Box<dyn Step>>>,
+    work: Mutex<WorkOfPart>,
     refused: Mutex<Option<Why>>,
+}
+
+/// The work of a part.
+enum WorkOfPart {
+    /// Calls, which may run again.
+    Steps(Vec<Box<dyn Step>>),
+    /// It was executed by a closure, which has to run again if this is not there.
+    Executed(Option<Held>),
 }
 
 impl PartOfIsland {
     /// Executes it within the open transaction of `store`.
     fn run(&self, store: &mut GuardedProduct<'_>, tables: &Tables) -> Result<(), Stop> {
-        self.steps.lock().iter().try_for_each(|step| step.run(store, tables))
+        match &*self.work.lock() {
+            WorkOfPart::Steps(steps) => steps.iter().try_for_each(|step| step.run(store, tables)),
+            WorkOfPart::Executed(_) => unreachable!("it was executed"),
+        }
     }
 }
 
 /// A transaction under way.
 pub(crate) struct Transaction {
     number: OnceLock<u64>,
+    how: OverIslands,
     parts: Vec<PartOfIsland>,
 }
 
 impl Transaction {
+    /// Of parts that were executed, in the order in which their islands were reached.
+    pub(super) fn executed(parts: impl Iterator<Item = (IslandId, Held)>) -> Arc<Self> {
+        let part = |(island, held)| {
+            let work = Mutex::new(WorkOfPart::Executed(Some(held)));
+            PartOfIsland { island, work, refused: Mutex::new(None) }
+        };
+        let (number, how) = (OnceLock::new(), OverIslands::Closure);
+        Arc::new(Self { number, how, parts: parts.map(part).collect() })
+    }
+
+    /// Enters it; returns its envelope.
+    pub(super) fn enter(self: &Arc<Self>, mail: &Mail) -> Box<AcrossEnvelope> {
+        let is_first = self.number.set(mail.enter(self)).is_ok();
+        assert!(is_first, "a transaction begins once");
+        Box::new(AcrossEnvelope { transaction: self.clone(), ended: None })
+    }
+
+    /// What an island has not taken of what was executed there is not valid any more.
+    pub(super) fn invalidate(&self, island: IslandId) {
+        if let WorkOfPart::Executed(held) = &mut *self.part(island).work.lock() {
+            *held = None;
+        }
+    }
+
     /// The number by which islands find it.
     pub(super) fn number(&self) -> u64 {
         *self.number.get().expect("it is entered before it begins")
+    }
+
+    /// How it is counted.
+    pub(super) const fn how(&self) -> OverIslands {
+        self.how
     }
 
     /// How many islands have a part.
@@ -118,6 +167,9 @@ impl Transaction {
         tables: &Tables,
     ) -> Result<Held, Why> {
         let (guard, part) = (Guard::part(locks), self.part(island));
+        if let WorkOfPart::Executed(held) = &mut *part.work.lock() {
+            return held.take().ok_or(Why::Again);
+        }
         let run = || tx::run_steps(store, &guard, |store| part.run(store, tables));
         match unless_held(&guard, run).map_err(Why::Held)? {
             Ok(Ok(())) => Ok(guard.into_part().expect("what is executed is set aside")),
@@ -284,10 +336,13 @@ impl<'d> Across<'d> {
         let step = procedure.on(island).step(input, answer.clone());
         let island = IslandId(island as u16);
         match self.parts.iter().find(|part| part.island == island) {
-            Some(part) => part.steps.lock().push(step),
+            Some(part) => match &mut *part.work.lock() {
+                WorkOfPart::Steps(steps) => steps.push(step),
+                WorkOfPart::Executed(_) => unreachable!("it has calls"),
+            },
             None => {
-                let (steps, refused) = (Mutex::new(vec![step]), Mutex::new(None));
-                self.parts.push(PartOfIsland { island, steps, refused });
+                let work = Mutex::new(WorkOfPart::Steps(vec![step]));
+                self.parts.push(PartOfIsland { island, work, refused: Mutex::new(None) });
             }
         }
         Part { answer }
@@ -320,26 +375,38 @@ impl<'d> Across<'d> {
     ) -> Result<Result<(), Why>, Error> {
         let first = parts[0].island;
         let core = islands.databases[first.index()].core();
-        let transaction = Arc::new(Transaction { number: OnceLock::new(), parts });
-        let number = islands.mail.enter(&transaction);
-        let is_first = transaction.number.set(number).is_ok();
-        assert!(is_first, "a transaction begins once");
-        let envelope = Box::new(AcrossEnvelope { transaction, ended: None });
+        let transaction =
+            Arc::new(Transaction { number: OnceLock::new(), how: OverIslands::Messages, parts });
+        let envelope = transaction.enter(&islands.mail);
+        let number = transaction.number();
         let ticket = core.submit_helped(envelope).inspect_err(|_| islands.mail.leave(number))?;
+        islands.wait_for(first, number, ticket)
+    }
+}
+
+impl Islands {
+    /// Waits for the end of a transaction that began on island `first`, and gives islands their turns meanwhile.
+    pub(super) fn wait_for(
+        &self,
+        first: IslandId,
+        number: u64,
+        ticket: Ticket,
+    ) -> Result<Result<(), Why>, Error> {
+        let core = self.databases[first.index()].core();
         if core.is_helped() {
             let slots = core.reply_slots(ticket);
             let is_done = || slots.is_done(ticket.tag);
-            helping::help_until((&islands.mail, &islands.databases), first, is_done);
+            helping::help_until((&self.mail, &self.databases), first, is_done);
         }
         let ended = core.wait::<Result<(), Why>, Settled>(ticket);
-        islands.mail.leave(number);
+        self.mail.leave(number);
         ended
     }
 }
 
 /// Runs the parts on this thread; without an answer if it does not get their islands.
 fn run_directly(islands: &Islands, parts: &[PartOfIsland]) -> Option<Result<(), Why>> {
-    let mut reach = Reach::new(&islands.databases, OverIslands::Parts)?;
+    let mut reach = Reach::new(islands, OverIslands::Parts).filter(|reach| !reach.is_logged())?;
     // In the order in which a thread waits for islands.
     let after = |last: Option<IslandId>| {
         let rest = parts.iter().filter(|part| last.is_none_or(|last| part.island > last));
@@ -354,5 +421,8 @@ fn run_directly(islands: &Islands, parts: &[PartOfIsland]) -> Option<Result<(), 
         Ok(())
     };
     let ran = catch_unwind(AssertUnwindSafe(&mut run_all));
-    reach.finish(ran)
+    match reach.finish(ran)? {
+        Finished::Ended(ended) => Some(ended),
+        Finished::Agreeing(..) => unreachable!("nothing is logged"),
+    }
 }

@@ -166,6 +166,23 @@ impl Mail {
         into.append(&mut post.inbox.lock());
     }
 
+    /// Takes from an island's inbox what another has sent, in order.
+    pub(super) fn take_from(&self, island: IslandId, sender: IslandId) -> Vec<Vec<u8>> {
+        let is_from =
+            |item: &mut Item| matches!(item, Item::Message { from, .. } if *from == sender);
+        let mut inbox = self.post(island).inbox.lock();
+        let sent = inbox.extract_if(.., is_from).map(|item| match item {
+            Item::Message { bytes, .. } => bytes,
+            Item::Event(_) => unreachable!("just seen"),
+        });
+        sent.collect()
+    }
+
+    /// The room in the log of an island's turn.
+    pub(super) fn log_bytes_max(&self, island: IslandId) -> u64 {
+        self.post(island).door.get().map_or(0, |door| door.log_bytes_max)
+    }
+
     /// The result of a turn: whether all others can be reached and nothing is under way, and the next deadline.
     pub(super) fn note(&self, island: IslandId, (is_linked, is_idle): (bool, bool), due_ns: u64) {
         let post = self.post(island);

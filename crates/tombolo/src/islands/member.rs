@@ -29,8 +29,8 @@ use super::across::{AcrossEnvelope, Transaction, Why};
 use super::deadlines::{Deadlines, Due};
 use super::mail::{Attend, Item, Mail};
 use crate::calls::{
-    Counters, Envelope, How, Later, LaterSlots, Neighbour, Otherwise, OverIslands, ReplySlots,
-    Request, Site, hold_to, run_guarded,
+    Counters, Envelope, How, Later, LaterSlots, Neighbour, Otherwise, ReplySlots, Request, Site,
+    hold_to, run_guarded,
 };
 use crate::product::Product;
 use crate::stop::Stop;
@@ -119,16 +119,8 @@ impl Member {
             self.outside.is_full = false;
             return false;
         }
-        let across = own.downcast_mut::<AcrossEnvelope>();
-        let across =
-            across.expect("islands run calls, transactions over several and their own turns");
-        let (transaction, at) = (across.transaction().clone(), site.tables.unix_us());
         let Some(envelope) = request.envelope.take() else { unreachable!("just seen") };
-        self.outside.begin_turn(&site.store, log_bytes_max);
-        let parts = transaction.payloads();
-        let call = self.outside.wait(Waiting::Across { number, envelope, transaction, runs: 0 });
-        self.on(site, Event::Begin { call, at, age: None, parts });
-        self.end_turn();
+        self.begin(site, log_bytes_max, number, envelope);
         true
     }
 
@@ -250,6 +242,38 @@ impl Neighbour for Member {
         }
         site.tables.upcoming.ran();
         self.outside.mail.ring_if_waiting(self.outside.me);
+    }
+
+    fn begin(
+        &mut self,
+        site: &mut Site,
+        log_bytes_max: u64,
+        number: u64,
+        mut envelope: Box<dyn Envelope>,
+    ) {
+        let own = envelope.of_islands().and_then(|own| own.downcast_mut::<AcrossEnvelope>());
+        let own = own.expect("islands run calls, transactions over several and their own turns");
+        let (transaction, at) = (own.transaction().clone(), site.tables.unix_us());
+        self.outside.begin_turn(&site.store, log_bytes_max);
+        if self.island.has_more() {
+            transaction.invalidate(self.outside.me); // what is left comes first, and may run other parts
+        }
+        let parts = transaction.payloads();
+        let call = self.outside.wait(Waiting::Across { number, envelope, transaction, runs: 0 });
+        self.on(site, Event::Begin { call, at, age: None, parts });
+        self.end_turn();
+    }
+
+    fn receive(&mut self, site: &mut Site, log_bytes_max: u64, from: IslandId) {
+        let mut sent = self.outside.mail.take_from(self.outside.me, from);
+        self.outside.begin_turn(&site.store, log_bytes_max);
+        let is_alone = sent.len() == 1 && self.items.is_empty() && !self.island.has_more();
+        if is_alone && let Some(message) = sent.pop() {
+            self.on(site, Event::Received { from, message: &message });
+        }
+        let sent = sent.into_iter().map(|bytes| Item::Message { from, bytes });
+        self.items.extend(sent); // for the next turn
+        self.end_turn();
     }
 
     fn locks(&self) -> &Locks {
@@ -377,8 +401,8 @@ impl Host<MemoryLogged> for Turn<'_> {
                 Err(Why::Stopped(Stop::Error(StoreError::LockTimeout)))
             }
         };
-        let islands = transaction.islands();
-        self.counters.count_over_islands(islands, OverIslands::Messages, ended.is_ok());
+        let (islands, how) = (transaction.islands(), transaction.how());
+        self.counters.count_over_islands(islands, how, ended.is_ok());
         self.outside.answer_across(call, ended);
     }
 

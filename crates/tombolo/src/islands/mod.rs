@@ -7,7 +7,7 @@
 //! | `calls.rs` | calls of one island |
 //! | `across.rs` | transactions over several islands |
 //! | `transaction.rs` | transactions that reach islands as their closure goes |
-//! | `reach.rs` | the islands that a thread has taken for either, where nothing is logged |
+//! | `reach.rs` | the islands that a thread has taken for either |
 //! | `member.rs` | an island, as its execution stage runs it |
 //! | `mail.rs` | what islands send each other, and when their turns come |
 //! | `helping.rs` | a caller that waits for several islands gives them their turns |

@@ -1,5 +1,4 @@
-//! `Reach`: the islands that a transaction's thread has taken, and its open transaction on each, where nothing is
-//! logged.
+//! `Reach`: the islands that a transaction's thread has taken, and its open transaction on each.
 //!
 //! ```text
 //!   reach island 3 ─► steps ─► reach island 0 ─► steps ─► all can commit? ─ yes ─► commit on each, give each back
@@ -11,28 +10,35 @@
 //! transaction sees some of it, and no lock, message or vote is needed. It waits for an island only if its number is
 //! above those that the thread has: no two threads wait for each other.
 //!
+//! Where transactions are logged, one over several islands does not commit there: what it did is set aside on each,
+//! and the islands begin to agree on it while the thread has them, so that nothing runs in between. Then they are
+//! given back, and its parts are held until it is decided (decision 0046).
+//!
 //! Not here: how a thread takes an island (the engine's `callers/carrying/`), what follows when it could not
 //! (`across.rs`, `transaction.rs`).
 
 use std::thread;
 
 use tombolo_engine::islands::commit::IslandId;
-use tombolo_engine::pipeline::{Durability, Taken, Terms, WhileTaken, panic_message};
+use tombolo_engine::pipeline::{Durability, Stands, Taken, Terms, WhileTaken, panic_message};
 use tombolo_engine::transaction::{Stop as EngineStop, begin, finish};
 use tombolo_storage::error::Error as StoreError;
-use tombolo_storage::memory::held::Guard;
+use tombolo_storage::memory::held::{Guard, Notes, Part};
+use tombolo_storage::store::Store;
 
-use super::across::Why;
-use crate::calls::{OnDatabaseThread, OverIslands, Runner};
-use crate::database::Database;
+use super::Islands;
+use super::across::{Transaction, Why};
+use crate::calls::{OnDatabaseThread, OverIslands, Runner, Ticket};
+use crate::core::Core;
 use crate::product::{GuardedProduct, LOG_BYTES_PER_PART};
 use crate::stop::Stop;
 use crate::tx::Tables;
 
 /// The islands of a transaction.
 pub(super) struct Reach<'d> {
-    islands: &'d [Database],
+    islands: &'d Islands,
     how: OverIslands,
+    is_logged: bool,
     reached: Vec<Reached<'d>>,
     /// Why it cannot commit, once that is certain.
     doomed: Option<Doomed>,
@@ -42,6 +48,8 @@ pub(super) struct Reach<'d> {
 struct Reached<'d> {
     island: IslandId,
     taken: Taken<'d, Runner>,
+    /// What its part has noted, where it is to be set aside.
+    notes: Option<Notes>,
 }
 
 /// Why a transaction cannot commit.
@@ -55,31 +63,58 @@ enum Doomed {
     Failed(EngineStop),
 }
 
+/// How a transaction finished.
+pub(super) enum Finished<A> {
+    /// It has ended on all islands.
+    Ended(Result<A, Why>),
+    /// The islands agree on it. If it commits, this is its answer.
+    Agreeing(A, Agreement),
+}
+
+/// Islands that agree on a transaction.
+pub(super) struct Agreement {
+    pub(super) first: IslandId,
+    pub(super) number: u64,
+    pub(super) ticket: Ticket,
+}
+
+/// Up to where an island's log has to be durable.
+type Position = (IslandId, u64);
+
 impl<'d> Reach<'d> {
-    /// Nothing is reached yet. Without an answer if the islands have logs, or callers must not run transactions.
-    pub(super) fn new(islands: &'d [Database], how: OverIslands) -> Option<Self> {
-        let has_no_log = |island: &Database| island.core().carrier_without_log().is_some();
-        let (reached, doomed) = (Vec::new(), None);
-        islands.iter().all(has_no_log).then(|| Self {
-            islands,
-            how,
-            reached,
-            doomed,
-            _entered: OnDatabaseThread::enter(),
-        })
+    /// Nothing is reached yet. Without an answer if callers must not run transactions.
+    pub(super) fn new(islands: &'d Islands, how: OverIslands) -> Option<Self> {
+        let core = islands.databases[0].core(); // all have the same settings
+        core.carrier()?;
+        let (reached, doomed, is_logged) = (Vec::new(), None, core.is_durable());
+        let _entered = OnDatabaseThread::enter();
+        Some(Self { islands, how, is_logged, reached, doomed, _entered })
+    }
+
+    /// Whether transactions are logged.
+    pub(super) const fn is_logged(&self) -> bool {
+        self.is_logged
+    }
+
+    /// The island that it did not get, or where it met a lock.
+    pub(super) const fn busy(&self) -> Option<IslandId> {
+        match self.doomed {
+            Some(Doomed::Busy(island)) => Some(island),
+            _ => None,
+        }
     }
 
     /// The islands that it needs, as far as is known.
     pub(super) fn needs(&self) -> impl Iterator<Item = IslandId> {
-        let busy = match self.doomed {
-            Some(Doomed::Busy(island)) => Some(island),
-            _ => None,
-        };
-        self.islands().chain(busy)
+        self.islands().chain(self.busy())
     }
 
     fn islands(&self) -> impl Iterator<Item = IslandId> {
         self.reached.iter().map(|reached| reached.island)
+    }
+
+    fn core(&self, island: IslandId) -> &'d Core {
+        self.islands.databases[island.index()].core()
     }
 
     /// Runs a step on an island, which is reached unless it was.
@@ -95,10 +130,13 @@ impl<'d> Reach<'d> {
             return Err(self.doom(doomed));
         }
         let at = self.reach(island).map_err(|doomed| self.doom(doomed))?;
-        let (store, locks, tables) = self.reached[at].taken.executor().guarded();
-        let guard = Guard::local(locks);
+        let Reached { taken, notes, .. } = &mut self.reached[at];
+        let (store, locks, tables) = taken.executor().guarded();
+        let guard = Guard::resume(locks, notes.take());
         let ran = step(&mut guard.over(store), tables);
-        if guard.met().is_some() {
+        let met = guard.met();
+        *notes = guard.into_notes();
+        if met.is_some() {
             return Err(self.doom(Doomed::Busy(island)));
         }
         ran.inspect_err(|stop| {
@@ -125,14 +163,15 @@ impl<'d> Reach<'d> {
             Some(last) if last < island => WhileTaken::Spin,
             Some(_) => WhileTaken::Leave,
         };
-        let terms = Terms { durability: Durability::Group, log_bytes_max: LOG_BYTES_PER_PART };
-        let carrier = self.islands[island.index()].core().carrier_without_log();
-        let carrier = carrier.ok_or(Doomed::Stopped(island))?;
+        let log_bytes_max = self.islands.mail.log_bytes_max(island);
+        let terms = Terms { durability: Durability::Group, log_bytes_max };
+        let carrier = self.core(island).carrier().ok_or(Doomed::Stopped(island))?;
         let taken = carrier.take(terms, while_taken).ok_or(Doomed::Busy(island))?;
         let mut taken = taken.map_err(|_| Doomed::Stopped(island))?;
+        let notes = self.is_logged.then(Notes::default);
         let (store, locks, _) = taken.executor().begin_guarded(LOG_BYTES_PER_PART);
         begin(&mut Guard::local(locks).over(store)).map_err(Doomed::Failed)?;
-        self.reached.push(Reached { island, taken });
+        self.reached.push(Reached { island, taken, notes });
         Ok(self.reached.len() - 1)
     }
 
@@ -144,18 +183,20 @@ impl<'d> Reach<'d> {
         }
     }
 
-    /// Ends the transaction after its code did: commits on all islands, or undoes all. Without an answer if it may
-    /// run again.
-    pub(super) fn finish<A>(
-        mut self,
-        ran: thread::Result<Result<A, Stop>>,
-    ) -> Option<Result<A, Why>> {
+    /// Ends the transaction after its code did: commits on all islands, undoes all, or lets them agree. Without an
+    /// answer if it may run again.
+    pub(super) fn finish<A>(mut self, ran: thread::Result<Result<A, Stop>>) -> Option<Finished<A>> {
         let ended = match ran {
             Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
             Ok(ended) => ended.map_err(Why::Stopped),
         };
-        if ended.is_ok() {
-            self.admit_commit();
+        let agrees = self.is_logged && self.reached.len() > 1;
+        let mut parts = Vec::new();
+        if ended.is_ok() && self.doomed.is_none() {
+            match agrees {
+                true => parts = self.set_aside(),
+                false => self.admit_commit(),
+            }
         }
         let why = match self.doomed {
             Some(Doomed::Busy(_)) => return None,
@@ -164,11 +205,17 @@ impl<'d> Reach<'d> {
             None => None,
         };
         let ended = match (ended, why) {
+            (Ok(answer), None) if agrees => {
+                let agreement = self.agree(parts);
+                // A log that fails breaks its island, which then answers.
+                let _ = self.give_back().and_then(|positions| self.wait(&positions));
+                return Some(Finished::Agreeing(answer, agreement));
+            }
             (Ok(_), Some(why)) | (Err(_), Some(why @ Why::Unreachable(_))) => Err(why),
             (ended, _) => ended,
         };
-        self.end(ended.is_ok());
-        Some(ended)
+        let is_durable = self.end(ended.is_ok()).and_then(|positions| self.wait(&positions));
+        Some(Finished::Ended(is_durable.and(ended)))
     }
 
     /// Dooms the transaction if it cannot commit on an island.
@@ -181,29 +228,86 @@ impl<'d> Reach<'d> {
         }
     }
 
-    /// Ends the transaction on each island, the last first, and gives them back.
-    fn end(&mut self, commits: bool) {
-        let islands = self.reached.len();
-        while let Some(Reached { mut taken, .. }) = self.reached.pop() {
-            let runner = taken.executor();
+    /// Sets aside what was done on each island, or dooms the transaction.
+    fn set_aside(&mut self) -> Vec<(IslandId, Part)> {
+        let mut parts = Vec::new();
+        for at in 0..self.reached.len() {
+            let Reached { island, taken, notes } = &mut self.reached[at];
+            let (store, locks, _) = taken.executor().guarded();
+            let guard = Guard::resume(locks, notes.take());
+            let ended = guard.over(store).commit();
+            match (ended, guard.into_part()) {
+                (Ok(()), Some(part)) => parts.push((*island, part)),
+                (Ok(()), None) => unreachable!("a part is set aside"),
+                (Err(error), _) => _ = self.doom(Doomed::Failed(EngineStop::Error(error))),
+            }
+        }
+        parts
+    }
+
+    /// Lets the islands begin to agree on a transaction whose parts are set aside.
+    fn agree(&mut self, parts: Vec<(IslandId, Part)>) -> Agreement {
+        let (mail, first) = (&*self.islands.mail, parts[0].0);
+        let transaction = Transaction::executed(parts.into_iter());
+        let envelope = transaction.enter(mail);
+        let (ticket, number) = self.core(first).open_slot();
+        let mut begun = Some(envelope);
+        for Reached { island, taken, .. } in &mut self.reached {
+            let (log_bytes_max, (site, member)) =
+                (mail.log_bytes_max(*island), taken.executor().island());
+            match begun.take() {
+                Some(envelope) => member.begin(site, log_bytes_max, number, envelope),
+                None => member.receive(site, log_bytes_max, first),
+            }
+            // What could not be held at once is not valid when another transaction has run.
+            transaction.invalidate(*island);
+        }
+        Agreement { first, number: transaction.number(), ticket }
+    }
+
+    /// Ends the transaction on each island, the last first.
+    fn end(&mut self, commits: bool) -> Result<Vec<Position>, Why> {
+        let (islands, runs_again) = (self.reached.len(), self.busy().is_some());
+        for at in (0..islands).rev() {
+            let runner = self.reached[at].taken.executor();
             let (store, locks, _) = runner.guarded();
             let undo = Err(EngineStop::Abort("another part did not commit"));
             let ended =
                 finish(&mut Guard::local(locks).over(store), if commits { Ok(()) } else { undo });
             assert!(ended.is_ok() == commits, "a part that can commit does: {ended:?}");
-            let runs_again = matches!(self.doomed, Some(Doomed::Busy(_)));
-            if self.reached.is_empty() && !runs_again {
+            if at == 0 && !runs_again {
                 runner.counters().count_over_islands(islands, self.how, commits);
             }
-            // A stage that breaks here breaks its island, as after any transaction.
-            let _ = taken.end(0);
         }
+        self.give_back()
+    }
+
+    /// Gives the islands back, the last first.
+    fn give_back(&mut self) -> Result<Vec<Position>, Why> {
+        let (mut positions, mut broken) = (Vec::new(), None);
+        while let Some(Reached { island, mut taken, .. }) = self.reached.pop() {
+            let log_bytes = taken.executor().island().0.store.log_bytes();
+            match taken.end(log_bytes) {
+                Ok(Stands::From(position)) => positions.push((island, position)),
+                Ok(_) => {}
+                Err(refusal) => broken = Some(Why::Broken(refusal)),
+            }
+        }
+        broken.map_or(Ok(positions), Err)
+    }
+
+    /// Waits until the outcome may be reported.
+    fn wait(&self, positions: &[Position]) -> Result<(), Why> {
+        positions.iter().try_for_each(|&(island, position)| {
+            let carrier = self.core(island).carrier().ok_or(Why::Unreachable(island))?;
+            carrier.wait(position).map_err(Why::Broken)
+        })
     }
 }
 
 impl Drop for Reach<'_> {
-    /// Undoes what did not commit.
+    /// Undoes what did not end.
     fn drop(&mut self) {
-        self.end(false);
+        let _ = self.end(false);
     }
 }

@@ -12,9 +12,10 @@ use tombolo_engine::islands::commit::IslandId;
 use tombolo_storage::error::Error as StoreError;
 
 use super::Islands;
+use super::across::Why;
 use super::key::IslandKey;
-use super::reach::Reach;
-use crate::calls::{OverIslands, on_database_thread, wait_a_moment};
+use super::reach::{Agreement, Finished, Reach};
+use crate::calls::{CallOptions, OverIslands, on_database_thread, wait_a_moment};
 use crate::error::Error;
 use crate::stop::Stop;
 use crate::tx::{self, Tx};
@@ -57,8 +58,8 @@ impl IslandsTx<'_> {
 
 impl Islands {
     /// Runs a closure as one transaction over the islands of the keys that it names; all that it changed commits, or
-    /// nothing. No other transaction runs on these islands from its first access there to its end. The closure may run
-    /// more than once. So far only where islands are in memory; [`across`](Self::across) is for all.
+    /// nothing. No other transaction runs on an island from the closure's first access there until it has returned.
+    /// It may run more than once.
     ///
     /// ```
     /// # use tombolo::{Database, Error, Stop, Table};
@@ -78,8 +79,9 @@ impl Islands {
     ///
     /// # Errors
     /// As [`Database::transaction`](crate::Database::transaction); [`Error::Refused`] with
-    /// [`LockTimeout`](StoreError::LockTimeout) when other threads had its islands for too long; [`Error::Setting`]
-    /// where islands are not in memory.
+    /// [`LockTimeout`](StoreError::LockTimeout) when others had its islands or rows for too long;
+    /// [`Error::Setting`] where callers do not run transactions; [`Error::Unknown`] when the first island that it
+    /// reached stopped meanwhile.
     pub fn transaction<A>(
         &self,
         closure: impl Fn(&mut IslandsTx<'_>) -> Result<A, Stop>,
@@ -91,8 +93,8 @@ impl Islands {
         let until_ns = self.mail.clock.now_ns().saturating_add(PATIENCE_NS);
         let (mut needs, mut pauses) = (Vec::new(), 0);
         loop {
-            let reach = Reach::new(&self.databases, OverIslands::Closure).ok_or_else(|| {
-                let what = "a transaction that reaches islands as it goes needs islands in memory, and the setting \
+            let reach = Reach::new(self, OverIslands::Closure).ok_or_else(|| {
+                let what = "a transaction that reaches islands as it goes needs the setting \
                             pipeline_threads = carried: declare its parts (`across`)";
                 Error::Setting(what.to_owned())
             })?;
@@ -101,9 +103,18 @@ impl Islands {
                 true => catch_unwind(AssertUnwindSafe(|| closure(&mut tx))),
                 false => Ok(Err(Stop::Error(StoreError::LockTimeout))),
             };
+            let busy = tx.reach.busy();
             needs.extend(tx.reach.needs());
-            if let Some(ended) = tx.reach.finish(ran) {
-                return ended.map_err(|why| why.into_error(&schema));
+            let ended = match tx.reach.finish(ran) {
+                None => Err(Why::Again),
+                Some(Finished::Ended(ended)) => ended,
+                Some(Finished::Agreeing(answer, Agreement { first, number, ticket })) => {
+                    self.wait_for(first, number, ticket)?.map(|()| answer)
+                }
+            };
+            match ended {
+                Err(Why::Again) => {}
+                ended => return ended.map_err(|why| why.into_error(&schema)),
             }
             needs.sort_unstable();
             needs.dedup();
@@ -111,8 +122,17 @@ impl Islands {
                 let timeout = Stop::Error(StoreError::LockTimeout);
                 return Err(Error::stopped(timeout, &schema));
             }
-            wait_a_moment(PAUSE * (1 << pauses));
+            match busy {
+                Some(island) if pauses == PAUSES_MAX => self.wait_behind_calls(island)?,
+                _ => wait_a_moment(PAUSE * (1 << pauses)),
+            }
             pauses = (pauses + 1).min(PAUSES_MAX);
         }
+    }
+
+    /// Waits until the calls that wait on an island have run; why none run, if so.
+    fn wait_behind_calls(&self, island: IslandId) -> Result<(), Error> {
+        let options = CallOptions::new().log_bytes_max(self.mail.log_bytes_max(island));
+        self.databases[island.index()].with(options).transaction(|_| Ok(()))
     }
 }

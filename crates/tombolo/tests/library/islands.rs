@@ -29,7 +29,7 @@ struct Bank {
     db: Islands,
     book: OnIslands<(u64, i64), i64>,
     sum: OnIslands<(), i64>,
-    is_durable: bool,
+    is_carried: bool,
 }
 
 const ACCOUNTS: u64 = 24;
@@ -56,11 +56,11 @@ impl Bank {
             }
             Ok(sum)
         });
-        Self { db, book, sum, is_durable: true }
+        Self { db, book, sum, is_carried: true }
     }
 
     fn in_memory(islands: usize) -> Self {
-        Self { is_durable: false, ..Self::new(builder(islands).in_memory().unwrap()) }
+        Self::new(builder(islands).in_memory().unwrap())
     }
 
     fn open(directory: &Path, islands: usize) -> Self {
@@ -216,7 +216,7 @@ fn stir(bank: &Bank, threads: u64, transfers: u64) {
                 1 if n % 40 == 1 => {
                     assert_eq!(bank.money(), 1_000 * ACCOUNTS as i64);
                 }
-                2 if !bank.is_durable => {
+                2 if bank.is_carried => {
                     let ended = bank.transfer_by_closure(from, to, cents);
                     assert!(matches!(ended, Ok(_) | Err(Error::Aborted(_))), "{ended:?}");
                 }
@@ -250,6 +250,10 @@ fn durable_islands_are_closed_and_opened_again() {
         bank.db.close().unwrap();
     }
     stir(&bank, 3, 100);
+    let statistics = bank.db.statistics();
+    let sum = |of: fn(&Statistics) -> u64| statistics.iter().map(of).sum::<u64>();
+    assert!(sum(|island| island.over_islands_by_closure) > 20);
+    assert!(sum(|island| island.over_islands_by_messages) > 20);
     bank.db.checkpoint().unwrap();
     stir(&bank, 3, 50);
     bank.db.close().unwrap();
@@ -270,7 +274,11 @@ fn killed_islands_keep_what_was_answered_and_lose_no_money() {
             let mut random = Rng::stream(u64::from(std::process::id()), &[thread]);
             loop {
                 let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
-                let Ok((left, more)) = bank.transfer(from, to, 1) else { continue };
+                let moved = match thread % 2 {
+                    0 => bank.transfer(from, to, 1),
+                    _ => bank.transfer_by_closure(from, to, 1),
+                };
+                let Ok((left, more)) = moved else { continue };
                 let line = format!("ack {from} {left} {to} {more}\n");
                 if std::io::stdout().lock().write_all(line.as_bytes()).is_err() {
                     return;
@@ -371,6 +379,8 @@ fn a_full_log_refuses_writes_and_lets_reads_go_on() {
         assert!(matches!(refused, Error::NotPrepared(_) | Error::LogFull), "{refused}");
         let refused = bank.transfer(b, a, 1).unwrap_err();
         assert!(matches!(refused, Error::NotPrepared(_) | Error::LogFull), "{refused}");
+        let refused = bank.transfer_by_closure(b, a, 1).unwrap_err();
+        assert!(matches!(refused, Error::NotPrepared(_) | Error::LogFull), "{refused}");
     }
     assert_eq!(bank.book.at(&a).unwrap().call((a, 0)), Ok(1_000), "nothing is held");
     assert_eq!(bank.money(), money);
@@ -440,15 +450,13 @@ fn calls_of_one_island_wait_for_what_a_transaction_holds() {
 }
 
 #[test]
-fn closures_reach_islands_only_in_memory_and_on_their_callers_threads() {
-    let place = tempfile::tempdir().unwrap();
-    let bank = Bank::open(place.path(), 2);
-    let refused = bank.transfer_by_closure(0, 1, 1).unwrap_err();
-    assert!(matches!(&refused, Error::Setting(why) if why.contains("across")), "{refused}");
+fn closures_reach_islands_only_on_their_callers_threads() {
     let queued = Database::builder().define::<Account>().set("pipeline_threads", "two");
     let bank = Bank::new(queued.islands(2).in_memory().unwrap());
+    let bank = Bank { is_carried: false, ..bank };
     bank.give_all(1_000);
-    assert!(matches!(bank.transfer_by_closure(0, 1, 1), Err(Error::Setting(_))));
+    let refused = bank.transfer_by_closure(0, 1, 1).unwrap_err();
+    assert!(matches!(&refused, Error::Setting(why) if why.contains("across")), "{refused}");
     // Parts that are declared go by messages.
     stir(&bank, 3, 200);
 }

@@ -75,16 +75,17 @@ fn part(
 }
 
 /// What the sessions saw in the history of this number, each with so many transactions after another.
-fn record(db: &Islands, number: u64, transactions: u64, is_durable: bool) -> Vec<Transaction> {
+fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
     let (clock, by_closure) = (SystemClock::new(), part(db));
     let part = db.register_closure("part", by_closure.clone());
     let history = Mutex::new(Vec::new());
     on_each(SESSIONS, |session| {
         let mut rng = Rng::stream(2, &[number, session as u64]);
         for transaction in 0..transactions {
-            let (plan, aborts) = (plan(&mut rng, session, transaction), rng.below(ABORTS) == 0);
+            let planned = plan(&mut rng, session, transaction);
+            let aborts = rng.below(ABORTS) == 0;
             let mut by_island: BTreeMap<usize, Vec<Planned>> = BTreeMap::new();
-            for operation in plan {
+            for &operation in &planned {
                 let island = db.island_of(&operation.1).unwrap();
                 by_island.entry(island).or_default().push(operation);
             }
@@ -94,15 +95,14 @@ fn record(db: &Islands, number: u64, transactions: u64, is_durable: bool) -> Vec
                 let (island, plan) = by_island.pop_first().unwrap();
                 let key = plan[0].1;
                 part.at(&key).unwrap().call((island, plan, aborts))
-            } else if !is_durable && rng.below(2) == 0 {
+            } else if rng.below(2) == 0 {
                 db.transaction(|tx| {
                     let mut seen = Vec::new();
-                    // In either order of islands.
-                    let mut plans = by_island.iter().collect::<Vec<_>>();
-                    plans.rotate_left(transaction as usize % by_island.len());
-                    for (&island, plan) in plans {
-                        let part = (island, plan.clone(), aborts && island == last);
-                        seen.extend(tx.at(&plan[0].1, |tx| by_closure(tx, &part))?);
+                    for (n, operation) in planned.iter().enumerate() {
+                        let aborts = aborts && n + 1 == planned.len();
+                        let island = db.island_of(&operation.1).unwrap();
+                        let part = (island, vec![*operation], aborts);
+                        seen.extend(tx.at(&operation.1, |tx| by_closure(tx, &part))?);
                     }
                     Ok(seen)
                 })
@@ -130,23 +130,23 @@ fn record(db: &Islands, number: u64, transactions: u64, is_durable: bool) -> Vec
     history.into_inner().unwrap()
 }
 
-fn are_strictly_serializable(transactions: u64, is_durable: bool, open: impl Fn(u64) -> Islands) {
+fn are_strictly_serializable(transactions: u64, open: impl Fn(u64) -> Islands) {
     let transactions = asked("TOMBOLO_TRANSACTIONS", transactions) / SESSIONS.len() as u64;
     for number in 0..asked("TOMBOLO_HISTORIES", 1) {
-        is_strictly_serializable(&record(&open(number), number, transactions, is_durable));
+        is_strictly_serializable(&record(&open(number), number, transactions));
     }
 }
 
 #[test]
 fn one_order_explains_what_callers_of_islands_in_memory_saw() {
     let open = |_| Database::builder().define::<Cell>().islands(ISLANDS).in_memory().unwrap();
-    are_strictly_serializable(10_000, false, open);
+    are_strictly_serializable(10_000, open);
 }
 
 #[test]
 fn one_order_explains_what_durable_callers_of_islands_saw() {
     let place = tempfile::tempdir().unwrap();
-    are_strictly_serializable(1_000, true, |number| {
+    are_strictly_serializable(1_000, |number| {
         let builder = Database::builder().define::<Cell>().set("log_segment_bytes", "1 MB");
         builder.islands(ISLANDS).open(place.path().join(number.to_string())).unwrap()
     });
