@@ -1,8 +1,8 @@
 //! A discrete-event model of a machine whose cores run one database instance or several (ISL-2, ISL-4): what the
 //! figures of *OLTP on Hardware Islands* need and this machine is too small for.
 //!
-//! Callers in a closed loop give transactions to islands; a transaction's parts take their islands' cores for as long as
-//! the constants say, wait for rows that others hold, and exchange the messages of an atomic commit. Throughput, and
+//! Callers in a closed loop give transactions to islands; a transaction's parts take their islands' cores for as long
+//! as the constants say, wait for rows that others hold, and exchange the messages of an atomic commit. Throughput, and
 //! where the time goes, follow from that: no result of the paper is among the constants ([`costs`] lists each with its
 //! source). Deterministic: a seed and a [`Scenario`] have one outcome.
 //!
