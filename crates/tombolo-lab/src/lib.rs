@@ -26,6 +26,7 @@ pub mod workload;
 
 pub mod files;
 pub mod machine;
+pub mod model;
 pub mod plan;
 pub mod rows;
 

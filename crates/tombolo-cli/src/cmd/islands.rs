@@ -2,7 +2,7 @@
 //!
 //! Not here: callers, inputs, figures (lab `experiment/islands/deployments.rs`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::value_parser;
@@ -69,7 +69,7 @@ pub(super) struct Arguments {
     flags: Flags<NoSettings>,
 }
 
-fn rows_of_a_transaction() -> clap::builder::RangedI64ValueParser<u32> {
+pub(super) fn rows_of_a_transaction() -> clap::builder::RangedI64ValueParser<u32> {
     value_parser!(u32).range(1..=ROWS_MAX as i64)
 }
 
@@ -88,16 +88,15 @@ struct Own {
 }
 
 impl Own {
-    fn open(islands: u16, arguments: &Arguments) -> Result<Self, Failure> {
+    /// Opens one in memory, or in a directory of its own below `data`.
+    fn open(islands: u16, rows: i32, data: Option<&Path>) -> Result<Self, Failure> {
         let builder = Database::builder().table(deployments::table()).islands(islands.into());
-        let opened = match &arguments.data {
-            Some(data) if arguments.durability == "group" => {
-                builder.open(data.join(format!("islands-{islands}")))
-            }
-            _ => builder.in_memory(),
+        let opened = match data {
+            Some(data) => builder.open(data.join(format!("islands-{islands}"))),
+            None => builder.in_memory(),
         };
         let islands = opened.map_err(|error| Failure::environment(error.to_string()))?;
-        Self::register(islands, arguments.rows).map_err(failed)
+        Self::register(islands, rows).map_err(failed)
     }
 
     fn register(islands: Islands, rows: i32) -> Result<Self, Error> {
@@ -178,6 +177,11 @@ impl Deployment for Own {
     }
 }
 
+/// A database of islands in memory, for the keys from 1 to `rows`.
+pub(super) fn open_in_memory(islands: u16, rows: i32) -> Result<Box<dyn Deployment>, Failure> {
+    Ok(Box::new(Own::open(islands, rows, None)?))
+}
+
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { threads, rows, time_ms, rounds, ref flags, .. } = *arguments;
     if let Some(data) = arguments.data.as_ref().filter(|data| data.exists()) {
@@ -202,8 +206,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ("rounds", rounds.into()),
     ]);
     let output = Output::new(flags.json);
+    let data = arguments.data.as_deref().filter(|_| effort.is_durable);
     let deployments = arguments.islands.iter().map(|islands| {
-        Own::open(*islands, arguments).map(|own| Box::new(own) as Box<dyn Deployment>)
+        Own::open(*islands, rows, data).map(|own| Box::new(own) as Box<dyn Deployment>)
     });
     let deployments = deployments.collect::<Result<Vec<_>, _>>()?;
     output.people(|style| {

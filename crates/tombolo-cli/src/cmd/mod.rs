@@ -2,6 +2,7 @@
 //!
 //! A command or flag that is only planned is an error like any other unknown one.
 
+mod advise;
 mod calls;
 mod check;
 mod checkpoint_process;
@@ -67,6 +68,7 @@ enum Command {
     Counters(machine::CountersArguments),
     Links(machine::LinksArguments),
     Islands(islands::Arguments),
+    Advise(advise::Arguments),
     #[command(name = tombolo_lab::run::counting::CHILD_COMMAND, hide = true)]
     Count(count::Arguments),
     #[command(name = tombolo_lab::compare::calls::CHILD_COMMAND, hide = true)]
@@ -96,6 +98,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Counters(arguments) => machine::counters(&arguments),
         Command::Links(arguments) => machine::links(&arguments),
         Command::Islands(arguments) => islands::run(&arguments),
+        Command::Advise(arguments) => advise::run(&arguments),
         Command::LinkEnd(arguments) => machine::end(&arguments),
         Command::Count(arguments) => count::run(&arguments),
         Command::CountCalls(arguments) => calls::run(&arguments),

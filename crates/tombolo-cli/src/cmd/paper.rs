@@ -10,7 +10,7 @@ use tombolo_lab::report::listed::Listed;
 use tombolo_lab::report::{Header, dissection};
 
 use super::dissect::DissectSettings;
-use super::result_header;
+use super::{islands, result_header};
 use crate::bar::Bar;
 use crate::flags::Flags;
 use crate::output::Output;
@@ -22,7 +22,8 @@ Examples:
   tombolo paper lg/fig1 lg/throughput --json   several from one run, for scripts
   tombolo paper lg/fig7 --warehouses 1         on a smaller database, sooner
   tombolo paper tpk/table1 tpk/breakdown       debit-credit on one processor and on several
-  tombolo paper isl/table1 isl/fig6            what this machine's cores and processes share";
+  tombolo paper isl/table1 isl/fig6            what this machine's cores and processes share
+  tombolo paper isl/fig9 isl/fig10             islands and multisite transactions, modelled and measured";
 
 /// List a paper's figures and tables, or reproduce them: paper, ours, ratio, caveat
 #[derive(Debug, clap::Args)]
@@ -66,6 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         settings: arguments.flags.settings()?,
         volatile_ok: arguments.volatile_ok,
         terminal: arguments.terminal_us.map(Duration::from_micros),
+        open_islands: islands::open_in_memory,
     };
     for (paper, ids) in asked.into_iter().filter(|(_, ids)| !ids.is_empty()) {
         let reproduced = paper.reproduce(&ids, &wanted, &mut Bar::default())?;

@@ -1,6 +1,7 @@
 //! `topology`, `counters`, `links`: the machine's results, and the papers' figures made of them.
 
 use serde_json::Value;
+use tombolo_lab::model::Machine;
 
 use crate::ended::{command, line};
 
@@ -50,4 +51,77 @@ fn the_islands_papers_table_stands_beside_ours() {
     let rows = found[0]["rows"].as_array().expect("rows");
     assert_eq!((rows.len(), &rows[0]["paper"]), (9, &18.4.into()));
     assert!(rows.iter().all(|row| row["ours"].as_f64() >= Some(0.0)), "{rows:?}");
+}
+
+/// Every modelled figure of the islands paper: rows that say they are modelled, and constants with their sources.
+#[test]
+fn modelled_figures_say_so() {
+    let found = results("paper isl/fig3 isl/fig5 isl/fig7 isl/fig8 isl/fig11 isl/fig12 --json");
+    assert_eq!(found.len(), 6);
+    for figure in &found {
+        let rows = figure["rows"].as_array().expect("rows");
+        let constants = figure["notes"].to_string().contains("message_us");
+        if figure["id"] == "isl/fig8" {
+            assert!(rows.iter().all(|row| row["ours"].is_null()), "{rows:?}");
+            assert!(rows[0]["caveat"].to_string().contains("not measurable here"), "{rows:?}");
+            continue;
+        }
+        assert!(constants, "{}", figure["notes"]);
+        for row in rows.iter().filter(|row| !row["ours"].is_null()) {
+            assert_eq!(row["source"], "modelled", "{row}");
+            assert!(row["ours"].as_f64() >= Some(0.0), "{row}");
+        }
+    }
+    let lead = &found[2]["rows"][2];
+    assert_eq!((&lead["name"], &lead["paper"]), (&"24ISL ÷ 1ISL".into(), &4.5.into()));
+    assert!(lead["ours"].as_f64() > Some(2.0), "{lead}");
+}
+
+#[test]
+fn advice_is_for_this_machine_or_for_a_described_one() {
+    let example = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/quad-socket.toml");
+    let text = std::fs::read_to_string(example).expect("an example");
+    let machine: Machine = toml::from_str(&text).expect("a machine");
+    for (of, paper) in machine.costs.listed().iter().zip(Machine::quad_socket().costs.listed()) {
+        assert!((of.value - paper.value).abs() < 0.0006, "{} {}", of.name, paper.value);
+    }
+    let found =
+        &results(&format!("advise rows --update 10 --multisite 0 --machine {example} --json"))[0];
+    assert_eq!(
+        (&found["chosen"]["islands"], &found["source"], &found["machine"]),
+        (&24.into(), &"modelled".into(), &"quad-socket".into())
+    );
+    assert!(found["prediction_error_percent"].is_null(), "{found}");
+    let here =
+        &results("advise rows --read 2 --rows 2000 --time-ms 20 --rounds 1 --verify --json")[0];
+    assert_eq!(here["source"], "measured");
+    let points = here["points"].as_array().expect("points");
+    assert!(points.iter().any(|point| point["used_for_fit"] == true), "{points:?}");
+    assert!(points.iter().all(|point| point["predicted_tps"].as_f64() > Some(0.0)), "{points:?}");
+    assert!(here["within_best_percent"].as_f64() >= Some(0.0), "{here}");
+}
+
+#[test]
+fn advice_refuses_what_it_does_not_know() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/quad-socket.toml");
+    let example = std::fs::read_to_string(path).expect("an example");
+    let refused = |text: String, expect: &str| {
+        let file = directory.path().join("machine.toml");
+        std::fs::write(&file, text).expect("written");
+        let ended = line(&format!("advise rows --machine {}", file.display()));
+        assert_eq!((ended.status, ended.stderr.lines().count()), (2, 1), "{ended:?}");
+        assert!(ended.stderr.contains(expect), "{expect:?}: {ended:?}");
+    };
+    refused(example.replace("message_us = 14.286\n", ""), "missing field `message_us`");
+    refused(example.replace("sockets = 4", "sockets = 0"), "sockets must be from 1 to 64");
+    refused(example.replace("sockets = 4", "sockets = \"four\""), "line 4: invalid type");
+    refused(format!("{example}\nwarp = 9\n"), "unknown field `warp`");
+    let small = format!("advise rows --rows 1000 --update 100 --machine {path}");
+    for arguments in
+        ["advise tpcc", "advise rows --multisite 101", "advise rows --machine /nowhere", &small]
+    {
+        let ended = line(arguments);
+        assert_eq!((ended.status, ended.stderr.lines().count()), (2, 1), "{arguments}: {ended:?}");
+    }
 }

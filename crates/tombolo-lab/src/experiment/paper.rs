@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::settings::Settings;
 use serde_json::Value as Json;
 
+use super::islands::points::Open;
 use super::looking_glass::result::Reproduction;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -64,6 +65,8 @@ pub struct Wanted {
     pub volatile_ok: bool,
     /// How long a terminal takes for a transaction, and for its answer, if it was said.
     pub terminal: Option<Duration>,
+    /// Opens databases of islands in memory, which the library has.
+    pub open_islands: Open,
 }
 
 /// What was reproduced.

@@ -129,7 +129,7 @@ struct Done {
 }
 
 impl Effort {
-    fn kind(&self) -> String {
+    pub(super) fn kind(&self) -> String {
         let verb = if self.is_update { "update" } else { "read" };
         format!("{verb}-{}", self.touched)
     }

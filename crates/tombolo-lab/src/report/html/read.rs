@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
 use crate::compare::{EngineResult, RatioResult, calls};
+use crate::experiment::islands::advice::AdviceResult;
 use crate::experiment::islands::deployments::DeploymentResult;
 use crate::experiment::looking_glass::result::{Dissection, Headed, Reproduction};
 use crate::failure::Failure;
@@ -45,6 +46,7 @@ pub(super) enum Found {
     Counters(CountersResult),
     Links(LinksResult),
     Deployment(Box<DeploymentResult>),
+    Advice(Box<AdviceResult>),
     /// A result of anything else, such as a chore of this repository.
     Other,
 }
@@ -151,6 +153,7 @@ fn stored(file: &str, line: usize, object: Map<String, Json>) -> Result<Stored, 
         "counters" => from(&object, Found::Counters),
         "links" => from(&object, Found::Links),
         "islands" => from(&object, Found::Deployment),
+        "advise" => from(&object, Found::Advice),
         _ => Ok(Found::Other),
     };
     let head = Header::deserialize(&object);

@@ -1,0 +1,488 @@
+//! `advise`: how many islands, and how many callers of each, for a workload (ISL-4, ISL-32, ISL-33).
+//!
+//! A few points are measured, local and multisite; from these follow what a local and what a distributed transaction
+//! costs by number of islands, and from those, by ISL-4's formula with costs, the throughput of every
+//! deployment at the share at hand. The machine is this one, with the library's islands, or one that a file describes,
+//! through the model. Not here: arguments, the library, the model.
+
+use serde::{Deserialize, Serialize};
+
+use super::deployments::Effort;
+use super::points::{self, Open};
+use crate::experiment::looking_glass::result::Source;
+use crate::failure::Failure;
+use crate::model::{Islands, Kind, Load, Machine, Scenario};
+use crate::numbers::rounded;
+use crate::progress::Progress;
+use crate::report::Header;
+
+/// A deployment is chosen before a better one that is ahead by no more than so many percent and has more islands.
+const LEVEL_PERCENT: f64 = 3.0;
+/// Shares at which `--verify` measures deployments besides the one at hand, in percent.
+const VERIFIED: [u64; 5] = [5, 10, 20, 50, 75];
+/// The low end of the fit, in percent, where the share at hand is not 0: local transactions cost more next to
+/// distributed ones, whose locks they meet and, on the paper's engine, have to take as well (ISL-17).
+const LOW: u64 = 2;
+/// Transactions of a modelled point.
+const TRANSACTIONS: u64 = 5_000;
+/// The seed of the model.
+const SEED: u64 = 47;
+
+/// What advice is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Question {
+    /// The transactions, and how each point is measured; its number of callers is not used.
+    pub effort: Effort,
+    /// The share of multisite transactions, in percent.
+    pub multisite: u64,
+    /// Whether all deployments are measured at that share, and at others.
+    pub verify: bool,
+}
+
+/// Where points come from.
+#[derive(Clone, Copy, Debug)]
+pub enum Ground<'m> {
+    /// This machine, of so many cores, with the library's islands.
+    Here(Open, usize),
+    /// The model of another one.
+    Model(&'m Machine),
+}
+
+/// A deployment at a share of multisite transactions.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/cli.md says what each field means")]
+pub struct AdvicePoint {
+    pub islands: usize,
+    pub threads: usize,
+    pub multisite_percent: u64,
+    pub predicted_tps: f64,
+    pub measured_tps: Option<f64>,
+    pub used_for_fit: bool,
+}
+
+/// What transactions cost with so many islands, in microseconds of one core.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/cli.md says what each field means")]
+pub struct Fitted {
+    pub islands: usize,
+    pub threads: usize,
+    pub local_us: f64,
+    pub distributed_us: Option<f64>,
+    pub participants: f64,
+}
+
+/// A deployment and what it is expected to do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/cli.md says what each field means")]
+pub struct Chosen {
+    pub islands: usize,
+    pub threads: usize,
+    pub predicted_tps: f64,
+    pub worst_case_tps: f64,
+}
+
+/// A result of `advise`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "docs/cli.md says what each field means")]
+pub struct AdviceResult {
+    #[serde(flatten)]
+    pub header: Header,
+    pub workload: String,
+    pub kind: String,
+    pub multisite_percent: u64,
+    pub machine: String,
+    pub source: Source,
+    pub fitted: Vec<Fitted>,
+    pub points: Vec<AdvicePoint>,
+    pub chosen: Chosen,
+    pub prediction_error_percent: Option<f64>,
+    pub within_best_percent: Option<f64>,
+}
+
+/// A deployment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Candidate {
+    islands: usize,
+    threads: usize,
+}
+
+/// What was measured of a candidate, in microseconds of one core.
+#[derive(Clone, Copy, Debug)]
+struct Fit {
+    of: Candidate,
+    local_us: f64,
+    /// With one island no transaction is distributed.
+    distributed_us: Option<f64>,
+}
+
+/// Costs of measured candidates, from which those of all follow.
+struct Fits<'q> {
+    question: &'q Question,
+    ground: Ground<'q>,
+    fits: Vec<Fit>,
+}
+
+/// Advises.
+///
+/// # Errors
+/// What a database returns.
+pub fn advise(
+    header: Header,
+    question: &Question,
+    ground: Ground<'_>,
+    progress: &mut dyn Progress,
+) -> Result<AdviceResult, Failure> {
+    let candidates = ground.candidates();
+    ground.verify(question)?;
+    let fitted = measured_ones(&candidates);
+    let mut fits = Fits { question, ground, fits: Vec::new() };
+    let mut points = Vec::new();
+    let ends = [question.multisite.min(LOW), 100];
+    progress.begin("advise");
+    let steps = fitted.len() + if question.verify { candidates.len() } else { 0 };
+    for (done, &of) in fitted.iter().enumerate() {
+        progress.part(done as f64 / steps as f64, "measured for the fit");
+        let measured = ground.measure(question, of, &ends)?;
+        fits.add(of, ends, [measured[0], measured[1]]);
+        let shares = ends.into_iter().zip(measured);
+        points.extend(shares.map(|(share, tps)| (of, share, Some(tps), true)));
+    }
+    let is_wanted =
+        |share: &u64| *share == question.multisite || (question.verify && VERIFIED.contains(share));
+    // Both ends are measured for the fit.
+    let shares: Vec<u64> = (ends[0] + 1..100).filter(is_wanted).collect();
+    for (done, &of) in candidates.iter().enumerate() {
+        // Of deployments that were not measured for the fit the ends count as well.
+        let shares = match fitted.contains(&of) {
+            true => shares.clone(),
+            false => [&ends[..1], &shares, &ends[1..]].concat(),
+        };
+        let measured = match question.verify {
+            true => {
+                let done = (fitted.len() + done) as f64;
+                progress.part(done / steps as f64, "measured to verify");
+                Some(ground.measure(question, of, &shares)?)
+            }
+            false => None,
+        };
+        for (at, &share) in shares.iter().enumerate() {
+            points.push((of, share, measured.as_ref().map(|tps| tps[at]), false));
+        }
+    }
+    progress.end();
+    let points = points.into_iter().map(|(of, share, tps, used_for_fit)| AdvicePoint {
+        islands: of.islands,
+        threads: of.threads,
+        multisite_percent: share,
+        predicted_tps: rounded(fits.predict(of, share), 1),
+        measured_tps: tps.map(|tps| rounded(tps, 1)),
+        used_for_fit,
+    });
+    let points: Vec<AdvicePoint> = points.collect();
+    let chosen = fits.choose(&candidates);
+    Ok(AdviceResult {
+        header,
+        workload: "rows".to_owned(),
+        kind: question.effort.kind(),
+        multisite_percent: question.multisite,
+        machine: ground.name(),
+        source: if matches!(ground, Ground::Here(..)) {
+            Source::Measured
+        } else {
+            Source::Modelled
+        },
+        fitted: fits.listed(),
+        prediction_error_percent: error_percent(&points),
+        within_best_percent: within_best(&points, &chosen, question.multisite),
+        points,
+        chosen,
+    })
+}
+
+/// The candidates that are measured: all, if they are few; otherwise some of each family.
+fn measured_ones(candidates: &[Candidate]) -> Vec<Candidate> {
+    let family = |lone: bool| {
+        let of: Vec<Candidate> =
+            candidates.iter().copied().filter(|of| (of.threads == 1) == lone).collect();
+        let last = of.len().saturating_sub(1);
+        let wanted = [0, 1, last / 2, last];
+        let place = |at: &usize| wanted.contains(at) || of.len() <= 4;
+        (0..of.len()).filter(place).map(|at| of[at]).collect::<Vec<_>>()
+    };
+    [family(false), family(true)].concat()
+}
+
+/// The median error of predictions where something was measured that was not used for the fit.
+fn error_percent(points: &[AdvicePoint]) -> Option<f64> {
+    let error = |point: &AdvicePoint| {
+        let measured = point.measured_tps.filter(|_| !point.used_for_fit)?;
+        Some(100.0 * (point.predicted_tps / measured - 1.0).abs())
+    };
+    let errors: Vec<f64> = points.iter().filter_map(error).collect();
+    (!errors.is_empty()).then(|| rounded(points::spread(errors).0, 2))
+}
+
+/// How far the chosen deployment is behind the best one measured at the share at hand.
+fn within_best(points: &[AdvicePoint], chosen: &Chosen, share: u64) -> Option<f64> {
+    let verified = points.iter().any(|point| !point.used_for_fit && point.measured_tps.is_some());
+    let measured = points.iter().filter(|point| point.multisite_percent == share && verified);
+    let measured = measured.filter_map(|point| Some((point, point.measured_tps?)));
+    let measured: Vec<_> = measured.collect();
+    let best = measured.iter().map(|(_, tps)| *tps).fold(0.0, f64::max);
+    let is_chosen =
+        |point: &AdvicePoint| (point.islands, point.threads) == (chosen.islands, chosen.threads);
+    let of_chosen = measured.iter().find(|(point, _)| is_chosen(point))?.1;
+    Some(rounded(100.0 * (1.0 - of_chosen / best), 2))
+}
+
+impl Ground<'_> {
+    const fn cores(&self) -> usize {
+        match self {
+            Self::Here(_, cores) => *cores,
+            Self::Model(machine) => machine.cores(),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Here(..) => "this machine".to_owned(),
+            Self::Model(machine) => machine.name.clone(),
+        }
+    }
+
+    /// Refuses a database too small for the finest deployment.
+    fn verify(&self, question: &Question) -> Result<(), Failure> {
+        let Effort { rows, touched, .. } = question.effort;
+        if (rows as usize / self.cores()) < touched {
+            return Err(Failure::usage(format!(
+                "{rows} rows are too few for transactions of {touched} on {} islands: give more --rows",
+                self.cores()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Numbers of islands that divide the cores, each with a caller for each of its cores, and here also with one.
+    fn candidates(&self) -> Vec<Candidate> {
+        let cores = self.cores();
+        let mut candidates = Vec::new();
+        for islands in (1..=cores).filter(|islands| cores.is_multiple_of(*islands)) {
+            let full = Candidate { islands, threads: cores / islands };
+            let lone = Candidate { threads: 1, ..full };
+            candidates.push(full);
+            if full != lone && matches!(self, Self::Here(..)) {
+                candidates.push(lone);
+            }
+        }
+        candidates
+    }
+
+    /// Transactions a second of a deployment at each share.
+    fn measure(
+        &self,
+        question: &Question,
+        of: Candidate,
+        shares: &[u64],
+    ) -> Result<Vec<f64>, Failure> {
+        if shares.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Effort { touched, is_update, rows, .. } = question.effort;
+        match self {
+            Self::Here(open, _) => {
+                let effort = Effort { callers: of.threads, ..question.effort };
+                let found = points::measure(*open, (&[of.islands as u16], shares), &effort)?;
+                Ok(found.into_iter().map(|found| found.tps).collect())
+            }
+            Self::Model(machine) => {
+                let load = |share| Load {
+                    rows: rows as u64,
+                    kind: Kind::Rows { touched, is_update },
+                    ..Load::rows(touched, is_update, share)
+                };
+                let islands = Islands::grouped(of.islands);
+                let run = |&share| {
+                    Scenario::new(machine, islands, load(share), TRANSACTIONS, SEED).run().tps
+                };
+                Ok(shares.iter().map(run).collect())
+            }
+        }
+    }
+
+    /// The cores that execute transactions of a deployment.
+    fn working(&self, of: Candidate) -> f64 {
+        match self {
+            Self::Model(machine) if !machine.serial_islands => machine.cores() as f64,
+            // A memory store executes one transaction at a time.
+            _ => of.islands as f64,
+        }
+    }
+}
+
+impl Fits<'_> {
+    /// The share of multisite transactions that need more than their home island, and how many islands those use.
+    fn spread(&self, islands: usize) -> (f64, f64) {
+        let (islands, others) = (islands as f64, self.question.effort.touched as f64 - 1.0);
+        let all_home = islands.recip().powf(others);
+        let remote = (islands - 1.0) * (1.0 - (1.0 - islands.recip()).powf(others));
+        let distributed = 1.0 - all_home;
+        (distributed, if distributed > 0.0 { 1.0 + remote / distributed } else { 1.0 })
+    }
+
+    /// Notes a candidate that was measured at two shares: two equations, of which the costs follow.
+    fn add(&mut self, of: Candidate, shares: [u64; 2], tps: [f64; 2]) {
+        let working = self.ground.working(of);
+        let [low_us, high_us] = tps.map(|tps| working * 1e6 / tps);
+        let of_multisite = self.spread(of.islands).0;
+        let [low, high] = shares.map(|share| of_multisite * share as f64 / 100.0);
+        let fit = match high > low {
+            // With one island both are the same.
+            false => Fit { of, local_us: f64::midpoint(low_us, high_us), distributed_us: None },
+            true => {
+                let local_us = (low_us * high - high_us * low) / (high - low);
+                let distributed_us = (high_us * (1.0 - low) - low_us * (1.0 - high)) / (high - low);
+                // Rounds differ: nothing costs nothing.
+                let local_us = local_us.max(low_us / 10.0);
+                Fit { of, local_us, distributed_us: Some(distributed_us.max(local_us)) }
+            }
+        };
+        self.fits.push(fit);
+    }
+
+    /// What a local and a distributed transaction cost with a candidate: measured, or between what was measured of its
+    /// family: local ones by islands, distributed ones by participants (ISL-30).
+    fn costs(&self, of: Candidate) -> (f64, Option<f64>) {
+        let family: Vec<&Fit> =
+            self.fits.iter().filter(|fit| (fit.of.threads == 1) == (of.threads == 1)).collect();
+        let local = family.iter().map(|fit| (fit.of.islands as f64, fit.local_us));
+        let participants = |islands| self.spread(islands).1;
+        let distributed = family.iter();
+        let distributed =
+            distributed.filter_map(|fit| Some((participants(fit.of.islands), fit.distributed_us?)));
+        let local = between(&local.collect::<Vec<_>>(), of.islands as f64);
+        let found = between(&distributed.collect::<Vec<_>>(), participants(of.islands));
+        (local.unwrap_or_default(), found.filter(|_| of.islands > 1))
+    }
+
+    /// Transactions a second at a share of multisite ones, in percent.
+    fn predict(&self, of: Candidate, share: u64) -> f64 {
+        let (local_us, distributed_us) = self.costs(of);
+        let distributed = self.spread(of.islands).0 * share as f64 / 100.0;
+        let us = (1.0 - distributed) * local_us + distributed * distributed_us.unwrap_or(local_us);
+        self.ground.working(of) * 1e6 / us
+    }
+
+    fn choose(&self, candidates: &[Candidate]) -> Chosen {
+        let at = |of: Candidate| self.predict(of, self.question.multisite);
+        let best = candidates.iter().map(|&of| at(of)).fold(0.0, f64::max);
+        let enough = best * (1.0 - LEVEL_PERCENT / 100.0);
+        let level = candidates.iter().copied().filter(|&of| at(of) >= enough);
+        let Candidate { islands, threads } = level
+            .min_by_key(|of| (of.islands, of.threads))
+            .unwrap_or(Candidate { islands: 1, threads: 1 });
+        let of = Candidate { islands, threads };
+        Chosen {
+            islands,
+            threads,
+            predicted_tps: rounded(at(of), 1),
+            worst_case_tps: rounded(self.predict(of, 100), 1),
+        }
+    }
+
+    fn listed(&self) -> Vec<Fitted> {
+        let fitted = |fit: &Fit| Fitted {
+            islands: fit.of.islands,
+            threads: fit.of.threads,
+            local_us: rounded(fit.local_us, 4),
+            distributed_us: fit.distributed_us.map(|us| rounded(us, 4)),
+            participants: rounded(self.spread(fit.of.islands).1, 3),
+        };
+        self.fits.iter().map(fitted).collect()
+    }
+}
+
+/// The value at `x` on the line between the nearest of `points`, which are in the order of their first figures; beyond
+/// them the outermost one.
+fn between(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let after = points.iter().position(|(at, _)| *at >= x).unwrap_or(points.len());
+    let (&last, after) = (points.last()?, points.get(after));
+    let before = points.iter().rev().find(|(at, _)| *at <= x);
+    Some(match (before, after) {
+        (Some(before), Some(after)) if after.0 > before.0 => {
+            before.1 + (after.1 - before.1) * (x - before.0) / (after.0 - before.0)
+        }
+        (_, Some(after)) => after.1,
+        (Some(before), None) => before.1,
+        (None, None) => last.1,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn advice(
+        machine: &Machine,
+        (touched, is_update): (usize, bool),
+        multisite: u64,
+    ) -> AdviceResult {
+        let effort = Effort {
+            rows: 240_000,
+            touched,
+            is_update,
+            callers: 0,
+            is_durable: false,
+            time: Duration::ZERO,
+            rounds: 1,
+        };
+        let question = Question { effort, multisite, verify: true };
+        advise(Header::default(), &question, Ground::Model(machine), &mut ()).unwrap()
+    }
+
+    /// The bars of issue 25: a median error of 15 %, a choice within 10 % of the best.
+    #[test]
+    fn predictions_are_near_and_choices_good() {
+        let machine = Machine::quad_socket();
+        for (kind, multisite) in [((10, false), 0), ((10, true), 20), ((2, true), 60)] {
+            let found = advice(&machine, kind, multisite);
+            let error = found.prediction_error_percent.expect("verified");
+            let behind = found.within_best_percent.expect("verified");
+            assert!(error <= 15.0 && behind <= 10.0, "{kind:?} {multisite}: {error} {behind}");
+            let all = found.points.iter().filter(|point| !point.used_for_fit).count();
+            assert!(all >= 40, "8 numbers of islands at 5 shares or more: {all}");
+        }
+        let islands = |multisite| advice(&machine, (10, true), multisite).chosen.islands;
+        assert_eq!(
+            (islands(0), islands(100)),
+            (24, 1),
+            "fine for local work, shared without locality"
+        );
+    }
+
+    #[test]
+    fn costs_between_measured_ones_are_on_a_line() {
+        let points = [(1.0, 10.0), (3.0, 20.0)];
+        assert_eq!(
+            [0.0, 1.0, 2.0, 3.0, 4.0].map(|x| between(&points, x).unwrap()),
+            [10.0, 10.0, 15.0, 20.0, 20.0]
+        );
+        assert_eq!(between(&[], 1.0), None);
+    }
+
+    /// Without a measurement there is nothing to compare with.
+    #[test]
+    fn what_is_not_verified_has_no_error() {
+        let machine = Machine { serial_islands: true, ..Machine::quad_socket() };
+        let mut found = advice(&machine, (2, false), 20);
+        assert!(
+            found.chosen.islands > 1 && found.chosen.worst_case_tps < found.chosen.predicted_tps
+        );
+        found.points.iter_mut().filter(|point| !point.used_for_fit).for_each(|point| {
+            point.measured_tps = None;
+        });
+        assert_eq!(error_percent(&found.points), None);
+        assert_eq!(within_best(&found.points, &found.chosen, 20), None);
+    }
+}

@@ -1,0 +1,92 @@
+//! Points measured on databases of islands in memory: the median of their rounds, and how much those differ (ISL-38).
+//!
+//! Not here: a round (`deployments.rs`).
+
+use tombolo_engine::clock::SystemClock;
+
+use super::deployments::{self, Deployment, Effort};
+use crate::failure::Failure;
+use crate::report::Header;
+
+/// Opens a database of so many islands in memory that will hold the keys from 1 to the second number.
+pub type Open = fn(u16, i32) -> Result<Box<dyn Deployment>, Failure>;
+
+/// A point.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Measured {
+    /// How many islands.
+    pub islands: usize,
+    /// The share of multisite transactions, in percent.
+    pub multisite: u64,
+    /// Transactions a second: the median of the rounds.
+    pub tps: f64,
+    /// Their standard deviation, in percent of their mean.
+    pub deviation_percent: f64,
+    /// The share of transactions that used several islands.
+    pub distributed: f64,
+}
+
+/// Measures each number of islands at each share of multisite transactions, in interleaved rounds.
+///
+/// # Errors
+/// What a database returns.
+pub fn measure(
+    open: Open,
+    (islands, multisite): (&[u16], &[u64]),
+    effort: &Effort,
+) -> Result<Vec<Measured>, Failure> {
+    let databases = islands.iter().map(|&islands| open(islands, effort.rows));
+    let databases = databases.collect::<Result<Vec<_>, _>>()?;
+    let mut rounds = Vec::new();
+    let points = (databases.as_slice(), multisite);
+    deployments::measure(&Header::default(), points, effort, &SystemClock::new(), |round| {
+        rounds.push(round);
+        Ok(())
+    })?;
+    let mut found = Vec::new();
+    for &islands in islands {
+        for &multisite in multisite {
+            let of = |round: &&deployments::DeploymentResult| {
+                round.islands == usize::from(islands) && round.multisite_percent == multisite
+            };
+            let of: Vec<_> = rounds.iter().filter(of).collect();
+            let (tps, deviation_percent) = spread(of.iter().map(|round| round.tps).collect());
+            let committed: u64 = of.iter().map(|round| round.committed).sum();
+            let distributed: u64 = of.iter().map(|round| round.distributed).sum();
+            found.push(Measured {
+                islands: islands.into(),
+                multisite,
+                tps,
+                deviation_percent,
+                distributed: distributed as f64 / committed.max(1) as f64,
+            });
+        }
+    }
+    Ok(found)
+}
+
+/// The median of some figures, and their standard deviation in percent of their mean.
+pub(super) fn spread(mut figures: Vec<f64>) -> (f64, f64) {
+    figures.sort_by(f64::total_cmp);
+    let count = figures.len().max(1) as f64;
+    let median = match figures.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => figures[n / 2],
+        n => f64::midpoint(figures[n / 2 - 1], figures[n / 2]),
+    };
+    let mean = figures.iter().sum::<f64>() / count;
+    let variance = figures.iter().map(|of| (of - mean).powi(2)).sum::<f64>() / count;
+    (median, if mean == 0.0 { 0.0 } else { 100.0 * variance.sqrt() / mean })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_of_rounds() {
+        assert_eq!(spread(vec![3.0, 1.0, 2.0]).0, 2.0);
+        assert_eq!(spread(vec![1.0, 3.0]), (2.0, 50.0));
+        assert_eq!(spread(Vec::new()), (0.0, 0.0));
+    }
+}
