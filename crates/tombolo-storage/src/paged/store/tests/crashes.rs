@@ -22,8 +22,12 @@ type Key = (usize, i64);
 /// A row's group, and its text.
 type Row_ = (i64, String);
 type Rows = BTreeMap<Key, Row_>;
-/// What a transaction made of rows.
-type Changes = BTreeMap<Key, Option<Row_>>;
+/// What a transaction made of rows, and which it found absent.
+#[derive(Default)]
+struct Changes {
+    rows: BTreeMap<Key, Option<Row_>>,
+    absent: BTreeSet<Key>,
+}
 
 /// What was asked for, and not answered before a crash.
 enum Doubt {
@@ -191,17 +195,21 @@ impl<P: PagedProfile> World<P> {
         let index = table_at.indexes().next().unwrap();
         let key = (table, id);
         match store.lookup_for_update(index, &[Value::Integer(id)])? {
+            None if deletes => {
+                changes.absent.insert(key);
+            }
             None => {
                 table_at.insert(store, &values)?;
-                changes.insert(key, Some(new));
+                assert!(!is_absent(&self.prepared, key), "{key:?} is a phantom");
+                changes.rows.insert(key, Some(new));
             }
             Some(row) if deletes => {
                 table_at.delete(store, row)?;
-                changes.insert(key, None);
+                changes.rows.insert(key, None);
             }
             Some(row) => {
                 table_at.update(store, row, &values)?;
-                changes.insert(key, Some(new));
+                changes.rows.insert(key, Some(new));
             }
         }
         Ok(())
@@ -216,7 +224,7 @@ impl<P: PagedProfile> World<P> {
         for id in (0..IDS as i64).map(|id| id * 2 + at as i64) {
             if let Some(row) = store.lookup_for_update(index, &[Value::Integer(id)])? {
                 self.tables[table].delete(store, row)?;
-                changes.insert((table, id), None);
+                changes.rows.insert((table, id), None);
             }
         }
         Ok(())
@@ -235,7 +243,8 @@ impl<P: PagedProfile> World<P> {
                 let index = self.tables[table].indexes().next().unwrap();
                 if store.lookup_for_update(index, &[Value::Integer(id)])?.is_none() {
                     self.tables[table].insert(store, &values)?;
-                    changes.insert((table, id), Some(new));
+                    assert!(!is_absent(&self.prepared, (table, id)), "{id} is a phantom");
+                    changes.rows.insert((table, id), Some(new));
                 }
             }
         }
@@ -266,7 +275,7 @@ impl<P: PagedProfile> World<P> {
         if self.clients[at].changes.is_none() {
             self.clients[at].store.begin().map_err(|_| Stop::Crashed)?;
             self.clients[at].store.begin_writes();
-            self.clients[at].changes = Some(BTreeMap::new());
+            self.clients[at].changes = Some(Changes::default());
         }
         for _ in 0..self.random.below(4) {
             let changed = match self.random.below(40) {
@@ -420,13 +429,18 @@ impl<P: PagedProfile> World<P> {
 /// What rows become by changes.
 fn changed(rows: &Rows, changes: Changes) -> Rows {
     let mut rows = rows.clone();
-    for (key, row) in changes {
+    for (key, row) in changes.rows {
         match row {
             Some(row) => rows.insert(key, row),
             None => rows.remove(&key),
         };
     }
     rows
+}
+
+/// Whether a prepared transaction counts on there being no such row.
+fn is_absent(prepared: &BTreeMap<Owner, Changes>, key: Key) -> bool {
+    prepared.values().any(|changes| changes.absent.contains(&key))
 }
 
 pub(super) fn label(kind: i64, id: i64) -> String {
@@ -517,6 +531,7 @@ fn a_restart_that_reserves_no_log_space_is_noticed() {
 #[test]
 fn a_restart_without_the_locks_of_prepared_transactions_is_noticed() {
     notices(Plant::PreparedLocksForgotten);
+    notices(Plant::HandedOnGapsForgotten);
 }
 
 #[test]

@@ -14,7 +14,7 @@ impl<P: PagedProfile> World<P> {
         match store.prepare(owner) {
             Ok(vote) => {
                 let changes = changes.take().unwrap();
-                assert_eq!(vote == Vote::ReadOnly, changes.is_empty());
+                assert_eq!(vote == Vote::ReadOnly, changes.rows.is_empty());
                 if vote == Vote::Prepared {
                     self.prepared.insert(owner, changes);
                 }
@@ -76,7 +76,7 @@ impl<P: PagedProfile> World<P> {
     /// a page is locked.
     pub(super) fn verify_beside(&mut self, may_be: Option<Rows>) {
         let mut is_held = BTreeSet::new();
-        self.prepared.values().for_each(|changes| is_held.extend(changes.keys().copied()));
+        self.prepared.values().for_each(|changes| is_held.extend(changes.rows.keys().copied()));
         let store = &mut self.clients[0].store;
         let (mut found, mut unknown) = (Rows::new(), is_held.clone());
         for (at, table) in self.tables.iter().enumerate() {
