@@ -72,6 +72,23 @@ pub enum Error {
     },
     /// The changes of a prepared transaction are not of these rows.
     UnfitChanges,
+    /// A profile without locks or without a log on disk cannot prepare a transaction.
+    CannotPrepare,
+    /// As many transactions are prepared as may be at a time.
+    TooManyPrepared {
+        /// How many that is.
+        max: u64,
+    },
+    /// A transaction with this number is prepared already, or is being decided.
+    PreparedAlready {
+        /// The number.
+        owner: Owner,
+    },
+    /// No transaction with this number is prepared.
+    NotPrepared {
+        /// The number.
+        owner: Owner,
+    },
     /// Every frame of the buffer pool is in use at the same time.
     PoolFull {
         /// How many frames there are.
@@ -139,6 +156,47 @@ impl Error {
         }
     }
 
+    /// What is refused on account of transactions that others decide.
+    fn fmt_of_prepared(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Held { owner } => write!(f, "transaction {owner} {HOLDS}"),
+            Self::UnfitChanges => f.write_str(UNFIT_CHANGES),
+            Self::CannotPrepare => f.write_str(CANNOT_PREPARE),
+            Self::TooManyPrepared { max } => write!(
+                f,
+                "{max} transactions are prepared and not decided: decide some, or raise prepared_max"
+            ),
+            Self::PreparedAlready { owner } => write!(
+                f,
+                "transaction {owner} is prepared already: decide it, or give this one another number"
+            ),
+            Self::NotPrepared { owner } => write!(
+                f,
+                "no transaction {owner} is prepared: it was decided, or its prepare was not answered"
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// What the disk failed at.
+    fn fmt_of_disk(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Disk { offset, kind: ErrorKind::StorageFull } => write!(
+                f,
+                "the disk is full at offset {offset} of a file: make room on it; what was \
+                 committed is kept"
+            ),
+            Self::Disk { offset, kind } => {
+                write!(f, "the disk failed at offset {offset} of a file: {kind}")
+            }
+            Self::Damaged { offset } => write!(
+                f,
+                "the data file is damaged at offset {offset}: check the directory, restore a copy"
+            ),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether every further call fails.
     pub const fn poisons(self) -> bool {
         matches!(self, Self::Poisoned { .. })
@@ -162,6 +220,9 @@ const NO_SNAPSHOTS: &str =
 
 const UNFIT_CHANGES: &str = "the changes of a prepared transaction are not of these rows: check the directory, \
      restore a copy";
+
+const CANNOT_PREPARE: &str = "this profile keeps no locks, or no log on disk: open the database with both to prepare \
+     transactions";
 
 const NO_COMMAND: &str = "the database's log holds commands, but no registered procedure was named for this \
      transaction: call it as one, or use log = value";
@@ -197,24 +258,17 @@ impl fmt::Display for Error {
             Self::Deadlock => f.write_str("the transaction gave way in a deadlock: try it again"),
             Self::LockTimeout => f.write_str("a lock was not granted in time: try again"),
             Self::LockTableFull => f.write_str(LOCK_TABLE_FULL),
-            Self::Held { owner } => write!(f, "transaction {owner} {HOLDS}"),
-            Self::UnfitChanges => f.write_str(UNFIT_CHANGES),
+            Self::Held { .. }
+            | Self::UnfitChanges
+            | Self::CannotPrepare
+            | Self::TooManyPrepared { .. }
+            | Self::PreparedAlready { .. }
+            | Self::NotPrepared { .. } => self.fmt_of_prepared(f),
             Self::PoolFull { frames } => write!(
                 f,
                 "all {frames} frames of the buffer pool are in use at once: give it more frames"
             ),
-            Self::Disk { offset, kind: ErrorKind::StorageFull } => write!(
-                f,
-                "the disk is full at offset {offset} of a file: make room on it; what was \
-                 committed is kept"
-            ),
-            Self::Disk { offset, kind } => {
-                write!(f, "the disk failed at offset {offset} of a file: {kind}")
-            }
-            Self::Damaged { offset } => write!(
-                f,
-                "the data file is damaged at offset {offset}: check the directory, restore a copy"
-            ),
+            Self::Disk { .. } | Self::Damaged { .. } => self.fmt_of_disk(f),
             Self::RowTooLong { bytes_max } => {
                 write!(f, "the row is longer than a page holds ({bytes_max} bytes): shorten it")
             }

@@ -225,6 +225,20 @@ plants! {
     /// Paged store: a restart sets no log space aside for what it undoes.
     RestartReservesNothing: "restart-reserves-nothing",
         "a restart of a paged store sets no room aside for what it undoes";
+    /// Paged store: the log that a prepared transaction needs is let go.
+    PreparedLogReleased: "prepared-log-released", "checkpoints do not know of prepared transactions";
+    /// Paged store: the log is kept for a prepared transaction only from where it says so on.
+    PreparedBeginningReleased: "prepared-beginning-released",
+        "the changes of a prepared transaction are let go of the log";
+    /// Paged store: after a restart, checkpoints do not know of prepared transactions.
+    PreparedForgottenByRestart: "prepared-forgotten-by-restart",
+        "after a restart checkpoints do not know of prepared transactions";
+    /// Paged store: a restart does not lock again what prepared transactions had locked.
+    PreparedLocksForgotten: "prepared-locks-forgotten",
+        "a restart does not lock again what prepared transactions had locked";
+    /// Paged store: a restart does not follow gaps that were handed on.
+    HandedOnGapsForgotten: "handed-on-gaps-forgotten",
+        "a restart locks gaps of prepared transactions by the names they had";
 }
 
 impl Plant {
@@ -253,6 +267,11 @@ impl Plant {
                 | Self::ArchiveNotKept
                 | Self::ArchiveUnchained
                 | Self::RestartReservesNothing
+                | Self::PreparedLogReleased
+                | Self::PreparedBeginningReleased
+                | Self::PreparedForgottenByRestart
+                | Self::PreparedLocksForgotten
+                | Self::HandedOnGapsForgotten
                 | Self::WordIgnored
                 | Self::WordNotLeft
                 | Self::WaiterNotEntered

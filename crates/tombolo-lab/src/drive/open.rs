@@ -111,7 +111,7 @@ fn not_compiled(workload: &str) -> String {
 /// A database on pages, of profile `P`. Where this is called is where its code is compiled.
 ///
 /// # Errors
-/// When the store refuses.
+/// When the store refuses, or has prepared transactions.
 pub fn paged<W: Workload, P: PagedProfile>(
     options: &Options,
     how: How,
@@ -125,6 +125,11 @@ where
         How::Open => PagedStore::<P>::open(disk, &options.paged),
     };
     let store = store.map_err(NoDatabase::Refused)?;
+    // What they hold would be waited for in vain.
+    let owners: Vec<_> = store.prepared().iter().map(|prepared| prepared.owner).collect();
+    if !owners.is_empty() {
+        return Err(NoDatabase::Refused(OpenError::Undecided { owners }));
+    }
     Ok(Box::new(Benchmark::<W, _, OnPages>::new(store, options)))
 }
 

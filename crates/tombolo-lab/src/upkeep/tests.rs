@@ -9,6 +9,9 @@ use std::time::Duration;
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::disk::{Disk, MemDisk};
+use tombolo_storage::owner::Owner;
+use tombolo_storage::paged::store::{PagedSettings, PagedStore};
+use tombolo_storage::profile::Conventional;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::{Store, resolve_index, resolve_table};
 use tombolo_storage::value_log::{LogBuffer, LogSettings, LogWriter};
@@ -381,4 +384,24 @@ fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
     let checked = check::check(&[scratch.path()], None, None, &mut ()).unwrap();
     let found = &checked.verification.damage[0];
     assert_eq!((&*found.check, found.file.is_some()), ("image", true));
+}
+
+#[test]
+fn a_database_with_undecided_transactions_is_not_checked() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk::open(scratch.path()).unwrap());
+    let settings = PagedSettings { pool_bytes: 1 << 20, ..PagedSettings::default() };
+    let mut store = PagedStore::<Conventional>::create(&disk, &settings).unwrap();
+    store.create_table(TableDef::of::<Number>().with::<NumberKey>()).unwrap();
+    let table = resolve_table::<Number>(store.schema()).unwrap();
+    let key = resolve_index::<NumberKey>(store.schema()).unwrap();
+    store.begin().unwrap();
+    store.begin_writes();
+    let row = store.create(&table, |row| row.set(Number::ID, 1)).unwrap();
+    store.insert(&key, 1, row).unwrap();
+    store.prepare(Owner::new(7)).unwrap();
+    drop(store);
+    let refused = check::check(&[scratch.path()], None, None, &mut ()).unwrap_err();
+    assert_eq!(refused.blame(), Blame::Environment);
+    assert!(refused.to_string().contains("decide them first (7)"), "{refused}");
 }

@@ -135,6 +135,23 @@ impl<L: Latching> Locking for IfLocks<L> {
         self.locks.hand_on_gap(held, gap, above);
     }
 
+    fn settle(&self, held: &mut HeldLocks) {
+        self.locks.settle(held);
+    }
+
+    fn locks_of(&self, held: &HeldLocks) -> Vec<(LockName, Mode)> {
+        self.locks.locks_of(held)
+    }
+
+    fn lock_again(
+        &self,
+        held: &mut HeldLocks,
+        name: LockName,
+        mode: Mode,
+    ) -> Result<(), LockError> {
+        if self.on() { self.locks.lock_again(held, name, mode) } else { Ok(()) }
+    }
+
     #[inline]
     fn release_all(&self, held: &mut HeldLocks) {
         if self.on() || !held.is_empty() {

@@ -197,7 +197,7 @@ impl HeldLocks {
         self.places[at.0].request = next;
     }
 
-    /// Requests that are held under names that the session does not know.
+    /// Requests that are held under names that the session does not know, all of gaps.
     pub(super) fn strays(&self) -> impl Iterator<Item = u32> {
         self.strays.iter().copied()
     }
@@ -228,6 +228,11 @@ impl HeldLocks {
     /// Locks kept from the last transaction.
     pub(super) fn kept(&self) -> impl Iterator<Item = (LockName, u32)> {
         self.kept.iter().copied()
+    }
+
+    /// Forgets them.
+    pub(super) fn forget_kept(&mut self) -> Vec<(LockName, u32)> {
+        std::mem::take(&mut self.kept)
     }
 
     /// Adds a free request to the stock.

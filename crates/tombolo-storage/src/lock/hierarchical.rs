@@ -45,7 +45,7 @@ const LEVELS: usize = 3;
 impl<L: Latching> Hierarchical<L> {
     /// Locks `name`, which the session has no lock on.
     #[inline(always)]
-    fn acquire(
+    pub(super) fn acquire(
         &self,
         held: &mut HeldLocks,
         vacant: Vacant,
@@ -339,13 +339,7 @@ impl<L: Latching> Locking for Hierarchical<L> {
 
     fn close_session(&self, mut held: HeldLocks) {
         assert!(held.is_empty(), "a session is closed with locks held");
-        let kept: Vec<_> = held.kept().collect();
-        for lock in kept {
-            if self.table.claim(lock.1).is_some() {
-                self.table.release(lock);
-            }
-            self.table.give_free(lock.1);
-        }
+        self.let_go_of_kept(&mut held);
         held.unstock(0, |id| self.table.give_free(id));
         self.table.sessions.close(held.session);
     }
@@ -440,6 +434,24 @@ impl<L: Latching> Locking for Hierarchical<L> {
 
     fn hand_on_gap(&self, held: &HeldLocks, gap: LockName, above: LockName) {
         self.table.hand_on(held.session, gap, above);
+    }
+
+    fn settle(&self, held: &mut HeldLocks) {
+        self.let_go_of_kept(held);
+        held.unstock(0, |id| self.table.give_free(id));
+    }
+
+    fn locks_of(&self, held: &HeldLocks) -> Vec<(LockName, Mode)> {
+        self.held_now(held)
+    }
+
+    fn lock_again(
+        &self,
+        held: &mut HeldLocks,
+        name: LockName,
+        mode: Mode,
+    ) -> Result<(), LockError> {
+        self.retake(held, name, mode)
     }
 
     #[inline]

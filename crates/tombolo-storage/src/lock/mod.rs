@@ -20,6 +20,7 @@
 mod check;
 mod conditional;
 mod deadlock;
+mod detached;
 mod gaps;
 mod group;
 mod held;
@@ -238,6 +239,26 @@ pub trait Locking: Sized + Send + 'static {
     /// which grows by it. Never waits and never fails. The caller's transaction is about to end; it has the
     /// leaf of the entry alone and that of the next entry too.
     fn hand_on_gap(&self, held: &Self::Held, gap: LockName, above: LockName);
+
+    /// Gives back what the session has besides the locks of its transaction, which will ask for no more but hold
+    /// them for long.
+    fn settle(&self, held: &mut Self::Held);
+
+    /// The locks of the transaction in the order in which it got them, gaps by the names they have now; one that is
+    /// handed on meanwhile may be shown by its old name.
+    fn locks_of(&self, held: &Self::Held) -> Vec<(LockName, Mode)>;
+
+    /// Takes one of those locks again, after those that were shown before it, without waiting. A gap may be locked
+    /// twice.
+    ///
+    /// # Errors
+    /// `TableFull`; `Unavailable` if another transaction has it, which cannot be if the two held theirs at a time.
+    fn lock_again(
+        &self,
+        held: &mut Self::Held,
+        name: LockName,
+        mode: Mode,
+    ) -> Result<(), LockError>;
 
     /// Releases all locks of the transaction, which ends.
     fn release_all(&self, held: &mut Self::Held);

@@ -79,7 +79,7 @@ impl LockName {
 
     /// The name as a number, never 0.
     #[inline(always)]
-    pub(super) const fn word(self) -> u64 {
+    pub(crate) const fn word(self) -> u64 {
         self.0
     }
 
@@ -88,6 +88,11 @@ impl LockName {
     pub(super) const fn from_word(word: u64) -> LockName {
         debug_assert!(word != 0);
         LockName(word)
+    }
+
+    /// The name that a number stands for that was written to disk; `None` if it stands for none.
+    pub(crate) const fn from_stored(word: u64) -> Option<LockName> {
+        if word == 0 { None } else { Some(LockName(word)) }
     }
 
     /// A hash in the high bits.
@@ -117,7 +122,7 @@ impl LockName {
     }
 
     #[inline(always)]
-    pub(super) const fn is_gap(self) -> bool {
+    pub(crate) const fn is_gap(self) -> bool {
         self.0 & KIND == 0
     }
 

@@ -99,6 +99,16 @@ impl Locking for NoLocks {
     #[inline(always)]
     fn hand_on_gap(&self, _: &NoHeldLocks, _: LockName, _: LockName) {}
 
+    fn settle(&self, _: &mut NoHeldLocks) {}
+
+    fn locks_of(&self, _: &NoHeldLocks) -> Vec<(LockName, Mode)> {
+        Vec::new()
+    }
+
+    fn lock_again(&self, _: &mut NoHeldLocks, _: LockName, _: Mode) -> Result<(), LockError> {
+        Ok(())
+    }
+
     #[inline(always)]
     fn release_all(&self, _: &mut NoHeldLocks) {}
 

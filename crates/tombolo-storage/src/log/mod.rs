@@ -28,6 +28,7 @@ mod file;
 mod flush;
 mod none;
 mod numbers;
+mod prepare;
 mod read;
 pub mod record;
 mod session;
@@ -46,6 +47,8 @@ use std::fmt::Debug;
 pub use file::{FORMAT_VERSION, LOG_FILES};
 pub use none::NoLog;
 pub use numbers::{NumberedTransaction, Numbers};
+pub use prepare::LockEntry;
+pub(crate) use prepare::parse as parse_prepared;
 pub use read::{LogEnd, read_log};
 pub use session::{Destination, InMemory, Log, LogAhead, ToDisk};
 pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
@@ -54,6 +57,7 @@ pub use transaction::LogTransaction;
 use self::record::Record;
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::owner::Owner;
 use crate::paged::heap::Place;
 use crate::paged::page::{PageId, PageSize, StoreId};
 use crate::paged::pool::{DirtyPage, PagesMark, WriteAhead};
@@ -308,6 +312,23 @@ pub trait Logging: Sized + Send + 'static {
     /// `Poisoned`. Space for the record was set aside with the first change; what was set aside for
     /// what it deleted stays so until [`Logging::end_commit`].
     fn commit(&self, transaction: &mut Self::Transaction) -> Result<u64, Error>;
+
+    /// Logs that the transaction may commit or abort as its coordinator decides, the number it knows it by, and its
+    /// locks. A restart needs the log from `since` on until it is decided. Returns the number that must be durable
+    /// before that is promised; 0 for a transaction that changed nothing.
+    ///
+    /// # Errors
+    /// `Disk` when there is no space for it: nothing was logged, the transaction goes on; `Poisoned`.
+    fn prepare(
+        &self,
+        transaction: &mut Self::Transaction,
+        since: u64,
+        owner: Owner,
+        entries: &[LockEntry],
+    ) -> Result<u64, Error> {
+        _ = (transaction, since, owner, entries);
+        Ok(0)
+    }
 
     /// Says that what the committed transaction deleted is cleared away, and writes that down if there was
     /// anything; space that is left is given back. No other transaction may see the change before.

@@ -33,11 +33,12 @@
 //! | 37 space | image after: what page 0 says of the file's pages ([`SpaceImage`](crate::paged::step::SpaceImage)) |
 //! | 39 map entry | the page is one of a heap file's map; slot: the entry; row: the heap page |
 //! | 40 ended | what its committed transaction deleted is cleared away |
-//! | 41 prepared | image after: its coordinator's id (16 bytes), and its locks (name 8, mode 1 each) |
+//! | 41 prepared | row: where the log it needs begins; image after: number 16, locks (name 8, mode 1); within: below |
 //! | 42 checkpoint | row: where it began; image after: dirty pages (page 4, recovery LSN 8 each); within: as below |
 //!
 //! Kinds 32 and 35 to 39 are parts of a step, which is redone as a whole: *within* is how many of its records
-//! follow, and each names the one before as previous. So are those of kind 42 parts of a checkpoint.
+//! follow, and each names the one before as previous. So are those of kind 42 parts of a checkpoint, and those of
+//! kind 41 of one list: the transaction is prepared with the last.
 //!
 //! A record in another place than the one it was written for is found
 //! by its checksum, and so is a length or a byte that changed. Not here: files, buffers.
@@ -167,7 +168,11 @@ pub enum Content<'a> {
     Ended,
     /// The transaction may commit or abort, as its coordinator decides.
     Prepared {
-        /// The coordinator's id and the transaction's locks.
+        /// A restart needs the log from this LSN on until it is decided.
+        since: u64,
+        /// How many records of its list come behind.
+        following: u16,
+        /// The coordinator's number for it and some of its locks.
         bytes: &'a [u8],
     },
     /// A checkpoint was made.
@@ -234,7 +239,7 @@ impl<'a> Record<'a> {
             Content::PageImage { bytes, .. }
             | Content::Space { bytes, .. }
             | Content::Checkpoint { bytes, .. }
-            | Content::Prepared { bytes } => record_bytes(bytes.len()),
+            | Content::Prepared { bytes, .. } => record_bytes(bytes.len()),
             _ => HEADER_BYTES,
         }
     }
@@ -247,7 +252,7 @@ impl<'a> Record<'a> {
             Content::PageImage { bytes, .. }
             | Content::Space { bytes, .. }
             | Content::Checkpoint { bytes, .. }
-            | Content::Prepared { bytes } => (&[], bytes),
+            | Content::Prepared { bytes, .. } => (&[], bytes),
             _ => (&[], &[]),
         }
     }
@@ -305,7 +310,9 @@ impl<'a> Record<'a> {
                 Fields { store, place, within: following, row, ..control(MAP_ENTRY) }
             }
             Content::Ended => control(ENDED),
-            Content::Prepared { .. } => control(PREPARED),
+            Content::Prepared { since, following, .. } => {
+                Fields { within: following, row: since, ..control(PREPARED) }
+            }
             Content::Checkpoint { began, following, .. } => {
                 Fields { within: following, row: began, ..control(CHECKPOINT) }
             }
@@ -464,7 +471,10 @@ fn content<'a>(
         }
         ABORTED => return Ok(Content::Aborted { durable: long(bytes, ROW) }),
         ENDED => return Ok(Content::Ended),
-        PREPARED => return Ok(Content::Prepared { bytes: after }),
+        PREPARED => {
+            let (since, following) = (long(bytes, ROW), read_u16(bytes, WITHIN));
+            return Ok(Content::Prepared { since, following, bytes: after });
+        }
         CHECKPOINT => {
             let (began, following) = (long(bytes, ROW), read_u16(bytes, WITHIN));
             return Ok(Content::Checkpoint { began, following, bytes: after });

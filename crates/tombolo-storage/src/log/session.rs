@@ -20,10 +20,11 @@ use super::flush::{Flush, Flusher};
 use super::record::{self, Content, HEADER_BYTES, Record};
 use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 use super::transaction::LogTransaction;
-use super::{Change, ChangeKind, Logging, UndoRecord};
+use super::{Change, ChangeKind, LockEntry, Logging, UndoRecord};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::latch::Latching;
+use crate::owner::Owner;
 use crate::paged::page::PageSize;
 use crate::paged::pool::{DirtyPage, NoWriteAhead, PagesMark, WriteAhead};
 use crate::paged::step::{SpaceImage, Stamp, Step};
@@ -446,6 +447,16 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         };
         self.core.ring.give_back(std::mem::take(&mut transaction.reserved));
         ended.map(drop)
+    }
+
+    fn prepare(
+        &self,
+        transaction: &mut LogTransaction,
+        since: u64,
+        owner: Owner,
+        entries: &[LockEntry],
+    ) -> Result<u64, Error> {
+        self.publish_prepared(transaction, since, owner, entries)
     }
 
     fn harden(&self, lsn: u64) -> Result<(), Error> {

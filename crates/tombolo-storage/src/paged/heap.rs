@@ -267,7 +267,12 @@ pub trait RowFile<P: PageAccess>: Sized {
 
     /// Verifies the file's structure, and that each value belongs to one row. There must be no
     /// transaction.
-    fn check(&self, access: &P) -> Vec<Damage>;
+    fn check(&self, access: &P) -> Vec<Damage> {
+        self.check_beside(access, &|_| false)
+    }
+
+    /// The same beside transactions that are prepared: what is `deleted` by one of them may be there.
+    fn check_beside(&self, access: &P, deleted: &dyn Fn(Place) -> bool) -> Vec<Damage>;
 
     /// Bytes of memory for rows outside pages.
     fn memory_bytes(&self) -> u64 {

@@ -25,7 +25,7 @@ fn random_content<'a>(random: &mut Random, before: &'a [u8], after: &'a [u8]) ->
             Content::MapEntry { entry, following }
         }
         7 => Content::Ended,
-        8 => Content::Prepared { bytes: after },
+        8 => Content::Prepared { since: random.next(), following, bytes: after },
         9 => Content::Checkpoint { began: random.next(), following, bytes: after },
         _ => {
             let kind = ChangeKind::ALL[random.below(9) as usize];

@@ -347,8 +347,8 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         self.scan_pages(access, visit)
     }
 
-    fn check(&self, access: &P) -> Vec<Damage> {
-        self.check_pages(access)
+    fn check_beside(&self, access: &P, deleted: &dyn Fn(Place) -> bool) -> Vec<Damage> {
+        self.check_pages(access, deleted)
     }
 
     fn owned_pages(&self, access: &P) -> Result<Vec<PageId>> {

@@ -2,13 +2,14 @@
 //!
 //! Every page, heap file, slab, tree and lock is verified by its own module; here it is verified that
 //! they agree: every live row is in each index of its table under its own key, every entry names a
-//! live row, nothing is a ghost, and every page has one owner. That each value belongs to one row is the
-//! row files' to verify. No transaction may run meanwhile.
+//! live row, nothing is a ghost but what a prepared transaction deleted, and every page has one owner. That each
+//! value belongs to one row is the row files' to verify. No transaction may run meanwhile.
 
 use std::ops::ControlFlow;
 
 use super::database::{Database, IndexStore, TableStore};
 use super::entries::Visitor;
+use super::prepared::PreparedDeletions;
 use super::rows::{RowAccess, RowCopies};
 use crate::key::Dynamic;
 use crate::log::Logging;
@@ -54,15 +55,17 @@ fn note(damage: &mut Vec<Damage>, kind: &str, name: &str, found: Vec<Damage>) {
 impl<P: PagedProfile> Database<P> {
     /// Verifies everything.
     pub(super) fn check(&self) -> Vec<Damage> {
-        let mut damage = self.pages.check();
-        for (table, def) in self.tables.iter().zip(&self.schema.tables) {
-            note(&mut damage, "table", &def.name, table.rows.check(&self.pages));
+        let (mut damage, deleted) = (self.pages.check(), self.prepared.deleted());
+        for (at, (table, def)) in self.tables.iter().zip(&self.schema.tables).enumerate() {
+            let is_deleted = |place| deleted.rows.contains(&(at, place));
+            let found = table.rows.check_beside(&self.pages, &is_deleted);
+            note(&mut damage, "table", &def.name, found);
         }
-        for index in &self.indexes {
+        for (at, index) in self.indexes.iter().enumerate() {
             let mut found = index.tree.check(&self.pages);
             // Entries are compared with rows only where both can be walked.
             if found.is_empty() {
-                found = disagreement(self.compare_entries(index));
+                found = disagreement(self.compare_entries(at, index, &deleted));
             }
             note(&mut damage, "index", &index.shape.name, found);
         }
@@ -106,12 +109,18 @@ impl<P: PagedProfile> Database<P> {
 
     /// Every live row is in the index under its own key, and there are as many entries as rows;
     /// otherwise what is wrong.
-    fn compare_entries(&self, index: &IndexStore<P>) -> Result<Option<Disagreement>> {
+    fn compare_entries(
+        &self,
+        at: usize,
+        index: &IndexStore<P>,
+        deleted_by: &PreparedDeletions,
+    ) -> Result<Option<Disagreement>> {
         let table = &self.tables[index.table];
         let (mut entries, mut ghosts) = (0_u64, 0_u64);
-        let count: Visitor<'_> = &mut |_, _, deleted| {
-            entries += 1;
-            ghosts += u64::from(deleted);
+        let count: Visitor<'_> = &mut |key, row, deleted| {
+            entries += u64::from(!deleted);
+            let is_expected = || deleted_by.entries.contains(&(at, row, key.to_vec()));
+            ghosts += u64::from(deleted && !is_expected());
             ControlFlow::Continue(())
         };
         index.tree.scan(&self.pages, Position::Open, Position::Open, Order::Forward, count, &())?;

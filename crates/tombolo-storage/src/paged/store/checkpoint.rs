@@ -40,6 +40,11 @@ impl WritingSince {
         self.0.store(lsn, Ordering::Relaxed);
     }
 
+    /// Where the transaction's records begin at the earliest.
+    pub(super) fn at(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
     /// Nothing of the transaction is left to be done.
     #[inline(always)]
     pub(super) fn end(&self) {
@@ -78,7 +83,7 @@ impl<L: Latching> Checkpoints<L> {
     }
 
     /// Where the oldest transaction that writes began.
-    fn oldest(&self) -> u64 {
+    pub(super) fn oldest(&self) -> u64 {
         let sessions = self.sessions.hold();
         let begins = sessions.borrow();
         let begins = begins.iter().map(|session| session.0.load(Ordering::Relaxed));

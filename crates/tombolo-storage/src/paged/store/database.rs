@@ -12,6 +12,7 @@ use super::checkpoint::Checkpoints;
 use super::directory::Directory;
 use super::error::OpenError;
 use super::isolation::Isolation;
+use super::prepared::PreparedSessions;
 use super::rows::RowAccess;
 use super::settings::PagedSettings;
 use crate::error::{Error, Result, SchemaError};
@@ -89,6 +90,7 @@ pub(super) struct Database<P: PagedProfile> {
     /// What transactions of new sessions are promised.
     pub(super) isolation: Isolation,
     pub(super) checkpoints: Checkpoints<P::Latching>,
+    pub(super) prepared: PreparedSessions<P>,
     poisoned: OnceLock<&'static str>,
 }
 
@@ -110,6 +112,7 @@ impl<P: PagedProfile> Database<P> {
             lanes: AtomicU32::new(0),
             open_sessions: AtomicU32::new(0),
             isolation: settings.isolation,
+            prepared: PreparedSessions::new(settings.prepared_max),
             poisoned: OnceLock::new(),
         }
     }
@@ -247,6 +250,12 @@ impl<P: PagedProfile> Database<P> {
         self.refuse_poisoned()?;
         if !RowsOf::<P>::ON_PAGES {
             return Err(OpenError::CannotSave);
+        }
+        let owners = self.prepared.owners();
+        if !owners.is_empty() {
+            self.log.flush()?;
+            self.checkpoint()?;
+            return Err(OpenError::Undecided { owners });
         }
         for table in &self.tables {
             table.rows.save(&self.pages, &StructureLog(self))?;

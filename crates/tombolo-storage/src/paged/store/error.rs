@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use crate::error::{Error, SchemaError};
 use crate::lock::LockError;
 use crate::log::{LogError, LogFailure};
+use crate::owner::Owner;
 use crate::paged::pool::{PageError, PageFailure};
 
 impl From<LockError> for Error {
@@ -64,6 +65,11 @@ pub enum OpenError {
     Store(Error),
     /// Other sessions are still open.
     SessionsOpen,
+    /// Transactions are prepared and not decided: the directory keeps them, and is restarted when it is opened.
+    Undecided {
+        /// Their numbers.
+        owners: Vec<Owner>,
+    },
     /// The buffer pool has no frames for another session.
     PoolTooSmall {
         /// How many sessions it has frames for.
@@ -174,6 +180,11 @@ impl fmt::Display for OpenError {
             Self::Store(error) => error.fmt(f),
             Self::SessionsOpen => {
                 f.write_str("the database has other sessions: end them before closing it")
+            }
+            Self::Undecided { owners } => {
+                let owners: Vec<String> = owners.iter().map(Owner::to_string).collect();
+                let owners = owners.join(", ");
+                write!(f, "prepared transactions hold rows: decide them first ({owners})")
             }
             Self::PoolTooSmall { sessions_max } => write!(
                 f,

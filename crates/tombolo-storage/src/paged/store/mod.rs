@@ -4,8 +4,8 @@
 //! A database (`database.rs`) is what its sessions share; a [`PagedStore`] is one session of it, and runs one
 //! transaction at a time. Read `calls.rs` and `entries.rs` for what a call does, `transaction.rs` for how a
 //! transaction begins and ends, `rows.rs` for how rows are reached (S9), `directory.rs` for S7,
-//! `sessions.rs` for S10, `isolation.rs` for what a transaction is promised, `catalogue.rs` for what a closed
-//! directory remembers.
+//! `sessions.rs` for S10, `isolation.rs` for what a transaction is promised, `prepared.rs` for transactions that
+//! others decide, `catalogue.rs` for what a closed directory remembers.
 //!
 //! | a call | does, with everything on |
 //! |---|---|
@@ -33,6 +33,7 @@ mod directory;
 mod entries;
 mod error;
 mod isolation;
+mod prepared;
 mod profile;
 mod restart;
 mod rows;
@@ -50,6 +51,7 @@ pub use checkpoint::Checkpoint;
 pub use directory::{ByName, Directory, Resolved};
 pub use error::OpenError;
 pub use isolation::Isolation;
+pub use prepared::{Decision, PreparedTransaction, Vote};
 pub use profile::{PagedProfile, Switches};
 pub use restart::Restart;
 pub use rows::{RowAccess, RowCopies, RowCopy, RowInFrame, RowInSlab};
@@ -67,7 +69,9 @@ use super::heap::RowFile;
 use super::page::PageId;
 use super::pool::{PAGES_FILE, PageAccess, PageError, PoolUsage};
 use crate::disk::{Disk, Open, share};
+use crate::error::Error;
 use crate::log::{LOG_FILES, LogUsage, Logging};
+use crate::owner::Owner;
 use crate::store::Phase;
 
 /// One session of a paged database.
@@ -221,14 +225,60 @@ impl<P: PagedProfile> PagedStore<P> {
     /// Saves everything, so that the directory can be opened again.
     ///
     /// # Errors
-    /// When other sessions are open, a transaction failed half-way, log or disk fail, or the
-    /// profile cannot save; the directory counts as not closed then.
+    /// When other sessions are open, a transaction is prepared and not decided, or failed half-way, log or disk
+    /// fail, or the profile cannot save; the directory counts as not closed then.
     pub fn close(mut self) -> Result<(), OpenError> {
         self.session.end(&self.database);
         let Some(database) = P::Latching::alone(&mut self.database) else {
             return Err(OpenError::SessionsOpen);
         };
         database.close()
+    }
+
+    /// Asks the session's transaction to be able to commit and to abort, whatever happens, until it is decided. If
+    /// it is prepared, the session is free for another one; it keeps its locks, and is found after a restart. The
+    /// answer waits for the log as that of a commit does.
+    ///
+    /// ```
+    /// use tombolo_storage::disk::MemDisk;
+    /// use tombolo_storage::owner::Owner;
+    /// use tombolo_storage::paged::store::{Decision, PagedSettings, PagedStore, Vote};
+    /// use tombolo_storage::profile::Conventional;
+    /// use tombolo_storage::store::Store;
+    ///
+    /// let settings = PagedSettings { pool_bytes: 1 << 20, ..PagedSettings::default() };
+    /// let mut store = PagedStore::<Conventional>::create(&MemDisk::new(), &settings)?;
+    /// store.begin()?;
+    /// assert_eq!(store.prepare(Owner::new(1))?, Vote::ReadOnly, "nothing was changed");
+    /// let error = store.decide(Owner::new(1), Decision::Commit).unwrap_err();
+    /// assert!(error.to_string().starts_with("no transaction 1 is prepared"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `CannotPrepare`, `PreparedAlready`, `TooManyPrepared`, and `Disk` where the log has no room: the transaction
+    /// goes on, and can commit or abort. `Poisoned`: whether it is prepared is unknown until a restart.
+    ///
+    /// # Panics
+    /// Outside a transaction.
+    pub fn prepare(&mut self, owner: Owner) -> Result<Vote, Error> {
+        self.session.prepare(&self.database, owner)
+    }
+
+    /// Commits or aborts a prepared transaction, of whichever session; this session's own goes on. The answer
+    /// waits for the log.
+    ///
+    /// # Errors
+    /// `NotPrepared`, also while it is being decided by another thread; `Poisoned`: whether the decision counts is
+    /// unknown, and a restart shows it.
+    pub fn decide(&mut self, owner: Owner, decision: Decision) -> Result<(), Error> {
+        self.session.decide(&self.database, owner, decision)
+    }
+
+    /// The transactions that are prepared and not decided, by number.
+    #[must_use]
+    pub fn prepared(&self) -> Vec<PreparedTransaction> {
+        self.database.prepared.list()
     }
 
     /// The place of this session's last committed transaction in the order of commits: the number of its commit

@@ -50,6 +50,9 @@ pub trait Sessions<L: Latching>: Default + Send + 'static {
     /// Registers a transaction and returns its number.
     fn begin(&self, place: &Self::Place) -> u64;
 
+    /// Registers a transaction that has its number already.
+    fn resume(&self, place: &Self::Place, number: u64);
+
     /// Notes a call, which changes something or not.
     fn call(&self, place: &Self::Place, changes: bool);
 
@@ -79,6 +82,8 @@ impl<L: Latching> Sessions<L> for OneSession {
         self.0.set(self.0.get() + 1);
         self.0.get()
     }
+
+    fn resume(&self, (): &(), _: u64) {}
 
     #[inline(always)]
     fn call(&self, (): &(), _: bool) {}
@@ -193,6 +198,12 @@ impl<L: Latching> Sessions<L> for Registered<L> {
         place.changes.set(0);
         place.transaction.set(transaction);
         transaction
+    }
+
+    fn resume(&self, place: &Self::Place, number: u64) {
+        place.calls.set(0);
+        place.changes.set(0);
+        place.transaction.set(number);
     }
 
     #[inline(always)]

@@ -20,6 +20,8 @@ pub struct PagedSettings {
     pub restarts: bool,
     /// What transactions of new sessions are promised, where there are locks.
     pub isolation: Isolation,
+    /// Transactions that are prepared and not decided at a time. Each has a place of a session in the lock table.
+    pub prepared_max: u32,
     /// Bytes of log after which a checkpoint is due: a restart reads about twice as many at most.
     pub checkpoint_log_bytes: u64,
 }
@@ -34,6 +36,7 @@ impl Default for PagedSettings {
             log: LogSettings::default(),
             restarts: true,
             isolation: Isolation::default(),
+            prepared_max: 64,
             checkpoint_log_bytes: 128 << 20,
         }
     }

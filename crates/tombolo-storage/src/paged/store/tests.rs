@@ -5,6 +5,7 @@ mod answers;
 mod checkpoint;
 mod crashes;
 mod isolation;
+mod prepared;
 mod restart;
 mod room;
 mod values;

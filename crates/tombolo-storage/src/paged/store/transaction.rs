@@ -7,6 +7,9 @@
 //!     └──────────────────┴──────────────────────────┘
 //! ```
 //!
+//! A transaction that is prepared (`prepared.rs`) leaves its session, and is a session of its own that waits for
+//! a decision.
+//!
 //! Commit, in this order: its record is logged; ghosts are taken away, out of log space that was set aside
 //! for that; locks are released and the session is torn down; the record is hardened; the caller is
 //! answered. Others see a transaction's rows before they are durable, so every answer waits: that of a
@@ -54,12 +57,12 @@ pub(super) enum Ghost {
     },
 }
 
-const UNKNOWN: &str = "the log could not be written: what was committed last is unknown";
+pub(super) const UNKNOWN: &str = "the log could not be written: what was committed last is unknown";
 
 /// Returns when the log is durable up to the commit record at `lsn`, on which an answer depends. The locks are
 /// released.
 #[inline]
-fn harden<P: PagedProfile>(database: &Database<P>, lsn: u64) -> Result<()> {
+pub(super) fn harden<P: PagedProfile>(database: &Database<P>, lsn: u64) -> Result<()> {
     database.log.harden(lsn).inspect_err(|_| database.poison(UNKNOWN))
 }
 
@@ -70,7 +73,7 @@ pub(super) struct Session<P: PagedProfile> {
     pub(super) held: HeldOf<P>,
     /// What checkpoints know of it.
     pub(super) since: Arc<WritingSince>,
-    place: <P::Sessions as Sessions<P::Latching>>::Place,
+    pub(super) place: <P::Sessions as Sessions<P::Latching>>::Place,
     pub(super) log: <P::Log as Logging>::Transaction,
     pub(super) lane: usize,
     /// What its transaction is promised.
@@ -98,8 +101,12 @@ pub(super) struct Session<P: PagedProfile> {
 impl<P: PagedProfile> Session<P> {
     pub(super) fn open(database: &Database<P>) -> Result<Self, OpenError> {
         database.admit_session()?;
-        let held = database.locks.open_session();
-        let held = held.inspect_err(|_| database.dismiss_session())?;
+        Ok(Self::beside(database).inspect_err(|_| database.dismiss_session())?)
+    }
+
+    /// A session that reaches pages only while a thread that has another one does nothing else.
+    pub(super) fn beside(database: &Database<P>) -> Result<Self, LockError> {
+        let held = database.locks.open_session()?;
         Ok(Self {
             phase: Phase::Idle,
             held: RefCell::new(Some(held)),
@@ -133,13 +140,19 @@ impl<P: PagedProfile> Session<P> {
             let reason = "a session ended in the middle of a transaction that cannot be undone";
             self.poison(database, reason);
         }
-        if let Some(mut held) = self.held.get_mut().take() {
-            database.locks.release_all(&mut held);
-            database.locks.close_session(held);
-            database.sessions.close(&self.place);
-            database.checkpoints.leave(&self.since);
+        if self.leave(database) {
             database.dismiss_session();
         }
+    }
+
+    /// Gives back what the session has of the database; `false` the second time.
+    pub(super) fn leave(&mut self, database: &Database<P>) -> bool {
+        let Some(mut held) = self.held.get_mut().take() else { return false };
+        database.locks.release_all(&mut held);
+        database.locks.close_session(held);
+        database.sessions.close(&self.place);
+        database.checkpoints.leave(&self.since);
+        true
     }
 
     #[inline]

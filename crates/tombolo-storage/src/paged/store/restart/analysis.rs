@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::damaged_record;
-use crate::log::Logging;
 use crate::log::record::{Content, Record};
+use crate::log::{LockEntry, Logging, parse_prepared};
+use crate::owner::Owner;
 use crate::paged::page::PageId;
 use crate::paged::pool;
 use crate::paged::step::SpaceImage;
@@ -32,8 +33,25 @@ pub(in crate::paged::store) struct Unended {
     pub(super) first: u64,
     /// Whether it committed, and has only to clear away what it deleted.
     pub(super) is_committed: bool,
+    /// Whether it is prepared: it waits for a decision.
+    pub(super) is_prepared: bool,
     /// The LSN of its newest change that is not undone, 0 for none.
     pub(super) undo_next: u64,
+}
+
+/// What a transaction said when it was prepared.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    /// Its last record.
+    pub(super) lsn: u64,
+    /// The log is kept for it from here on.
+    pub(super) since: u64,
+    /// Its coordinator's number for it.
+    pub(super) owner: Owner,
+    /// Its locks.
+    pub(super) locks: Vec<LockEntry>,
+    /// How many records of the list have not come yet.
+    following: u16,
 }
 
 /// What is known before the log is read from an LSN on.
@@ -64,6 +82,8 @@ pub(super) struct Analysis {
     pub(super) space: Option<(u64, SpaceImage)>,
     /// The newest state of each page of the catalogue, and its LSN.
     pub(super) catalogue: BTreeMap<PageId, (u64, Vec<u8>)>,
+    /// Transactions that are prepared, and those of which not all records that say so have come.
+    pub(super) prepared: BTreeMap<u64, Prepared>,
     /// The records of steps that did not happen.
     pub(super) void: BTreeSet<u64>,
     /// Where the newest checkpoint began; 0 if there is none.
@@ -101,6 +121,7 @@ pub(super) fn analyse(log: &impl Logging, known: Known) -> Result<Analysis, Open
         return Err(error);
     }
     let open = std::mem::take(&mut analysis.open);
+    analysis.prepared.retain(|_, prepared| prepared.following == 0);
     analysis.void = open.into_values().flatten().map(|part| part.lsn).collect();
     Ok(analysis)
 }
@@ -125,17 +146,47 @@ impl Analysis {
                 return Err("what ends had ended, or did nothing");
             }
             Content::Committed { clears: true, .. } => {
-                unended.entry(id).and_modify(|transaction| transaction.is_committed = true);
+                self.prepared.remove(&id);
+                unended.entry(id).and_modify(|transaction| {
+                    (transaction.is_committed, transaction.is_prepared) = (true, false);
+                });
             }
             Content::Committed { .. } | Content::Aborted { .. } | Content::Ended => {
+                self.prepared.remove(&id);
                 unended.remove(&id);
             }
             _ => {
-                let fresh = Unended { first: lsn, is_committed: false, undo_next: 0 };
+                let fresh =
+                    Unended { first: lsn, is_committed: false, is_prepared: false, undo_next: 0 };
                 let transaction = unended.entry(id).or_insert(fresh);
                 transaction.undo_next = if record.is_redo_only { record.undo_next } else { lsn };
+                transaction.is_prepared = false;
+                if let Content::Prepared { since, following, bytes } = record.content {
+                    transaction.is_prepared = following == 0;
+                    return self.note_prepared((id, lsn), since, following, bytes);
+                }
+                // It is being undone.
+                self.prepared.remove(&id);
             }
         }
+        Ok(())
+    }
+
+    fn note_prepared(
+        &mut self,
+        (id, lsn): (u64, u64),
+        since: u64,
+        following: u16,
+        bytes: &[u8],
+    ) -> Result<(), &'static str> {
+        let (owner, locks) = parse_prepared(bytes)?;
+        let fresh = Prepared { lsn, since, owner, locks: Vec::new(), following: following + 1 };
+        let prepared = self.prepared.entry(id).or_insert(fresh);
+        if prepared.following != following + 1 || prepared.owner != owner {
+            return Err("a list of locks of which a part is missing");
+        }
+        (prepared.lsn, prepared.following) = (lsn, following);
+        prepared.locks.extend_from_slice(locks);
         Ok(())
     }
 

@@ -13,6 +13,8 @@
 //! | `redo.rs` | the log from the first change of a dirty page, or of a transaction that did not end | pages |
 //! | `undo.rs` | what redo kept of these transactions | pages, log |
 //!
+//! Between redo and undo, transactions that are prepared take their locks again (`prepared.rs`).
+//!
 //! A crash within it is none of its business: redo makes nothing twice, because pages say up to where they
 //! were redone, and undo logs compensations, which are redone and never undone.
 //!
@@ -20,6 +22,7 @@
 //! ([`Known`]); without any it is empty, and analysis begins where the log does.
 
 mod analysis;
+mod prepared;
 mod redo;
 mod undo;
 
@@ -50,6 +53,8 @@ pub struct Restart {
     pub pages_redone: u64,
     /// Transactions that had not ended, and were undone.
     pub transactions_undone: u64,
+    /// Transactions that are prepared: they wait for a decision.
+    pub transactions_prepared: u64,
     /// Committed transactions whose deletions were cleared away.
     pub transactions_cleared: u64,
 }
@@ -87,7 +92,7 @@ pub(super) fn open_tables<P: PagedProfile>(
     mark.verify(mark.number, analysis.checkpoint, end)?;
     let redone = redo::redo(database, analysis, end)?;
     catalogue::read(database)?;
-    undo::undo(database, redone).map(Some)
+    undo::undo(database, needed, redone).map(Some)
 }
 
 type SizeOf<P> = <<P as PagedProfile>::Pages as PageAccess>::Size;

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::analysis::{Analysis, Unended};
+use super::analysis::{Analysis, Prepared, Unended};
 use super::{Restart, SizeOf, damaged_record};
 use crate::log::record::{Content, Record};
 use crate::log::{ChangeKind, Logging};
@@ -40,7 +40,7 @@ pub(super) struct Left<T> {
     pub(super) unended: Unended,
     /// Its changes.
     pub(super) log: T,
-    /// If it committed, what it deleted.
+    /// If it committed or may commit, what it deleted.
     pub(super) deleted: Vec<Deleted>,
     /// And where it has cleared that away.
     pub(super) cleared: BTreeSet<(PageId, u16)>,
@@ -50,6 +50,8 @@ pub(super) struct Left<T> {
 pub(super) struct Redone<T> {
     pub(super) restart: Restart,
     pub(super) left: BTreeMap<u64, Left<T>>,
+    /// Those of them that are prepared.
+    pub(super) prepared: BTreeMap<u64, Prepared>,
     /// The greatest number that a transaction has.
     pub(super) newest: u64,
     /// Heap pages that were met: what is known of free space.
@@ -82,7 +84,7 @@ struct Pass<'a, P: PagedProfile> {
 /// When log and pages contradict each other, one is damaged, or the disk fails.
 pub(super) fn redo<P: PagedProfile>(
     database: &Database<P>,
-    analysis: Analysis,
+    mut analysis: Analysis,
     end: u64,
 ) -> Result<Redone<<P::Log as Logging>::Transaction>, OpenError> {
     let pages = &database.pages;
@@ -104,6 +106,7 @@ pub(super) fn redo<P: PagedProfile>(
     let redone = Redone {
         restart: Restart::default(),
         left: left.collect(),
+        prepared: std::mem::take(&mut analysis.prepared),
         newest: known.newest,
         heap_pages: BTreeSet::new(),
     };
@@ -264,10 +267,10 @@ fn make<P: PagedProfile>(
 }
 
 impl<T> Left<T> {
-    /// Notes what a committed transaction deleted, and what it cleared away.
+    /// Notes what a transaction deleted that committed or may commit, and what it cleared away.
     fn note(&mut self, record: &Record<'_>) {
         let Content::Change { change, before, .. } = record.content else { return };
-        if !self.unended.is_committed {
+        if !self.unended.is_committed && !self.unended.is_prepared {
             return;
         }
         match change.kind {

@@ -4,8 +4,8 @@
 //! Both by the code that abort and commit use: a transaction's records were read back into what a session
 //! keeps of its transaction. Space of the log for all of them is set aside before the first is continued.
 
-use super::Restart;
 use super::redo::{Deleted, Left, Redone};
+use super::{Restart, prepared};
 use crate::log::{Logging, UndoRecord};
 use crate::paged::heap::RowFile;
 use crate::paged::page::PageId;
@@ -17,19 +17,23 @@ use crate::paged::store::sessions::Sessions;
 use crate::paged::store::transaction::{Ghost, Session};
 use crate::profile::PagedProfile;
 
-/// Ends all transactions.
+/// Ends all transactions but those that are prepared; `needed` is where the log that is kept begins.
 ///
 /// # Errors
 /// When log or disk fail, or pages contradict the log.
 pub(super) fn undo<P: PagedProfile>(
     database: &Database<P>,
+    needed: u64,
     redone: Redone<<P::Log as Logging>::Transaction>,
 ) -> Result<Restart, OpenError> {
-    let Redone { mut restart, mut left, newest, heap_pages } = redone;
+    let Redone { mut restart, mut left, prepared, newest, heap_pages } = redone;
     heap_pages.into_iter().try_for_each(|page| note_room(database, page))?;
     for left in left.values_mut() {
         database.log.resume(&mut left.log)?;
     }
+    restart.transactions_prepared = prepared.len() as u64;
+    // Before anything is undone: what holds a gap has to know if that vanishes.
+    prepared::take_up(database, needed, prepared, &mut left)?;
     let mut session = Session::open(database)?;
     // Those whose newest change is newest first.
     let mut active: Vec<(u64, u64)> = left
@@ -81,6 +85,19 @@ fn clear_away<P: PagedProfile>(
     session: &mut Session<P>,
     left: Left<<P::Log as Logging>::Transaction>,
 ) -> Result<(), OpenError> {
+    recall_deleted(database, session, left);
+    session.purge_ghosts(database)?;
+    session.ghosts.clear();
+    session.ghost_keys.clear();
+    Ok(database.log.end_commit(&mut session.log)?)
+}
+
+/// Gives a session a transaction, and what that deleted and did not clear away.
+pub(super) fn recall_deleted<P: PagedProfile>(
+    database: &Database<P>,
+    session: &mut Session<P>,
+    left: Left<<P::Log as Logging>::Transaction>,
+) {
     let Left { log, deleted, cleared, .. } = left;
     session.log = log;
     for deleted in deleted {
@@ -101,8 +118,4 @@ fn clear_away<P: PagedProfile>(
             _ => {}
         }
     }
-    session.purge_ghosts(database)?;
-    session.ghosts.clear();
-    session.ghost_keys.clear();
-    Ok(database.log.end_commit(&mut session.log)?)
 }

@@ -1,13 +1,15 @@
 //! Random transactions, a crash at some call to the disk, also during restart, and disks that are full for a while:
-//! afterwards the database is what had committed, and work goes on.
+//! afterwards the database is what had committed, what was prepared is held, and work goes on.
 //!
 //! A case is known by its number: `TOMBOLO_CRASH_FIRST` and `TOMBOLO_CRASH_CASES` say from which one on and how
 //! many are run.
 
+mod prepared;
+
 use super::*;
 use crate::dynamic::DynamicTable;
 use crate::log::read_log;
-use crate::log::record::Content;
+use crate::owner::Owner;
 use crate::plant::{self, Plant};
 use crate::schema::{ColumnDef, IndexDef, IndexKind};
 use crate::types::{Integer, Text, Varchar};
@@ -20,6 +22,22 @@ type Key = (usize, i64);
 /// A row's group, and its text.
 type Row_ = (i64, String);
 type Rows = BTreeMap<Key, Row_>;
+/// What a transaction made of rows, and which it found absent.
+#[derive(Default)]
+struct Changes {
+    rows: BTreeMap<Key, Option<Row_>>,
+    absent: BTreeSet<Key>,
+}
+
+/// What was asked for, and not answered before a crash.
+enum Doubt {
+    /// A commit, after which there would be these rows.
+    Commit(Rows),
+    /// That a transaction with these changes is prepared.
+    Prepare(Owner, Changes),
+    /// That a prepared one commits or aborts.
+    Decide(Owner, Decision),
+}
 
 const TABLES: usize = 3;
 const IDS: u64 = 40;
@@ -70,7 +88,7 @@ fn crash_settings() -> PagedSettings {
 struct Client<P: PagedProfile> {
     store: PagedStore<P>,
     /// What its transaction changed so far; none is under way if there is none.
-    changes: Option<BTreeMap<Key, Option<Row_>>>,
+    changes: Option<Changes>,
 }
 
 struct World<P: PagedProfile> {
@@ -80,8 +98,13 @@ struct World<P: PagedProfile> {
     tables: Vec<DynamicTable>,
     /// What has committed.
     committed: Rows,
-    /// What a commit that was not answered may have made of it.
-    in_doubt: Option<Rows>,
+    /// What is prepared and not decided.
+    prepared: BTreeMap<Owner, Changes>,
+    /// Transactions that were asked to prepare so far.
+    owners: u128,
+    doubt: Option<Doubt>,
+    /// One in how many steps decides a transaction, if one is prepared.
+    decides: u64,
     /// Whether a table may have come that is not known.
     table_in_doubt: bool,
     /// Whether pages may be torn.
@@ -97,10 +120,25 @@ impl<P: PagedProfile> World<P> {
         let store = PagedStore::create(&disk, &crash_settings()).unwrap();
         let tears = random.below(5) > 0;
         let fills = [0, 0, 10, 40][random.below(4) as usize];
-        let (committed, in_doubt, table_in_doubt) = (Rows::new(), None, false);
+        let (committed, prepared, owners) = Default::default();
+        let (doubt, table_in_doubt) = (None, false);
+        let decides = [3, 20, 100][random.below(3) as usize];
         let clients = vec![Client { store, changes: None }];
         let tables = Vec::new();
-        Self { random, disk, clients, tables, committed, in_doubt, table_in_doubt, tears, fills }
+        Self {
+            random,
+            disk,
+            clients,
+            tables,
+            committed,
+            prepared,
+            owners,
+            doubt,
+            decides,
+            table_in_doubt,
+            tears,
+            fills,
+        }
     }
 
     /// Lets sessions work on what was opened.
@@ -157,17 +195,21 @@ impl<P: PagedProfile> World<P> {
         let index = table_at.indexes().next().unwrap();
         let key = (table, id);
         match store.lookup_for_update(index, &[Value::Integer(id)])? {
+            None if deletes => {
+                changes.absent.insert(key);
+            }
             None => {
                 table_at.insert(store, &values)?;
-                changes.insert(key, Some(new));
+                assert!(!is_absent(&self.prepared, key), "{key:?} is a phantom");
+                changes.rows.insert(key, Some(new));
             }
             Some(row) if deletes => {
                 table_at.delete(store, row)?;
-                changes.insert(key, None);
+                changes.rows.insert(key, None);
             }
             Some(row) => {
                 table_at.update(store, row, &values)?;
-                changes.insert(key, Some(new));
+                changes.rows.insert(key, Some(new));
             }
         }
         Ok(())
@@ -182,7 +224,7 @@ impl<P: PagedProfile> World<P> {
         for id in (0..IDS as i64).map(|id| id * 2 + at as i64) {
             if let Some(row) = store.lookup_for_update(index, &[Value::Integer(id)])? {
                 self.tables[table].delete(store, row)?;
-                changes.insert((table, id), None);
+                changes.rows.insert((table, id), None);
             }
         }
         Ok(())
@@ -201,7 +243,8 @@ impl<P: PagedProfile> World<P> {
                 let index = self.tables[table].indexes().next().unwrap();
                 if store.lookup_for_update(index, &[Value::Integer(id)])?.is_none() {
                     self.tables[table].insert(store, &values)?;
-                    changes.insert((table, id), Some(new));
+                    assert!(!is_absent(&self.prepared, (table, id)), "{id} is a phantom");
+                    changes.rows.insert((table, id), Some(new));
                 }
             }
         }
@@ -226,10 +269,13 @@ impl<P: PagedProfile> World<P> {
                 .extend(session.map(|store| Client { store: store.unwrap(), changes: None }));
         }
         let at = self.random.below(self.clients.len() as u64) as usize;
+        if !self.prepared.is_empty() && self.random.below(self.decides) == 0 {
+            self.decide_one(at)?;
+        }
         if self.clients[at].changes.is_none() {
             self.clients[at].store.begin().map_err(|_| Stop::Crashed)?;
             self.clients[at].store.begin_writes();
-            self.clients[at].changes = Some(BTreeMap::new());
+            self.clients[at].changes = Some(Changes::default());
         }
         for _ in 0..self.random.below(4) {
             let changed = match self.random.below(40) {
@@ -248,9 +294,10 @@ impl<P: PagedProfile> World<P> {
                 Err(error) => panic!("{error:?}"),
             }
         }
-        match self.random.below(8) {
+        match self.random.below(9) {
             0..3 => self.end(at, true),
             3 => self.end(at, false),
+            4 => self.prepare(at),
             _ => return Ok(()),
         }?;
         if self.random.below(6) == 0 {
@@ -265,13 +312,7 @@ impl<P: PagedProfile> World<P> {
 
     fn end(&mut self, at: usize, commits: bool) -> Run {
         let changes = self.clients[at].changes.take().unwrap();
-        let mut after = self.committed.clone();
-        for (key, row) in changes {
-            match row {
-                Some(row) => after.insert(key, row),
-                None => after.remove(&key),
-            };
-        }
+        let after = changed(&self.committed, changes);
         let store = &mut self.clients[at].store;
         match if commits { store.commit() } else { store.abort() } {
             Ok(()) if commits => self.committed = after,
@@ -279,7 +320,7 @@ impl<P: PagedProfile> World<P> {
             Err(error) => {
                 // No full disk stops a commit or an abort.
                 assert!(self.disk.has_failed(), "{error}");
-                self.in_doubt = commits.then_some(after);
+                self.doubt = commits.then_some(Doubt::Commit(after));
                 return Err(Stop::Crashed);
             }
         }
@@ -343,8 +384,16 @@ impl<P: PagedProfile> World<P> {
     }
 
     fn verify(&mut self) {
+        assert_eq!(self.clients[0].store.check(), []);
+        self.verify_prepared();
+        let may_be = match self.doubt.take() {
+            Some(Doubt::Commit(rows)) => Some(rows),
+            _ => None,
+        };
+        if !self.prepared.is_empty() {
+            return self.verify_beside(may_be);
+        }
         let store = &mut self.clients[0].store;
-        assert_eq!(store.check(), []);
         let mut found = Rows::new();
         store.begin().unwrap();
         for (at, table) in self.tables.iter().enumerate() {
@@ -354,12 +403,11 @@ impl<P: PagedProfile> World<P> {
             }
         }
         store.commit().unwrap();
-        if self.in_doubt.take_if(|rows| *rows == found).is_some() {
+        if may_be.is_some_and(|rows| rows == found) {
             self.committed = found;
         } else {
             assert!(found == self.committed, "{}", difference(&self.committed, &found));
         }
-        self.in_doubt = None;
     }
 
     fn close(&mut self) {
@@ -371,10 +419,28 @@ impl<P: PagedProfile> World<P> {
             None => client.store.close(),
         };
         match closed {
-            Ok(()) => self.in_doubt = None,
+            Ok(()) => {}
+            Err(OpenError::Undecided { owners }) => assert!(self.prepared.keys().eq(&owners)),
             Err(error) => assert!(self.disk.has_failed() || error.is_full(), "{error}"),
         }
     }
+}
+
+/// What rows become by changes.
+fn changed(rows: &Rows, changes: Changes) -> Rows {
+    let mut rows = rows.clone();
+    for (key, row) in changes.rows {
+        match row {
+            Some(row) => rows.insert(key, row),
+            None => rows.remove(&key),
+        };
+    }
+    rows
+}
+
+/// Whether a prepared transaction counts on there being no such row.
+fn is_absent(prepared: &BTreeMap<Owner, Changes>, key: Key) -> bool {
+    prepared.values().any(|changes| changes.absent.contains(&key))
 }
 
 pub(super) fn label(kind: i64, id: i64) -> String {
@@ -406,7 +472,6 @@ fn audit(disk: &CrashDisk) {
     let found = read_log(disk, 0, |lsn, record| {
         let is_first = record.transaction > 0 && record.previous == 0;
         assert!(!is_first || begun.insert(record.transaction), "{} at {lsn}", record.transaction);
-        assert!(!matches!(record.content, Content::Prepared { .. }));
     });
     found.unwrap();
 }
@@ -425,6 +490,7 @@ fn case<P: PagedProfile>(seed: u64) {
         world.restart();
         audit(&world.disk);
     }
+    world.decide_all();
 }
 
 fn number(name: &str) -> Option<u64> {
@@ -460,4 +526,17 @@ fn notices(plant: Plant) {
 #[test]
 fn a_restart_that_reserves_no_log_space_is_noticed() {
     notices(Plant::RestartReservesNothing);
+}
+
+#[test]
+fn a_restart_without_the_locks_of_prepared_transactions_is_noticed() {
+    notices(Plant::PreparedLocksForgotten);
+    notices(Plant::HandedOnGapsForgotten);
+}
+
+#[test]
+fn a_log_that_is_not_kept_for_prepared_transactions_is_noticed() {
+    notices(Plant::PreparedLogReleased);
+    notices(Plant::PreparedBeginningReleased);
+    notices(Plant::PreparedForgottenByRestart);
 }

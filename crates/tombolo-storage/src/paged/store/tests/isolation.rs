@@ -17,7 +17,7 @@ impl<P: PagedProfile> Bank<P> {
     }
 
     /// Begins a transaction that writes.
-    fn begin_writes(&mut self) {
+    pub(super) fn begin_writes(&mut self) {
         self.store.begin().unwrap();
         self.store.begin_writes();
     }
@@ -27,7 +27,7 @@ impl<P: PagedProfile> Bank<P> {
         self.store.create(&self.table, |row| row.set(Account::ID, id)).unwrap()
     }
 
-    fn remove_row(&mut self, id: i32) -> RowId {
+    pub(super) fn remove_row(&mut self, id: i32) -> RowId {
         let row = self.store.lookup_for_update(&self.by_id, id).unwrap().unwrap();
         let name = format!("account number {}", id % 10);
         assert!(self.store.remove(&self.by_id, id, row).unwrap());
