@@ -23,7 +23,7 @@ use tombolo_engine::islands::commit::IslandId;
 use tombolo_engine::pipeline::{Durability, Stands, Taken, Terms, WhileTaken, panic_message};
 use tombolo_engine::transaction::{Stop as EngineStop, begin, finish};
 use tombolo_storage::error::Error as StoreError;
-use tombolo_storage::memory::held::{Guard, Notes, Part};
+use tombolo_storage::memory::held::{Guard, Part};
 use tombolo_storage::store::Store;
 
 use super::Islands;
@@ -48,8 +48,6 @@ pub(super) struct Reach<'d> {
 struct Reached<'d> {
     island: IslandId,
     taken: Taken<'d, Runner>,
-    /// What its part has noted, where it is to be set aside.
-    notes: Option<Notes>,
 }
 
 /// Why a transaction cannot commit.
@@ -130,13 +128,10 @@ impl<'d> Reach<'d> {
             return Err(self.doom(doomed));
         }
         let at = self.reach(island).map_err(|doomed| self.doom(doomed))?;
-        let Reached { taken, notes, .. } = &mut self.reached[at];
-        let (store, locks, tables) = taken.executor().guarded();
-        let guard = Guard::resume(locks, notes.take());
+        let (store, locks, tables) = self.reached[at].taken.executor().guarded();
+        let guard = Guard::local(locks);
         let ran = step(&mut guard.over(store), tables);
-        let met = guard.met();
-        *notes = guard.into_notes();
-        if met.is_some() {
+        if guard.met().is_some() {
             return Err(self.doom(Doomed::Busy(island)));
         }
         ran.inspect_err(|stop| {
@@ -168,10 +163,9 @@ impl<'d> Reach<'d> {
         let carrier = self.core(island).carrier().ok_or(Doomed::Stopped(island))?;
         let taken = carrier.take(terms, while_taken).ok_or(Doomed::Busy(island))?;
         let mut taken = taken.map_err(|_| Doomed::Stopped(island))?;
-        let notes = self.is_logged.then(Notes::default);
         let (store, locks, _) = taken.executor().begin_guarded(LOG_BYTES_PER_PART);
         begin(&mut Guard::local(locks).over(store)).map_err(Doomed::Failed)?;
-        self.reached.push(Reached { island, taken, notes });
+        self.reached.push(Reached { island, taken });
         Ok(self.reached.len() - 1)
     }
 
@@ -228,13 +222,14 @@ impl<'d> Reach<'d> {
         }
     }
 
-    /// Sets aside what was done on each island, or dooms the transaction.
+    /// Sets aside what was changed on each island, or dooms the transaction. What was read is not locked: all of it
+    /// was read at one moment, so transactions that change it come after this one.
     fn set_aside(&mut self) -> Vec<(IslandId, Part)> {
         let mut parts = Vec::new();
         for at in 0..self.reached.len() {
-            let Reached { island, taken, notes } = &mut self.reached[at];
+            let Reached { island, taken } = &mut self.reached[at];
             let (store, locks, _) = taken.executor().guarded();
-            let guard = Guard::resume(locks, notes.take());
+            let guard = Guard::part(locks);
             let ended = guard.over(store).commit();
             match (ended, guard.into_part()) {
                 (Ok(()), Some(part)) => parts.push((*island, part)),

@@ -60,10 +60,6 @@ pub struct Guard<'g> {
     pub(super) edges: RefCell<(Vec<u8>, Vec<u8>)>,
 }
 
-/// What a part has noted between its steps.
-#[derive(Debug, Default)]
-pub struct Notes(Noted);
-
 impl<'g> Guard<'g> {
     /// For local transactions, which commit.
     pub fn local(locks: &'g Locks) -> Self {
@@ -73,17 +69,6 @@ impl<'g> Guard<'g> {
     /// For the part of a transaction over several islands, which is set aside where it would commit.
     pub fn part(locks: &'g Locks) -> Self {
         Self::new(locks, Some(RefCell::default()))
-    }
-
-    /// For the next steps of a transaction: of a part with what it has noted so far, [`Guard::into_notes`]. A part that
-    /// begins has noted nothing.
-    pub fn resume(locks: &'g Locks, notes: Option<Notes>) -> Self {
-        Self::new(locks, notes.map(|Notes(noted)| RefCell::new(noted)))
-    }
-
-    /// What the transaction has noted, if it is a part.
-    pub fn into_notes(self) -> Option<Notes> {
-        self.reads.map(|reads| Notes(reads.into_inner()))
     }
 
     fn new(locks: &'g Locks, reads: Option<RefCell<Noted>>) -> Self {

@@ -27,7 +27,7 @@ mod sealed;
 mod set_aside;
 
 pub use changes::Changes;
-pub use guard::{Guard, Notes};
+pub use guard::Guard;
 pub use guarded::Guarded;
 pub use lock::{Lock, LockSet, Mode};
 pub use locks::Locks;
