@@ -19,6 +19,8 @@ pub(crate) struct Counters {
     /// each is a batch of its own.
     pub(crate) carried_early: AtomicU64,
     pub(crate) carried_waiting: AtomicU64,
+    /// Not a count: the thread that ran the last call itself, by a number of the thread's own.
+    pub(crate) carried_by: AtomicU64,
     pub(crate) flushes: AtomicU64,
     pub(crate) groups: AtomicU64,
     pub(crate) seals: AtomicU64,

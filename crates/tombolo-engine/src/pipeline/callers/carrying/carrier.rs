@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_storage::sync::Spin;
+use tombolo_storage::sync::{Ordering, Spin};
 
 use crate::pipeline::callers::carrying::{Carrying, Debt, HandedOn};
 use crate::pipeline::stage::StageKind;
@@ -41,6 +41,11 @@ const NAPS_MAX: u32 = 3;
 thread_local! {
     /// Calls of this thread since its last nap, up to a bound.
     static CREDIT: Cell<u32> = const { Cell::new(0) };
+}
+
+/// A number that this thread has, and no other that runs; 0 is none's.
+fn own_number() -> u64 {
+    CREDIT.with(|credit| std::ptr::from_ref(credit).addr() as u64)
 }
 
 /// The result of `part`, or its panic. If `part` cannot panic this adds no instruction.
@@ -146,6 +151,7 @@ impl<E: Executor> Carrier<E> {
             Err(NotRun::Queued) => return None,
             Err(NotRun::Refused(refusal)) => return Some(Carried::Refused(refusal)),
         };
+        self.carrying.shared.counters.carried_by.store(own_number(), Ordering::Relaxed);
         // A panic in here is the transaction's outcome; a panic before or after it is the stage's.
         let ran = caught(|| held.stage().run_carried(run));
         let log_bytes = ran.as_ref().ok().map(|(_, log_bytes)| *log_bytes);
@@ -206,7 +212,7 @@ impl<E: Executor> Carrier<E> {
         while_taken: WhileTaken,
     ) -> Option<Result<Taken<'_, E>, Refusal>> {
         let held = self.execution.try_take().or_else(|| match while_taken {
-            WhileTaken::Sleep => self.wait_for_a_turn(),
+            WhileTaken::Sleep => self.spin_for_a_turn().or_else(|| self.wait_for_a_turn()),
             WhileTaken::Spin => self.spin_for_a_turn(),
             WhileTaken::Leave => None,
         });
@@ -223,9 +229,14 @@ impl<E: Executor> Carrier<E> {
     /// it has run many, one call after another, this thread sleeps if it calls as often itself; otherwise its
     /// call goes through the queue, which the other thread will soon check. If the seat is asked for, calls are
     /// queued, and this one must go after them.
+    ///
+    /// If this thread's calls were the last to run here, the other one has taken the pipeline for a transaction over
+    /// several, which is short, and leaves it then: nothing alternates, and this thread looks again soon.
     #[cold]
     fn wait_for_a_turn(&self) -> Option<Held<'_, Execution<E>>> {
-        let (mut spin, mut gives_way, mut nap) = (Spin::long(), 0..GIVES_WAY, NAP);
+        let is_own = get(&self.carrying.shared.counters.carried_by) == own_number();
+        let spin = if is_own { Spin::transaction() } else { Spin::long() };
+        let (mut spin, mut gives_way, mut nap) = (spin, 0..GIVES_WAY, NAP);
         let carried = || get(&self.carrying.shared.counters.carried_early);
         let before = carried();
         CREDIT.set(CREDIT.get().min(NAPS_MAX * NAP_CALLS));
