@@ -142,23 +142,31 @@ impl<E: Executor> Carrier<E> {
     #[inline(always)]
     fn run_held<T>(
         &self,
-        held: Held<'_, Execution<E>>,
+        mut held: Held<'_, Execution<E>>,
         terms: Terms,
         run: impl FnOnce(&mut E) -> (T, usize),
     ) -> Option<Carried<T>> {
-        let mut held = match self.admit(held, |stage| stage.admit_call(terms)) {
-            Ok(held) => held,
-            Err(NotRun::Queued) => return None,
-            Err(NotRun::Refused(refusal)) => return Some(Carried::Refused(refusal)),
-        };
+        let stage = held.stage();
+        match caught(|| stage.admit_call(terms)) {
+            Ok(Ok(())) => {}
+            Ok(Err(not_run)) => {
+                self.give_back(held, Stands::Volatile);
+                return match not_run {
+                    NotRun::Queued => None,
+                    NotRun::Refused(refusal) => Some(Carried::Refused(refusal)),
+                };
+            }
+            Err(panic) => return Some(Carried::Refused(self.broken(held, &*panic))),
+        }
         self.carrying.shared.counters.carried_by.store(own_number(), Ordering::Relaxed);
         // A panic in here is the transaction's outcome; a panic before or after it is the stage's.
-        let ran = caught(|| held.stage().run_carried(run));
+        let ran = caught(|| stage.run_carried(run));
         let log_bytes = ran.as_ref().ok().map(|(_, log_bytes)| *log_bytes);
-        let stands = match self.end(held, terms, log_bytes) {
+        let stands = match caught(|| stage.end_carried(terms, log_bytes)) {
             Ok(stands) => stands,
-            Err(refusal) => return Some(Carried::Refused(refusal)),
+            Err(panic) => return Some(Carried::Refused(self.broken(held, &*panic))),
         };
+        self.give_back(held, stands);
         let outcome = match ran {
             Ok((outcome, _)) => Ok(outcome),
             Err(panic) => Err(Panicked(panic_message(&*panic))),
@@ -166,26 +174,7 @@ impl<E: Executor> Carrier<E> {
         Some(Carried::Ran { outcome, stands })
     }
 
-    /// Gives execution back if a transaction may not run now.
-    #[inline(always)]
-    fn admit<'s>(
-        &self,
-        mut held: Held<'s, Execution<E>>,
-        admit: impl FnOnce(&Execution<E>) -> Result<(), NotRun>,
-    ) -> Result<Held<'s, Execution<E>>, NotRun> {
-        let stage = held.stage();
-        match caught(|| admit(stage)) {
-            Ok(Ok(())) => Ok(held),
-            Ok(Err(not_run)) => {
-                self.give_back(held, Stands::Volatile);
-                Err(not_run)
-            }
-            Err(panic) => Err(NotRun::Refused(self.broken(held, &*panic))),
-        }
-    }
-
     /// Ends a transaction that logged so many bytes, or panicked and was undone, and gives execution back.
-    #[inline(always)]
     fn end(
         &self,
         mut held: Held<'_, Execution<E>>,
@@ -216,11 +205,19 @@ impl<E: Executor> Carrier<E> {
             WhileTaken::Spin => self.spin_for_a_turn(),
             WhileTaken::Leave => None,
         });
-        match self.admit(held?, |stage| stage.admit(terms)) {
-            Ok(held) => Some(Ok(Taken { carrier: self, held: Some(held), terms })),
-            Err(NotRun::Queued) => None,
-            Err(NotRun::Refused(refusal)) => Some(Err(refusal)),
-        }
+        let mut held = held?;
+        let refusal = match caught(|| held.stage().admit(terms)) {
+            Ok(Ok(())) => return Some(Ok(Taken { carrier: self, held: Some(held), terms })),
+            Ok(Err(not_run)) => {
+                self.give_back(held, Stands::Volatile);
+                match not_run {
+                    NotRun::Queued => return None,
+                    NotRun::Refused(refusal) => refusal,
+                }
+            }
+            Err(panic) => self.broken(held, &*panic),
+        };
+        Some(Err(refusal))
     }
 
     /// Takes execution if the thread that has it gives it back soon. A transaction is shorter than the
