@@ -139,35 +139,23 @@ pub fn advise(
     let mut points = Vec::new();
     let ends = [question.multisite.min(LOW), 100];
     progress.begin("advise");
-    let steps = fitted.len() + if question.verify { candidates.len() } else { 0 };
-    for (done, &of) in fitted.iter().enumerate() {
-        progress.part(done as f64 / steps as f64, "measured for the fit");
-        let measured = ground.measure(question, of, &ends)?;
-        fits.add(of, ends, [measured[0], measured[1]]);
-        let shares = ends.into_iter().zip(measured);
-        points.extend(shares.map(|(share, tps)| (of, share, Some(tps), true)));
-    }
     let is_wanted =
         |share: &u64| *share == question.multisite || (question.verify && VERIFIED.contains(share));
-    // Both ends are measured for the fit.
-    let shares: Vec<u64> = (ends[0] + 1..100).filter(is_wanted).collect();
+    let between: Vec<u64> = (ends[0] + 1..100).filter(is_wanted).collect();
+    let shares = [&ends[..1], &between, &ends[1..]].concat();
     for (done, &of) in candidates.iter().enumerate() {
-        // Of deployments that were not measured for the fit the ends count as well.
-        let shares = match fitted.contains(&of) {
-            true => shares.clone(),
-            false => [&ends[..1], &shares, &ends[1..]].concat(),
-        };
-        let measured = match question.verify {
-            true => {
-                let done = (fitted.len() + done) as f64;
-                progress.part(done / steps as f64, "measured to verify");
-                Some(ground.measure(question, of, &shares)?)
-            }
-            false => None,
-        };
-        for (at, &share) in shares.iter().enumerate() {
-            points.push((of, share, measured.as_ref().map(|tps| tps[at]), false));
+        progress.part(done as f64 / candidates.len() as f64, "measured");
+        let is_fitted = |share: &u64| fitted.contains(&of) && ends.contains(share);
+        // In one go, so that all shares have their rounds at the same time.
+        let wanted = shares.iter().copied().filter(|share| question.verify || is_fitted(share));
+        let wanted: Vec<u64> = wanted.collect();
+        let measured = ground.measure(question, of, &wanted)?;
+        let tps =
+            |share: u64| wanted.iter().position(|wanted| *wanted == share).map(|at| measured[at]);
+        if let Some((low, high)) = tps(ends[0]).zip(tps(ends[1])).filter(|_| is_fitted(&ends[0])) {
+            fits.add(of, ends, [low, high]);
         }
+        points.extend(shares.iter().map(|share| (of, *share, tps(*share), is_fitted(share))));
     }
     progress.end();
     let points = points.into_iter().map(|(of, share, tps, used_for_fit)| AdvicePoint {
