@@ -260,7 +260,7 @@ impl Core {
 
     /// Queues a call whose caller will [help](Self::help) until it is answered.
     pub(crate) fn submit_helped(&self, envelope: Box<dyn Envelope>) -> Result<Ticket, Error> {
-        let patience = if self.is_helped() { Patience::Carries } else { Patience::Waits };
+        let patience = if self.carrier.is_some() { Patience::Carries } else { Patience::Waits };
         self.queue(envelope, &CallOptions::new(), patience)
     }
 
@@ -285,11 +285,6 @@ impl Core {
     /// Does the stages' work once, if callers do; returns whether there was any.
     pub(crate) fn help(&self) -> bool {
         self.carrier.as_ref().is_some_and(Carrier::help)
-    }
-
-    /// Whether callers do the stages' work.
-    pub(crate) const fn is_helped(&self) -> bool {
-        self.carrier.is_some()
     }
 
     /// Queues long work, whose answer leaves with this durability.

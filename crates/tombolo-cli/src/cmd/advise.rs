@@ -42,12 +42,8 @@ pub(super) struct Arguments {
     /// Rows of the database
     #[arg(long, value_name = "R", default_value_t = 240_000, value_parser = value_parser!(i32).range(1_000..))]
     rows: i32,
-    /// Rows that a transaction reads
-    #[arg(long, value_name = "N", conflicts_with = "update", value_parser = islands::rows_of_a_transaction())]
-    read: Option<u32>,
-    /// Rows that a transaction updates (10 if it neither reads nor updates any)
-    #[arg(long, value_name = "N", value_parser = islands::rows_of_a_transaction())]
-    update: Option<u32>,
+    #[command(flatten)]
+    transactions: islands::TransactionArguments,
     /// A TOML file that describes a machine and its costs; the model predicts for it instead of measuring here
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
@@ -67,10 +63,11 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { multisite, rows, verify, time_ms, rounds, ref flags, .. } = *arguments;
     let machine = arguments.machine.as_deref().map(read_machine).transpose()?;
+    let (touched, is_update) = arguments.transactions.touched();
     let effort = Effort {
         rows,
-        touched: arguments.read.or(arguments.update).unwrap_or(10) as usize,
-        is_update: arguments.read.is_none(),
+        touched,
+        is_update,
         callers: 1,
         is_durable: false,
         time: Duration::from_millis(time_ms),

@@ -47,12 +47,8 @@ pub(super) struct Arguments {
     /// Rows of the database
     #[arg(long, value_name = "R", default_value_t = 240_000, value_parser = value_parser!(i32).range(1..))]
     rows: i32,
-    /// Rows that a transaction reads
-    #[arg(long, value_name = "N", conflicts_with = "update", value_parser = rows_of_a_transaction())]
-    read: Option<u32>,
-    /// Rows that a transaction updates (10 if it neither reads nor updates any)
-    #[arg(long, value_name = "N", value_parser = rows_of_a_transaction())]
-    update: Option<u32>,
+    #[command(flatten)]
+    transactions: TransactionArguments,
     /// When answers leave: none (in memory), or group (on disk)
     #[arg(long, default_value = "none", value_parser = ["none", "group"])]
     durability: String,
@@ -69,7 +65,25 @@ pub(super) struct Arguments {
     flags: Flags<NoSettings>,
 }
 
-pub(super) fn rows_of_a_transaction() -> clap::builder::RangedI64ValueParser<u32> {
+/// What transactions do.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct TransactionArguments {
+    /// Rows that a transaction reads
+    #[arg(long, value_name = "N", conflicts_with = "update", value_parser = rows_of_a_transaction())]
+    read: Option<u32>,
+    /// Rows that a transaction updates (10 if it neither reads nor updates any)
+    #[arg(long, value_name = "N", value_parser = rows_of_a_transaction())]
+    update: Option<u32>,
+}
+
+impl TransactionArguments {
+    /// How many rows a transaction uses, and whether it updates them.
+    pub(super) fn touched(self) -> (usize, bool) {
+        (self.read.or(self.update).unwrap_or(10) as usize, self.read.is_none())
+    }
+}
+
+fn rows_of_a_transaction() -> clap::builder::RangedI64ValueParser<u32> {
     value_parser!(u32).range(1..=ROWS_MAX as i64)
 }
 
@@ -190,11 +204,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             data.display()
         )));
     }
-    let touched = arguments.read.or(arguments.update).unwrap_or(10) as usize;
+    let (touched, is_update) = arguments.transactions.touched();
     let effort = Effort {
         rows,
         touched,
-        is_update: arguments.read.is_none(),
+        is_update,
         callers: threads as usize,
         is_durable: arguments.durability == "group",
         time: Duration::from_millis(time_ms),

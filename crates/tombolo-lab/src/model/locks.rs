@@ -1,6 +1,6 @@
-//! Rows that transactions of the model hold until they end, and who waits for which.
+//! Rows that transactions of the model hold until they end, and which waits for which.
 //!
-//! Waiters are served in order. A transaction that would wait for itself through others is told so and gives way
+//! Waiters are served in order. A transaction that would wait for itself through others gives way
 //! (deadlocks between islands are found, not timed out). Not here: what waiting costs.
 
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 /// A transaction, by its caller.
 pub(super) type Holder = usize;
 
-/// A row that is held: by one that changes it, or by readers; and who waits, each with the part that does.
+/// A row that is held: by one that changes it, or by readers; and those that wait, each with the part that does.
 #[derive(Debug, Default)]
 struct Row {
     holders: Vec<Holder>,

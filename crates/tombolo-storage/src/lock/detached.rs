@@ -1,8 +1,8 @@
 //! Locks of transactions that ask for no more: those of a prepared one, which holds them until it is decided, and
 //! takes them again after a crash.
 //!
-//! Such a transaction never waits, so it is in no circle of waits and never gives way (`deadlock.rs`): who waits
-//! for it waits until its own patience ends. Its requests are its own, out of the table's one supply.
+//! Such a transaction never waits, so it is in no circle of waits and never gives way (`deadlock.rs`):
+//! another that waits for it waits until its own patience ends. Its requests are its own, out of the table's one supply.
 //!
 //! Not here: what is written down of it (`log/prepare.rs`), which locks an index's changes hand on.
 

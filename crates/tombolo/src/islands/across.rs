@@ -393,7 +393,7 @@ impl Islands {
         ticket: Ticket,
     ) -> Result<Result<(), Why>, Error> {
         let core = self.databases[first.index()].core();
-        if core.is_helped() {
+        if core.carrier().is_some() {
             let slots = core.reply_slots(ticket);
             let is_done = || slots.is_done(ticket.tag);
             helping::help_until((&self.mail, &self.databases), first, is_done);

@@ -10,7 +10,7 @@ use tombolo_engine::islands::commit::{Age, Deadline};
 use super::mail::NEVER_NS;
 
 /// The longest that a transaction waits for locks, or for the votes of other islands.
-const PATIENCE_NS: u64 = 5_000_000_000;
+pub(super) const PATIENCE_NS: u64 = 5_000_000_000;
 /// How long a participant waits for a decision before it asks.
 const ASK_NS: u64 = 2_000_000_000;
 /// Until a commit that found no room runs again.

@@ -244,13 +244,12 @@ impl<'d> Reach<'d> {
     fn agree(&mut self, parts: Vec<(IslandId, Part)>) -> Agreement {
         let (mail, first) = (&*self.islands.mail, parts[0].0);
         let transaction = Transaction::executed(parts.into_iter());
-        let envelope = transaction.enter(mail);
         let (ticket, number) = self.core(first).open_slot();
-        let mut begun = Some(envelope);
-        for Reached { island, taken, .. } in &mut self.reached {
+        let mut begins = Some(transaction.enter(mail));
+        for Reached { island, taken } in &mut self.reached {
             let (log_bytes_max, (site, member)) =
                 (mail.log_bytes_max(*island), taken.executor().island());
-            match begun.take() {
+            match begins.take() {
                 Some(envelope) => member.begin(site, log_bytes_max, number, envelope),
                 None => member.receive(site, log_bytes_max, first),
             }
@@ -280,7 +279,7 @@ impl<'d> Reach<'d> {
     /// Gives the islands back, the last first.
     fn give_back(&mut self) -> Result<Vec<Position>, Why> {
         let (mut positions, mut broken) = (Vec::new(), None);
-        while let Some(Reached { island, mut taken, .. }) = self.reached.pop() {
+        while let Some(Reached { island, mut taken }) = self.reached.pop() {
             let log_bytes = taken.executor().island().0.store.log_bytes();
             match taken.end(log_bytes) {
                 Ok(Stands::From(position)) => positions.push((island, position)),

@@ -13,6 +13,7 @@ use tombolo_storage::error::Error as StoreError;
 
 use super::Islands;
 use super::across::Why;
+use super::deadlines::PATIENCE_NS;
 use super::key::IslandKey;
 use super::reach::{Agreement, Finished, Reach};
 use crate::calls::{CallOptions, OverIslands, on_database_thread, wait_a_moment};
@@ -20,9 +21,7 @@ use crate::error::Error;
 use crate::stop::Stop;
 use crate::tx::{self, Tx};
 
-/// How long a transaction tries to get its islands.
-const PATIENCE_NS: u64 = 5_000_000_000;
-/// The first pause after it did not; each is twice as long as the one before, up to a bound.
+/// The first pause after a transaction did not get its islands; each is twice as long as the one before, up to a bound.
 const PAUSE: Duration = Duration::from_micros(10);
 const PAUSES_MAX: u32 = 6;
 
@@ -119,8 +118,7 @@ impl Islands {
             needs.sort_unstable();
             needs.dedup();
             if self.mail.clock.now_ns() >= until_ns {
-                let timeout = Stop::Error(StoreError::LockTimeout);
-                return Err(Error::stopped(timeout, &schema));
+                return Err(Why::Again.into_error(&schema));
             }
             match busy {
                 Some(island) if pauses == PAUSES_MAX => self.wait_behind_calls(island)?,

@@ -11,10 +11,11 @@ use super::deployments::Effort;
 use super::points::{self, Open};
 use crate::experiment::looking_glass::result::Source;
 use crate::failure::Failure;
-use crate::model::{Islands, Kind, Load, Machine, Scenario};
+use crate::model::{Islands, Load, Machine, Scenario};
 use crate::numbers::rounded;
 use crate::progress::Progress;
 use crate::report::Header;
+use crate::sweep::Spread;
 
 /// A deployment is chosen before a better one that is ahead by no more than so many percent and has more islands.
 const LEVEL_PERCENT: f64 = 3.0;
@@ -207,7 +208,7 @@ fn error_percent(points: &[AdvicePoint]) -> Option<f64> {
         Some(100.0 * (point.predicted_tps / measured - 1.0).abs())
     };
     let errors: Vec<f64> = points.iter().filter_map(error).collect();
-    (!errors.is_empty()).then(|| rounded(points::spread(errors).0, 2))
+    (!errors.is_empty()).then(|| rounded(Spread::of(errors).median, 2))
 }
 
 /// How far the chosen deployment is behind the best one measured at the share at hand.
@@ -283,11 +284,8 @@ impl Ground<'_> {
                 Ok(found.into_iter().map(|found| found.tps).collect())
             }
             Self::Model(machine) => {
-                let load = |share| Load {
-                    rows: rows as u64,
-                    kind: Kind::Rows { touched, is_update },
-                    ..Load::rows(touched, is_update, share)
-                };
+                let load =
+                    |share| Load { rows: rows as u64, ..Load::rows(touched, is_update, share) };
                 let islands = Islands::grouped(of.islands);
                 let run = |&share| {
                     Scenario::new(machine, islands, load(share), TRANSACTIONS, SEED).run().tps

@@ -7,6 +7,7 @@ use tombolo_engine::clock::SystemClock;
 use super::deployments::{self, Deployment, Effort};
 use crate::failure::Failure;
 use crate::report::Header;
+use crate::sweep::Spread;
 
 /// Opens a database of so many islands in memory that will hold the keys from 1 to the second number.
 pub type Open = fn(u16, i32) -> Result<Box<dyn Deployment>, Failure>;
@@ -50,7 +51,9 @@ pub fn measure(
                 round.islands == usize::from(islands) && round.multisite_percent == multisite
             };
             let of: Vec<_> = rounds.iter().filter(of).collect();
-            let (tps, deviation_percent) = spread(of.iter().map(|round| round.tps).collect());
+            let figures: Vec<f64> = of.iter().map(|round| round.tps).collect();
+            let deviation_percent = deviation_percent(&figures);
+            let tps = Spread::of(figures).median;
             let committed: u64 = of.iter().map(|round| round.committed).sum();
             let distributed: u64 = of.iter().map(|round| round.distributed).sum();
             found.push(Measured {
@@ -65,18 +68,12 @@ pub fn measure(
     Ok(found)
 }
 
-/// The median of some figures, and their standard deviation in percent of their mean.
-pub(super) fn spread(mut figures: Vec<f64>) -> (f64, f64) {
-    figures.sort_by(f64::total_cmp);
+/// The standard deviation of some figures, in percent of their mean.
+fn deviation_percent(figures: &[f64]) -> f64 {
     let count = figures.len().max(1) as f64;
-    let median = match figures.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => figures[n / 2],
-        n => f64::midpoint(figures[n / 2 - 1], figures[n / 2]),
-    };
     let mean = figures.iter().sum::<f64>() / count;
     let variance = figures.iter().map(|of| (of - mean).powi(2)).sum::<f64>() / count;
-    (median, if mean == 0.0 { 0.0 } else { 100.0 * variance.sqrt() / mean })
+    if mean == 0.0 { 0.0 } else { 100.0 * variance.sqrt() / mean }
 }
 
 #[cfg(test)]
@@ -85,8 +82,10 @@ mod tests {
 
     #[test]
     fn the_spread_of_rounds() {
-        assert_eq!(spread(vec![3.0, 1.0, 2.0]).0, 2.0);
-        assert_eq!(spread(vec![1.0, 3.0]), (2.0, 50.0));
-        assert_eq!(spread(Vec::new()), (0.0, 0.0));
+        assert_eq!(Spread::of(vec![3.0, 1.0, 2.0]).median, 2.0);
+        let of =
+            |figures: Vec<f64>| (Spread::of(figures.clone()).median, deviation_percent(&figures));
+        assert_eq!(of(vec![1.0, 3.0]), (2.0, 50.0));
+        assert_eq!(of(Vec::new()), (0.0, 0.0));
     }
 }

@@ -1,4 +1,4 @@
-//! Prepared transactions: they may commit or abort, as someone else decides, and can do so after a crash.
+//! Prepared transactions: they may commit or abort, as a coordinator decides, and can do so after a crash.
 //!
 //! ```text
 //!                prepare                       decide
@@ -9,11 +9,11 @@
 //!
 //! A transaction that prepares leaves its session with all it has: its locks and their place in the lock table,
 //! what undoes it, what it deleted, its place among the transactions that checkpoints respect. It is a session of
-//! its own then, which no call reaches, and the session it left begins anew. Whoever decides it commits or aborts
+//! its own then, which no call reaches, and the session it left begins anew. Deciding it commits or aborts
 //! that session, by the code that does so for any.
 //!
-//! It asks for no lock any more, so it never gives way in a deadlock; who needs what it holds waits, and gives up
-//! when the longest wait has passed. How its locks survive a crash: `restart/prepared.rs`.
+//! It asks for no lock any more, so it never gives way in a deadlock; another that needs what it holds waits, and
+//! gives up when the longest wait has passed. How its locks survive a crash: `restart/prepared.rs`.
 //!
 //! Not here: coordinators, votes, messages.
 

@@ -135,17 +135,7 @@ impl<E: Executor> Carrier<E> {
         run: impl FnOnce(&mut E) -> (T, usize),
     ) -> Option<Carried<T>> {
         CREDIT.set(CREDIT.get().wrapping_add(1));
-        let held = self.execution.try_take().or_else(|| self.wait_for_a_turn())?;
-        self.run_held(held, terms, run)
-    }
-
-    #[inline(always)]
-    fn run_held<T>(
-        &self,
-        mut held: Held<'_, Execution<E>>,
-        terms: Terms,
-        run: impl FnOnce(&mut E) -> (T, usize),
-    ) -> Option<Carried<T>> {
+        let mut held = self.execution.try_take().or_else(|| self.wait_for_a_turn(true))?;
         let stage = held.stage();
         match caught(|| stage.admit_call(terms)) {
             Ok(Ok(())) => {}
@@ -174,7 +164,8 @@ impl<E: Executor> Carrier<E> {
         Some(Carried::Ran { outcome, stands })
     }
 
-    /// Ends a transaction that logged so many bytes, or panicked and was undone, and gives execution back.
+    /// Ends a transaction over several that logged so many bytes, or panicked and was undone, and gives execution back.
+    /// A call does the same in one sequence with its beginning: as functions they cost it 50 instructions.
     fn end(
         &self,
         mut held: Held<'_, Execution<E>>,
@@ -201,8 +192,8 @@ impl<E: Executor> Carrier<E> {
         while_taken: WhileTaken,
     ) -> Option<Result<Taken<'_, E>, Refusal>> {
         let held = self.execution.try_take().or_else(|| match while_taken {
-            WhileTaken::Sleep => self.spin_for_a_turn().or_else(|| self.wait_for_a_turn()),
-            WhileTaken::Spin => self.spin_for_a_turn(),
+            WhileTaken::Sleep => self.wait_for_a_turn(false).or_else(|| self.wait_for_a_turn(true)),
+            WhileTaken::Spin => self.wait_for_a_turn(false),
             WhileTaken::Leave => None,
         });
         let mut held = held?;
@@ -229,36 +220,22 @@ impl<E: Executor> Carrier<E> {
     ///
     /// If this thread's calls were the last to run here, the other one has taken the pipeline for a transaction over
     /// several, which is short, and leaves it then: nothing alternates, and this thread looks again soon.
+    ///
+    /// Without `naps`, for a thread that has another pipeline or has not tried long, it spins and lets others run.
     #[cold]
-    fn wait_for_a_turn(&self) -> Option<Held<'_, Execution<E>>> {
-        let is_own = get(&self.carrying.shared.counters.carried_by) == own_number();
-        let spin = if is_own { Spin::transaction() } else { Spin::long() };
-        let (mut spin, mut gives_way, mut nap) = (spin, 0..GIVES_WAY, NAP);
+    fn wait_for_a_turn(&self, naps: bool) -> Option<Held<'_, Execution<E>>> {
+        let is_own = || get(&self.carrying.shared.counters.carried_by) == own_number();
+        let mut spin = if naps && !is_own() { Spin::long() } else { Spin::transaction() };
+        let (mut gives_way, mut nap) = (0..GIVES_WAY, NAP);
         let carried = || get(&self.carrying.shared.counters.carried_early);
         let before = carried();
         CREDIT.set(CREDIT.get().min(NAPS_MAX * NAP_CALLS));
         while !self.execution.is_asked_for() {
-            if carried().wrapping_sub(before) >= BURST {
+            if naps && carried().wrapping_sub(before) >= BURST {
                 CREDIT.set(CREDIT.get().checked_sub(NAP_CALLS)?);
                 pause(nap);
                 nap *= 2;
             } else if !spin.again() {
-                gives_way.next()?;
-                give_way();
-            }
-            if let Some(held) = self.execution.try_take() {
-                return Some(held);
-            }
-        }
-        None
-    }
-
-    /// Takes execution if the thread that has it gives it back while this one spins, and lets others run.
-    #[cold]
-    fn spin_for_a_turn(&self) -> Option<Held<'_, Execution<E>>> {
-        let (mut spin, mut gives_way) = (Spin::transaction(), 0..GIVES_WAY);
-        while !self.execution.is_asked_for() {
-            if !spin.again() {
                 gives_way.next()?;
                 give_way();
             }

@@ -182,7 +182,7 @@ fn whole_tables_stay_locked() {
     assert_eq!(bank.sum().0, 23);
 }
 
-/// It waits for nothing, so no circle leads through it: who waits for it gives up when the time has passed.
+/// It waits for nothing, so no circle leads through it: another that waits for it gives up when the time has passed.
 #[test]
 fn a_prepared_transaction_never_gives_way() {
     let mut bank = bank(&CrashDisk::default(), &impatient());
