@@ -2,7 +2,8 @@
 //! takes them again after a crash.
 //!
 //! Such a transaction never waits, so it is in no circle of waits and never gives way (`deadlock.rs`):
-//! another that waits for it waits until its own patience ends. Its requests are its own, out of the table's one supply.
+//! another that waits for it waits until its own patience ends. Its requests are its own, out of the table's one
+//! supply.
 //!
 //! Not here: what is written down of it (`log/prepare.rs`), which locks an index's changes hand on.
 

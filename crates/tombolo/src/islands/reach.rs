@@ -193,7 +193,10 @@ impl<'d> Reach<'d> {
             }
         }
         let why = match self.doomed {
-            Some(Doomed::Busy(_)) => return None,
+            Some(Doomed::Busy(_)) => {
+                let _ = self.end(false);
+                return None;
+            }
             Some(Doomed::Stopped(island)) => Some(Why::Unreachable(island)),
             Some(Doomed::Failed(stop)) => Some(Why::Stopped(Stop::of(stop))),
             None => None,
@@ -300,8 +303,10 @@ impl<'d> Reach<'d> {
 }
 
 impl Drop for Reach<'_> {
-    /// Undoes what did not end.
+    /// Undoes what did not end, unless a panic came between: then the islands break.
     fn drop(&mut self) {
-        let _ = self.end(false);
+        if !thread::panicking() {
+            let _ = self.end(false);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Callers that carry: on which thread a call runs, which flushes, and that neither a flush nor a long
 //! transaction holds up what need not wait for it.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Condvar;
 
 use super::*;
@@ -307,6 +308,14 @@ fn a_thread_takes_several_pipelines_for_one_transaction() {
     let failed = worlds[0].pipeline().statistics().failed;
     drop(first.take(terms, WhileTaken::Leave).unwrap());
     assert_eq!(worlds[0].pipeline().statistics().failed, failed + 1);
+    let panicked = catch_unwind(AssertUnwindSafe(|| {
+        let _taken = second.take(terms, WhileTaken::Leave).unwrap().unwrap();
+        panic!("asked to panic")
+    }));
+    assert!(panicked.is_err_and(|panic| panic.is::<&str>()));
+    // Its stage is broken, and asked for no more.
+    assert!(second.take(terms, WhileTaken::Leave).is_none());
+    assert!(worlds[1].pipeline().poison().is_some_and(|why| why.contains("between its steps")));
     worlds[0].log.with(|medium| medium.fail_sync = Some(GroupLogError::Failed("gone".into())));
     let mut one = first.take(terms, WhileTaken::Leave).unwrap().unwrap();
     let (_, bytes) = add(&mut one);

@@ -92,9 +92,15 @@ impl<E: Executor> Taken<'_, E> {
 }
 
 impl<E: Executor> Drop for Taken<'_, E> {
-    /// After a panic.
+    /// Gives back what its owner did not end. A panic that leaves its owner no choice breaks the pipeline, as one of
+    /// its stage does: what it had begun there is not known.
     fn drop(&mut self) {
-        if let Some(held) = self.held.take() {
+        let Some(held) = self.held.take() else { return };
+        if std::thread::panicking() {
+            let why: &(dyn Any + Send) =
+                &"a transaction over several pipelines panicked between its steps";
+            self.carrier.broken(held, why);
+        } else {
             let _ = self.carrier.end(held, self.terms, None);
         }
     }
