@@ -50,7 +50,7 @@ use std::marker::PhantomData;
 
 pub use super::structure::Structure;
 pub use check::TreeUsage;
-pub use gaps::Gaps;
+pub use gaps::{GapEnd, Gaps};
 pub use keys::{IntegerKeys, KeyFormat, KeyShape, Position, TypedColumns};
 pub use read::LeafHint;
 pub(super) use redo::EntryRedo;

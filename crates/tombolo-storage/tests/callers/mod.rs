@@ -256,6 +256,9 @@ impl Caller {
             seen.push(Operation::read(TABLE, id, Some(before)));
             return Ok(());
         }
+        if self.draw(4) == 0 {
+            return self.move_row(row, key, seen);
+        }
         if self.draw(3) == 0 {
             assert!(self.store.remove(&self.by_group, key / GROUP_KEYS, row)?);
             assert!(self.store.remove(&self.by_key, key, row)?);
@@ -274,6 +277,31 @@ impl Caller {
             })?;
         }
         seen.push(Operation::write(TABLE, id, value).over(Some(before)));
+        Ok(())
+    }
+
+    /// Gives the row of `key` another key, if that is free; its transaction has entries of both until it ends.
+    fn move_row(&mut self, row: RowId, key: i32, seen: &mut Vec<Operation>) -> Result<(), Error> {
+        let (before, to) = (self.value(row)?, self.draw(self.sizes.keys));
+        match self.store.insert(&self.by_key, to, row) {
+            Ok(()) => {}
+            Err(Error::Duplicate { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        }
+        let value = self.next_value();
+        let changed = Fields::none().with(Item::KEY).with(Item::GROUP).with(Item::VALUE);
+        self.store.update(&self.table, row, changed, |row| {
+            row.set(Item::KEY, to);
+            row.set(Item::GROUP, to / GROUP_KEYS);
+            row.set(Item::VALUE, value);
+        })?;
+        assert!(self.store.remove(&self.by_key, key, row)?);
+        if key / GROUP_KEYS != to / GROUP_KEYS {
+            assert!(self.store.remove(&self.by_group, key / GROUP_KEYS, row)?);
+            self.store.insert(&self.by_group, to / GROUP_KEYS, row)?;
+        }
+        seen.push(Operation::delete(TABLE, i64::from(key)).over(Some(before)));
+        seen.push(Operation::write(TABLE, i64::from(to), value).over(None));
         Ok(())
     }
 

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 const TABLE: u16 = 1;
 const INDEX: u16 = 2;
 
-/// The gap below the entry of the `n`th row.
+/// The gap below the `n`th entry.
 fn gap(n: u16) -> LockName {
-    LockName::gap(INDEX, Some(row(7, n)))
+    LockName::gap(INDEX, 1 + u64::from(n))
 }
 
 fn read<K: Locking>(locks: &K, held: &mut K::Held, gap: LockName) {
@@ -66,7 +66,7 @@ fn what_others_hold_on_a_gap_that_vanishes_is_handed_on() {
         assert!(locks.is_gap_locked(&all[3], gap(n)));
     }
     assert_eq!(locks.check(&all.iter().collect::<Vec<_>>()), []);
-    locks.hand_on_gap(&all[3], gap(10), LockName::gap(INDEX, None));
+    locks.hand_on_gap(&all[3], gap(10), LockName::gap(INDEX, 0));
     locks.hand_on_gap(&all[3], gap(90), gap(91));
     end(&locks, all);
     assert!(!locks.has_gap_locks());
@@ -153,7 +153,7 @@ fn many_gaps_become_a_lock_on_the_table() {
     let locks = Hierarchical::<Unlatched>::new(settings);
     let (mut held, mut other) = (begin(&locks, 1), begin(&locks, 2));
     locks.lock_row(&mut held, TABLE, row(7, 1), Mode::Shared).unwrap();
-    locks.lock_gap(&mut held, 30, LockName::gap(31, None)).unwrap();
+    locks.lock_gap(&mut held, 30, LockName::gap(31, 0)).unwrap();
     for n in 0..10 {
         read(&locks, &mut held, gap(n));
         assert_eq!(held.len(), 4 + usize::from(n) + 1, "store, page, row, the other index's gap");
@@ -229,7 +229,7 @@ fn what_was_absent_stays_locked_whatever_comes_and_goes_around_it() {
     let mut sessions: Vec<_> = (0..SESSIONS).map(|rank| begin(&locks, rank)).collect();
     let mut index: BTreeSet<u64> = (0..NUMBERS).step_by(3).collect();
     let mut read: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
-    let name = |n: Option<u64>| LockName::gap(INDEX, n.map(|n| row(7, n as u16)));
+    let name = |n: Option<u64>| LockName::gap(INDEX, n.map_or(0, |n| 1 + n));
     let (mut entered, mut refused, mut handed_on) = (0, 0, 0);
     for step in 0..30_000 {
         let (own, n) = (random.below(SESSIONS) as usize, random.below(NUMBERS));

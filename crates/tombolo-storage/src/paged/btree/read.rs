@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 use super::BTree;
-use super::gaps::{Beyond, Gaps};
+use super::gaps::{Beyond, GapEnd, Gaps};
 use super::keys::{KeyFormat, Position, Probe};
 use super::node::{Found, Node};
 use crate::paged::page::{PageId, PageKind};
@@ -221,7 +221,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         while at < node.count() {
             let (row, is_deleted) = (RowId::new(node.row(at)), node.is_deleted(at));
             if !is_equal {
-                read_gap(gaps, Some(row));
+                read_gap(gaps, || node.gap_below(at));
                 return Ok(());
             }
             if visit(row, is_deleted).is_break() {
@@ -232,7 +232,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         }
         // The key's entries may continue in the next leaf.
         if page.page().next().is_none() {
-            read_gap(gaps, None);
+            read_gap(gaps, || GapEnd::INDEX_END);
             return Ok(());
         }
         self.visit_run(access, page, probe, visit, gaps)
@@ -254,7 +254,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             while at < node.count() {
                 let row = RowId::new(node.row(at));
                 if node.compare(at, probe) != Ordering::Equal {
-                    read_gap(gaps, Some(row));
+                    read_gap(gaps, || node.gap_below(at));
                     return Ok(());
                 }
                 if visit(row, node.is_deleted(at)).is_break() {
@@ -267,7 +267,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                     let node = self.node(right.page());
                     // What decides on the gap holds both leaves.
                     if node.compare(0, probe) != Ordering::Equal {
-                        read_gap(gaps, Some(RowId::new(node.row(0))));
+                        read_gap(gaps, || node.gap_below(0));
                         return Ok(());
                     }
                     if visit(RowId::new(node.row(0)), node.is_deleted(0)).is_break() {
@@ -276,7 +276,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                     (page, at) = (right, 1);
                 }
                 Beyond::End => {
-                    read_gap(gaps, None);
+                    read_gap(gaps, || GapEnd::INDEX_END);
                     return Ok(());
                 }
                 Beyond::Unsure => {
@@ -340,7 +340,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 at += 1;
             }
             if end < node.count() {
-                read_gap(gaps, Some(RowId::new(node.row(end))));
+                read_gap(gaps, || node.gap_below(end));
                 return Ok(());
             }
             match self.beyond(access, page.page().next(), !G::LOCKED || steps.is_some())? {
@@ -350,7 +350,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                     at = 0;
                 }
                 Beyond::End => {
-                    read_gap(gaps, None);
+                    read_gap(gaps, || GapEnd::INDEX_END);
                     return Ok(());
                 }
                 Beyond::Unsure => {
@@ -399,7 +399,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 return Ok((page, end, None));
             }
             if let Some(gap) = self.gap_at(access, &page, end, steps.is_some())? {
-                gaps.expect(gap.above);
+                gaps.expect(|| gap.end);
                 return Ok((page, end, gap.right));
             }
             drop(page);
@@ -466,8 +466,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 }
 
 #[inline(always)]
-fn read_gap<G: Gaps>(gaps: &G, above: Option<RowId>) {
+fn read_gap<G: Gaps>(gaps: &G, gap: impl FnOnce() -> GapEnd) {
     if G::LOCKED {
-        gaps.read(above);
+        gaps.read(gap);
     }
 }

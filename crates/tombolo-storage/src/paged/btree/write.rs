@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::gaps::{Gap, Gaps};
+use super::gaps::{Gap, GapEnd, Gaps};
 use super::keys::{KeyFormat, Position, Probe};
 use super::node::{Entry, Found, Node};
 use super::read::Target;
@@ -44,9 +44,8 @@ pub enum Inserted {
     Marked,
     /// It is not: wait for this row and try again.
     Wait(RowId),
-    /// It is not: its session refused to enter the gap below this row's entry (`None`: behind all); it waits
-    /// for the gap and tries again.
-    Gap(Option<RowId>),
+    /// It is not: its session refused to enter this gap; it waits for the gap and tries again.
+    Gap(GapEnd),
 }
 
 /// For indexes whose gaps are not locked.
@@ -65,7 +64,7 @@ enum Entrance<G> {
     /// It may, while the gap is held.
     Open(Option<Gap<G>>),
     /// It may not yet.
-    Closed(Option<RowId>),
+    Closed(GapEnd),
     /// That is to be asked while `steps` is held.
     Unsure,
 }
@@ -125,12 +124,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             };
             if node.has_room(key.len()) {
                 let place = (at, steps.is_some());
-                match self.enter(access, &leaf, place, row, newcomer)? {
+                match self.enter(access, &leaf, place, (key, row), newcomer)? {
                     Entrance::Open(_gap) => {
                         self.put(leaf, at, &probe, row, &mut log)?;
                         return Ok(Inserted::Done);
                     }
-                    Entrance::Closed(above) => return Ok(Inserted::Gap(above)),
+                    Entrance::Closed(gap) => return Ok(Inserted::Gap(gap)),
                     Entrance::Unsure => {
                         drop(leaf);
                         steps = Some(self.steps.hold());
@@ -143,20 +142,21 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         }
     }
 
-    /// Asks whether an entry may be put into a leaf with room for it, at a place; `steps` is held, or not.
+    /// Asks whether an entry of a key and a row may be put into a leaf with room for it, at a place; `steps` is
+    /// held, or not.
     #[inline(always)]
     fn enter<'a, G: Gaps>(
         &self,
         access: &'a P,
         leaf: &impl ReadPage<Size = P::Size>,
         (at, has_steps): (usize, bool),
-        row: RowId,
+        entry: (&[u8], RowId),
         gaps: &G,
     ) -> Result<Entrance<P::Shared<'a>>> {
         if !G::LOCKED || !gaps.in_use() {
             return Ok(Entrance::Open(None));
         }
-        self.enter_gap(access, leaf, (at, has_steps), row, gaps)
+        self.enter_gap(access, leaf, (at, has_steps), entry, gaps)
     }
 
     #[inline(never)]
@@ -165,7 +165,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         access: &'a P,
         leaf: &impl ReadPage<Size = P::Size>,
         (at, has_steps): (usize, bool),
-        row: RowId,
+        (key, row): (&[u8], RowId),
         gaps: &impl Gaps,
     ) -> Result<Entrance<P::Shared<'a>>> {
         // Others pass over a leaf without entries while they hold `steps`, and so it is filled.
@@ -176,9 +176,9 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let Some(gap) = self.gap_at(access, leaf, at, has_steps)? else {
             return Ok(Entrance::Unsure);
         };
-        match gaps.enter(gap.above, row) {
+        match gaps.enter(gap.end, GapEnd::below(key, row)) {
             true => Ok(Entrance::Open(Some(gap))),
-            false => Ok(Entrance::Closed(gap.above)),
+            false => Ok(Entrance::Closed(gap.end)),
         }
     }
 
@@ -291,12 +291,12 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let node = self.node(leaf.page());
         if node.has_room(key.len()) {
             let at = node.search(&own).at;
-            return match self.enter(access, &leaf, (at, true), row, newcomer)? {
+            return match self.enter(access, &leaf, (at, true), (key, row), newcomer)? {
                 Entrance::Open(_gap) => {
                     self.put(leaf, at, &own, row, log)?;
                     Ok(Some(Inserted::Done))
                 }
-                Entrance::Closed(above) => Ok(Some(Inserted::Gap(above))),
+                Entrance::Closed(gap) => Ok(Some(Inserted::Gap(gap))),
                 Entrance::Unsure => unreachable!("steps are held"),
             };
         }
@@ -383,18 +383,20 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         gaps: &G,
     ) -> Result<bool, E> {
         let mut steps = None;
-        let row = RowId::new(probe.row);
-        let (mut leaf, at, gap) = loop {
+        let (mut leaf, at, joined) = loop {
             let Some((leaf, at)) = self.entry_alone(access, probe)? else { return Ok(false) };
             if marked_only && !self.node(leaf.page()).is_deleted(at) {
                 return Ok(false);
             }
-            if !G::LOCKED || !gaps.in_use() || !gaps.is_locked(row) {
+            if !G::LOCKED || !gaps.in_use() {
                 break (leaf, at, None);
             }
-            let gap = self.gap_at(access, &leaf, at + 1, steps.is_some())?;
-            if gap.is_some() {
-                break (leaf, at, gap);
+            let gap = GapEnd::below(probe.key, RowId::new(probe.row));
+            if !gaps.is_locked(gap) {
+                break (leaf, at, None);
+            }
+            if let Some(above) = self.gap_at(access, &leaf, at + 1, steps.is_some())? {
+                break (leaf, at, Some((gap, above)));
             }
             drop(leaf);
             steps = Some(self.steps.hold());
@@ -403,8 +405,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let before = self.node(leaf.page()).emptiness();
         self.change(&mut leaf, |node| node.remove(at));
         set_stamp(&mut leaf, stamp);
-        if let Some(gap) = gap {
-            gaps.hand_on(row, gap.above);
+        if let Some((gap, above)) = joined {
+            gaps.hand_on(gap, above.end);
         }
         let sinks = self.node(leaf.page()).emptiness() > before;
         let is_root = leaf.page().id() == self.root;

@@ -57,7 +57,7 @@ const _: () = assert!(super::PAGE_BYTES_MAX - 1 <= LENGTH_MASK as usize);
 pub const MAGIC: [u8; 8] = *b"tombolo\n";
 /// The version of this format, after the magic. Version 1 had values behind their rows, which moved, and no heads of
 /// keys; the log of version 2 lacked what a restart needs; page 0 of version 3 did not say whose log goes with it.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::key::IndexType;
 use crate::lock::{LockError, Locking, Mode};
 use crate::log::{ChangeKind, Logging};
-use crate::paged::btree::{Gaps, Inserted, KeyFormat, LeafHint, Position};
+use crate::paged::btree::{GapEnd, Gaps, Inserted, KeyFormat, LeafHint, Position};
 use crate::paged::pool::PageAccess;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
@@ -199,7 +199,7 @@ impl<P: PagedProfile> Session<P> {
                 Ok(()) => {
                     // Rows with the same key may come before it.
                     if P::Locks::LOCKS && !UNIQUE {
-                        gaps.read(Some(row));
+                        gaps.read(|| GapEnd::below(key, row));
                     }
                     // A ghost whose lock we get is our own: others hold it until the ghost is gone.
                     if deleted {
@@ -245,7 +245,7 @@ impl<P: PagedProfile> Session<P> {
                 match self.try_lock(database, store.table_store, row, Mode::Shared) {
                     Ok(()) => {
                         if P::Locks::LOCKS {
-                            gaps.read_beside(row, order);
+                            gaps.read_beside(key, row, order);
                         }
                         if deleted {
                             return ControlFlow::Continue(());
@@ -326,8 +326,8 @@ impl<P: PagedProfile> Session<P> {
                 Inserted::Done => return Ok(()),
                 Inserted::Duplicate => return Err(Error::Duplicate { index: position }),
                 Inserted::Marked => return self.revive_entry(database, store, row),
-                Inserted::Gap(above) => {
-                    let entered = gaps.refused().map_or_else(|| gaps.wait(above), Err);
+                Inserted::Gap(gap) => {
+                    let entered = gaps.refused().map_or_else(|| gaps.wait(gap), Err);
                     entered.map_err(|error| self.refused(error))?;
                 }
                 Inserted::Wait(other) => {

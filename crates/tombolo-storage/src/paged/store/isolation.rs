@@ -23,7 +23,7 @@ use std::cell::{Cell, RefCell};
 
 use super::database::{Database, IndexStore};
 use crate::lock::{LockError, LockName, Locking, Mode};
-use crate::paged::btree::{Gaps, Meet, Newcomer};
+use crate::paged::btree::{GapEnd, Gaps, Meet, Newcomer};
 use crate::profile::PagedProfile;
 use crate::row::RowId;
 use crate::store::Order;
@@ -51,8 +51,8 @@ pub(super) struct GapLocks<'a, P: PagedProfile> {
     table: u16,
     /// Whether what the transaction reads is to stay as it is.
     reads: bool,
-    /// The entry above a gap that is to be read.
-    expected: Cell<Option<Option<RowId>>>,
+    /// A gap that is to be read.
+    expected: Cell<Option<GapEnd>>,
     refused: Cell<Option<LockError>>,
 }
 
@@ -70,14 +70,15 @@ impl<'a, P: PagedProfile> GapLocks<'a, P> {
         Self { held, locks, index, table, reads, expected, refused }
     }
 
-    /// Reads the gaps that a scan has read when it has seen the entry of `row`, which is locked.
+    /// Reads the gaps that a scan has read when it has seen the entry of `key` and `row`, which is locked.
     #[inline]
-    pub(super) fn read_beside(&self, row: RowId, order: Order) {
+    pub(super) fn read_beside(&self, key: &[u8], row: RowId, order: Order) {
+        let below = || GapEnd::below(key, row);
         match order {
-            Order::Forward => self.read(Some(row)),
+            Order::Forward => self.read(below),
             Order::Backward => {
                 self.read_expected();
-                self.expect(Some(row));
+                self.expect(below);
             }
         }
     }
@@ -88,17 +89,18 @@ impl<'a, P: PagedProfile> GapLocks<'a, P> {
         if P::Locks::LOCKS { self.refused.get() } else { None }
     }
 
-    /// Waits until the gap below `above` may be entered. Nothing is latched.
+    /// Waits until a gap may be entered. Nothing is latched.
     #[cold]
-    pub(super) fn wait(&self, above: Option<RowId>) -> Result<(), LockError> {
+    pub(super) fn wait(&self, gap: GapEnd) -> Result<(), LockError> {
         match self.held.borrow_mut().as_mut() {
-            Some(held) => self.locks.wait_for_gap(held, self.name(above)),
+            Some(held) => self.locks.wait_for_gap(held, self.name(gap)),
             None => Err(LockError::TooManySessions),
         }
     }
 
-    fn name(&self, above: Option<RowId>) -> LockName {
-        LockName::gap(self.index, above)
+    #[inline(always)]
+    fn name(&self, gap: GapEnd) -> LockName {
+        LockName::gap(self.index, gap.word())
     }
 
     /// Does something with what the transaction holds; notes it if a lock is refused.
@@ -150,34 +152,37 @@ impl<P: PagedProfile> Gaps for GapLocks<'_, P> {
     }
 
     #[inline]
-    fn read(&self, above: Option<RowId>) {
+    fn read(&self, gap: impl FnOnce() -> GapEnd) {
         if self.reads {
-            self.with(|held| self.locks.lock_gap(held, self.table, self.name(above)));
+            self.with(|held| self.locks.lock_gap(held, self.table, self.name(gap())));
         }
     }
 
-    fn expect(&self, above: Option<RowId>) {
-        self.expected.set(Some(above));
+    #[inline]
+    fn expect(&self, gap: impl FnOnce() -> GapEnd) {
+        if self.reads {
+            self.expected.set(Some(gap()));
+        }
     }
 
     fn read_expected(&self) {
-        if let Some(above) = self.expected.take() {
-            self.read(above);
+        if let Some(gap) = self.expected.take() {
+            self.read(|| gap);
         }
     }
 
-    fn enter(&self, above: Option<RowId>, row: RowId) -> bool {
-        let (gap, lower) = (self.name(above), self.name(Some(row)));
+    fn enter(&self, gap: GapEnd, lower: GapEnd) -> bool {
+        let (gap, lower) = (self.name(gap), self.name(lower));
         self.with(|held| self.locks.enter_gap(held, self.table, gap, lower))
     }
 
-    fn is_locked(&self, row: RowId) -> bool {
-        self.with(|held| Ok(self.locks.is_gap_locked(held, self.name(Some(row)))))
+    fn is_locked(&self, gap: GapEnd) -> bool {
+        self.with(|held| Ok(self.locks.is_gap_locked(held, self.name(gap))))
     }
 
-    fn hand_on(&self, row: RowId, above: Option<RowId>) {
+    fn hand_on(&self, gap: GapEnd, above: GapEnd) {
         self.with(|held| {
-            self.locks.hand_on_gap(held, self.name(Some(row)), self.name(above));
+            self.locks.hand_on_gap(held, self.name(gap), self.name(above));
             Ok(())
         });
     }

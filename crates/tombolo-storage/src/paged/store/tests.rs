@@ -47,6 +47,14 @@ fn settings() -> PagedSettings {
     PagedSettings { pool_bytes: 1 << 20, structure_bytes_max: 64 << 20, ..PagedSettings::default() }
 }
 
+/// Waits end soon, and segments are small.
+fn impatient() -> PagedSettings {
+    let mut settings = settings();
+    settings.log.segment_bytes = 64 << 10;
+    (settings.locks.wait_interval_ms, settings.locks.wait_intervals_max) = (1, 1);
+    settings
+}
+
 struct Bank<P: PagedProfile> {
     store: PagedStore<P>,
     table: Table<Account>,
@@ -63,7 +71,11 @@ impl<P: PagedProfile> Bank<P> {
     }
 
     fn create(disk: &MemDisk, accounts: i32) -> Self {
-        let mut store = PagedStore::<P>::create(disk, &settings()).unwrap();
+        Self::create_with(disk, &settings(), accounts)
+    }
+
+    fn create_with(disk: &MemDisk, settings: &PagedSettings, accounts: i32) -> Self {
+        let mut store = PagedStore::<P>::create(disk, settings).unwrap();
         store.create_table(TableDef::of::<Account>().with::<ById>().with::<ByName>()).unwrap();
         let mut bank = Self::with(store);
         for id in 0..accounts {

@@ -1,11 +1,11 @@
 //! Prepared transactions after a crash: each gets a session without a thread again, and its locks.
 //!
 //! The locks cannot be another's: all that are prepared held theirs at a time, and no session has begun. Rows,
-//! pages and stores are locked by name, as the list in the log has them. A gap is known by the row of the entry
+//! pages and stores are locked by name, as the list in the log has them. A gap is known by a hash of the entry
 //! above it. If that entry went after the list was made, what was locked of its gap was handed on: its key, which
-//! the log has, says where the gap is, so the gap below the first entry from there on is locked. If an entry of that
-//! row went shortly before, the list may have the gap's old name or its new one, and both are locked: a gap too
-//! many makes others wait, nothing else.
+//! the log has, says where the gap is, so the gap below the first entry from there on is locked. If it went shortly
+//! before, the list may have the gap's old name or its new one, and both are locked: a gap too many makes others
+//! wait, nothing else.
 //!
 //! Not here: what is undone and cleared away of the others, which hands gaps on again (`undo.rs`).
 
@@ -20,7 +20,7 @@ use crate::error::Error;
 use crate::lock::{LockError, LockName, Locking};
 use crate::log::record::Content;
 use crate::log::{ChangeKind, Logging};
-use crate::paged::btree::Position;
+use crate::paged::btree::{GapEnd, Position};
 use crate::paged::page::StoreId;
 use crate::plant::{self, Plant};
 use crate::profile::PagedProfile;
@@ -121,8 +121,11 @@ fn removed_above<'a, P: PagedProfile>(
     if !gaps.is_empty() && !plant::is(Plant::HandedOnGapsForgotten) {
         database.log.read(needed, &mut |lsn, record| {
             let Content::Change { change, before, .. } = record.content else { return };
-            let gap = LockName::gap(change.store.0, Some(change.row));
-            if change.kind == ChangeKind::EntryRemoved && gaps.contains(&gap.word()) {
+            if change.kind != ChangeKind::EntryRemoved {
+                return;
+            }
+            let gap = LockName::gap(change.store.0, GapEnd::below(before, change.row).word());
+            if gaps.contains(&gap.word()) {
                 let (store, row, key) = (change.store, change.row, before.to_vec());
                 found.push(Removed { lsn, gap, store, row, key });
             }
@@ -137,14 +140,14 @@ impl Removed {
         let &Some(&Owner::Index(index)) = &database.owners.get(usize::from(self.store.0)) else {
             return Err(damaged_record(self.lsn, "an entry of no index"));
         };
-        let mut above = None;
-        let visit = |_: &[u8], row, _| {
-            above = Some(row);
+        let mut gap = GapEnd::INDEX_END;
+        let visit = |key: &[u8], row, _| {
+            gap = GapEnd::below(key, row);
             ControlFlow::Break(())
         };
         let from = Position::At(&self.key, self.row);
         let tree = &database.indexes[index].tree;
         tree.scan(&database.pages, from, Position::Open, Order::Forward, visit, &())?;
-        Ok(LockName::gap(self.store.0, above))
+        Ok(LockName::gap(self.store.0, gap.word()))
     }
 }

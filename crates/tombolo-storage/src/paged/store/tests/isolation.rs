@@ -35,6 +35,15 @@ impl<P: PagedProfile> Bank<P> {
         self.store.delete(&self.table, row).unwrap();
         row
     }
+
+    /// Gives a row another id; until its transaction has ended, it has an entry under both.
+    pub(super) fn move_row(&mut self, from: i32, to: i32) {
+        let row = self.store.lookup_for_update(&self.by_id, from).unwrap().unwrap();
+        let id = Fields::none().with(Account::ID);
+        self.store.update(&self.table, row, id, |row| row.set(Account::ID, to)).unwrap();
+        assert!(self.store.remove(&self.by_id, from, row).unwrap());
+        self.store.insert(&self.by_id, to, row).unwrap();
+    }
 }
 
 /// The transaction of one thread is undone step by step; between two steps another one looks.
@@ -215,4 +224,45 @@ fn the_first_row_of_a_name_stays_the_first() {
     });
     assert!(first(&mut other).location() < row.location(), "the new one is where 11 was");
     other.store.commit().unwrap();
+}
+
+/// A row that moves has two entries. What is locked below the new one stays locked when the old one is purged.
+#[test]
+fn a_purge_takes_no_lock_from_the_gap_below_the_rows_other_entry() {
+    for [from, to] in [[20, 45], [60, 45]] {
+        let mut bank = Bank::<Conventional>::create_with(&MemDisk::new(), &impatient(), 0);
+        [10, 20, 30, 50, 60, 70].into_iter().for_each(|id| bank.add(id).unwrap());
+        let (mut reader, mut other) = (bank.session(), bank.session());
+        bank.begin_writes();
+        bank.move_row(from, to);
+        reader.store.begin().unwrap();
+        assert_eq!(reader.store.lookup(&reader.by_id, 43).unwrap(), None);
+        bank.store.commit().unwrap();
+        assert_eq!(other.add(42), Err(Error::LockTimeout), "{from} to {to}: the reader saw no 42");
+        other.add(from - 1).unwrap();
+        reader.store.commit().unwrap();
+        other.add(42).unwrap();
+        assert_eq!(bank.store.check(), []);
+    }
+}
+
+/// The same where the new entry goes: its gap is handed on, and what is locked below the old one stays.
+#[test]
+fn an_abort_takes_no_lock_from_the_gap_below_the_rows_other_entry() {
+    let mut bank = Bank::<Conventional>::create_with(&MemDisk::new(), &impatient(), 0);
+    [10, 20, 30, 50].into_iter().for_each(|id| bank.add(id).unwrap());
+    let (mut reader, mut other) = (bank.session(), bank.session());
+    bank.begin_writes();
+    bank.move_row(20, 45);
+    reader.store.begin().unwrap();
+    assert_eq!(reader.store.lookup(&reader.by_id, 15).unwrap(), None);
+    assert_eq!(reader.store.lookup(&reader.by_id, 43).unwrap(), None);
+    bank.store.abort().unwrap();
+    for id in [14, 42] {
+        assert_eq!(other.add(id), Err(Error::LockTimeout), "the reader saw no {id}");
+    }
+    other.add(25).unwrap();
+    reader.store.commit().unwrap();
+    [14, 42].into_iter().for_each(|id| other.add(id).unwrap());
+    assert_eq!(bank.store.check(), []);
 }

@@ -9,13 +9,6 @@ use crate::value_log::tests::crash_disk::CrashDisk;
 const ONE: Owner = Owner::new(1);
 const TWO: Owner = Owner::new(2);
 
-fn impatient() -> PagedSettings {
-    let mut settings = settings();
-    settings.log.segment_bytes = 64 << 10;
-    (settings.locks.wait_interval_ms, settings.locks.wait_intervals_max) = (1, 1);
-    settings
-}
-
 fn bank(disk: &CrashDisk, settings: &PagedSettings) -> Bank<Conventional> {
     let mut store = PagedStore::create(disk, settings).unwrap();
     store.create_table(TableDef::of::<Account>().with::<ById>().with::<ByName>()).unwrap();
@@ -266,4 +259,28 @@ fn a_long_list_of_locks_is_taken_again() {
     let database = &*bank.store.database;
     let held = bank.store.session.held.borrow();
     assert_eq!(database.locks.check(&[held.as_ref().unwrap()]), []);
+}
+
+/// A row has two entries while it moves, and the gap below the new one is locked: the removal of the old one does
+/// not concern that lock, after a crash either.
+#[test]
+fn a_gap_below_a_moved_entry_is_locked_again() {
+    let disk = CrashDisk::default();
+    let mut bank = bank(&disk, &impatient());
+    (30..33).for_each(|id| bank.add(id * 10).unwrap());
+    let mut writer = bank.session();
+    writer.begin_writes();
+    writer.move_row(300, 315);
+    bank.begin_writes();
+    assert_eq!(bank.store.lookup(&bank.by_id, 312).unwrap(), None);
+    bank.add_row(25).unwrap();
+    assert_eq!(bank.store.prepare(ONE), Ok(Vote::Prepared));
+    writer.store.commit().unwrap();
+    let disk = disk.kill();
+    bank = reopened(&disk);
+    assert_eq!(bank.add(313), Err(Error::LockTimeout), "what was not there");
+    bank.add(305).unwrap();
+    bank.store.decide(ONE, Decision::Abort).unwrap();
+    bank.add(313).unwrap();
+    assert_eq!(bank.store.check(), []);
 }
