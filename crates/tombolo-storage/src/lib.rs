@@ -6,7 +6,6 @@
 //! that answers).
 
 pub mod backup;
-#[expect(unsafe_code, reason = "the processor's instruction for a checksum")]
 pub mod checksum;
 pub mod command_log;
 #[expect(unsafe_code, reason = "taking a file's space in advance is a bare system call")]

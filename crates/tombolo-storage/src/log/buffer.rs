@@ -9,7 +9,7 @@
 //! ```
 //!
 //! A position is an LSN; its byte lies at position modulo capacity. Publishing takes the next
-//! positions by one exchange of the tail, stamps the record with them and copies it. Whole records only,
+//! positions by one exchange of the tail and copies the record there. Whole records only,
 //! so every position the tail ever had is the end of a record. Before a session takes positions it says in a
 //! line of its own from where on it may be copying ([`Copying`]), and afterwards that it is not: a drain
 //! waits until no session copies what it is to write. Sessions never wait for each other.
@@ -27,7 +27,7 @@
 //! overwritten: positions are taken below the ring limit only, and only a drain moves that, of
 //! which there is one at a time, when no session copies and no thread reads what lies before.
 //!
-//! Not here: files, what is in a record but its checksum.
+//! Not here: files, what is in a record.
 
 use std::ptr::NonNull;
 
@@ -159,7 +159,7 @@ impl Ring {
     /// # Panics
     /// When `capacity` is not a power of two.
     pub(super) fn new(capacity: usize, first: u64, file_limit: Option<u64>) -> Self {
-        assert!(capacity.is_power_of_two() && capacity >= record::HEADER_BYTES);
+        assert!(capacity.is_power_of_two() && capacity >= record::END_BYTES);
         assert!(first > 0 && first.is_multiple_of(record::ALIGNMENT_BYTES as u64));
         let memory = Box::into_raw(vec![0_u8; capacity].into_boxed_slice());
         let common = Copying::new();
@@ -204,7 +204,7 @@ impl Ring {
     }
 
     /// Publishes the record that `record` holds, together with `image` where that is its last part;
-    /// says at which position, with which the record is stamped.
+    /// says at which position.
     ///
     /// # Errors
     /// When there is no room; nothing happened then.
@@ -212,7 +212,7 @@ impl Ring {
     pub(super) fn publish(
         &self,
         publisher: &mut Publisher,
-        record: &mut [u8],
+        record: &[u8],
         image: &[u8],
         claim: Claim,
     ) -> Result<u64, Full> {
@@ -228,7 +228,6 @@ impl Ring {
                 self.promised.0.fetch_sub(claim.change(bytes), Ordering::SeqCst);
             }
         })?;
-        record::stamp(record, at);
         // SAFETY: [at, at + bytes) was taken by this call, below the ring limit, and `copying` says so.
         unsafe { self.copy_in(at, record) };
         if !image.is_empty() {

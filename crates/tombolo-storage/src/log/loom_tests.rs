@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use super::buffer::{Claim, Ring};
 use super::file::{LEFT_FOR_IMAGES, LogFile};
 use super::flush::Flusher;
-use super::record::{Content, HEADER_BYTES, Record};
+use super::record::{Content, Record};
 use super::session::Core;
 use super::{LogSettings, read_log};
 use crate::disk::{Disk, DiskError, DiskFile, Open, Operation, share};
@@ -99,8 +99,8 @@ impl DiskFile for OneStepFile {
     }
 }
 
-/// Room for two records without images.
-const RING_BYTES: usize = 2 * HEADER_BYTES;
+/// Room for two records of [`publish`].
+const RING_BYTES: usize = 128;
 
 type SmallCore = Core;
 
@@ -115,11 +115,12 @@ fn core(disk: &OneStepDisk) -> Arc<SmallCore> {
 
 /// Publishes a record that carries `transaction`.
 fn publish(core: &SmallCore, transaction: u64) -> Result<u64, crate::error::Error> {
-    let content = Content::Committed { durable: 0, clears: false };
-    let record = Record { is_redo_only: true, transaction, previous: 0, undo_next: 0, content };
+    let content = Content::Prepared { since: 0, following: 0, bytes: &[0; 24] };
+    let record = Record { is_redo_only: true, transaction, previous: 0, content };
     let mut bytes = Vec::new();
     record.encode(&mut bytes);
-    core.publish(&mut core.ring.publisher(), &mut bytes, &[], Claim::default())
+    assert_eq!(bytes.len(), RING_BYTES / 2);
+    core.publish(&mut core.ring.publisher(), &bytes, &[], Claim::default())
 }
 
 /// Publishes a record and returns when it is durable.

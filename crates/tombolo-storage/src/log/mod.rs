@@ -115,19 +115,30 @@ impl ChangeKind {
     /// Whether abort takes it back. The others are compensations, or clear away what was deleted.
     #[inline(always)]
     pub const fn is_undoable(self) -> bool {
-        matches!(
-            self,
-            Self::RowUpdated
-                | Self::RowCreated
-                | Self::RowDeleted
-                | Self::EntryInserted
-                | Self::EntryDeleted
-                | Self::EntryRevived
-        )
+        self.undone_by().is_some()
     }
 }
 
 impl ChangeKind {
+    /// Whether it is of an index's entry; else of a row or a value.
+    #[inline(always)]
+    pub const fn is_of_entry(self) -> bool {
+        self as u8 >= Self::EntryInserted as u8
+    }
+
+    /// What takes it back; `None` if nothing does.
+    pub const fn undone_by(self) -> Option<Self> {
+        match self {
+            Self::RowUpdated => Some(Self::RowUpdated),
+            Self::RowCreated => Some(Self::RowPurged),
+            Self::RowDeleted => Some(Self::RowRevived),
+            Self::EntryInserted => Some(Self::EntryRemoved),
+            Self::EntryDeleted => Some(Self::EntryRevived),
+            Self::EntryRevived => Some(Self::EntryDeleted),
+            Self::RowRevived | Self::RowPurged | Self::EntryRemoved => None,
+        }
+    }
+
     /// Whether something of it is cleared away once its transaction has committed, which takes as
     /// much of the log as the change itself.
     #[inline(always)]
@@ -160,7 +171,7 @@ pub struct UndoRecord {
     pub before: Vec<u8>,
     /// The bytes as they are.
     pub after: Vec<u8>,
-    /// The LSN of the transaction's change before this one, 0 for none.
+    /// The LSN of the transaction's change before this one that is not undone, 0 for none.
     pub previous: u64,
 }
 
@@ -259,6 +270,12 @@ pub trait Logging: Sized + Send + 'static {
     ) -> Result<(), &'static str> {
         _ = (transaction, lsn, record);
         Ok(())
+    }
+
+    /// The LSN of the transaction's newest change that is not undone; 0 if there is none.
+    fn newest_undoable(&self, transaction: &Self::Transaction) -> u64 {
+        _ = transaction;
+        0
     }
 
     /// Sets the space aside that the transaction needs to end, as it was when its records were made.

@@ -3,7 +3,7 @@
 //! A counter that advances by the length each record would have had, stamped on pages and kept by
 //! transactions as ever. No latch, version or cache check uses such a number, so S4 can stand alone.
 
-use super::record::record_bytes;
+use super::record::{END_BYTES, change_bytes, control_bytes};
 use super::{Change, LogError, LogSettings, Logging};
 use crate::disk::Disk;
 use crate::error::Error;
@@ -45,8 +45,8 @@ impl NumberedTransaction {
 
 impl<L: Latching> Numbers<L> {
     #[inline(always)]
-    fn take(&self, image_bytes: usize) -> u64 {
-        self.next.advance(record_bytes(image_bytes) as u64)
+    fn take(&self, bytes: usize) -> u64 {
+        self.next.advance(bytes as u64)
     }
 }
 
@@ -74,11 +74,11 @@ impl<L: Latching> Logging for Numbers<L> {
     fn change(
         &self,
         transaction: &mut NumberedTransaction,
-        _: Change,
+        change: Change,
         before: &[u8],
         after: &[u8],
     ) -> Result<Stamp, Error> {
-        let lsn = self.take(before.len() + after.len());
+        let lsn = self.take(change_bytes(change.kind, before.len() + after.len()));
         transaction.add(lsn);
         probe::count(Counter::LsnWrites, 1); // the page's
         Ok(Some(lsn))
@@ -94,7 +94,7 @@ impl<L: Latching> Logging for Numbers<L> {
             _ if at + 1 == records && step.space.is_some() => SpaceImage::BYTES,
             _ => 0,
         });
-        Ok(sizes.map(|bytes| self.take(bytes)).last())
+        Ok(sizes.map(|bytes| self.take(control_bytes(bytes))).last())
     }
 
     #[inline(always)]
@@ -102,7 +102,7 @@ impl<L: Latching> Logging for Numbers<L> {
         if transaction.last == 0 {
             return Ok(0);
         }
-        let lsn = self.take(0);
+        let lsn = self.take(END_BYTES);
         transaction.add(lsn);
         Ok(lsn)
     }

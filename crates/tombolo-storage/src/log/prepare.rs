@@ -8,7 +8,7 @@
 
 use super::buffer::Claim;
 use super::file::LEFT_FOR_IMAGES;
-use super::record::{Content, HEADER_BYTES, IMAGE_BYTES_MAX, Record};
+use super::record::{Content, END_BYTES, IMAGE_BYTES_MAX, Record};
 use super::session::{Destination, Log};
 use super::transaction::LogTransaction;
 use crate::error::Error;
@@ -56,13 +56,10 @@ impl<D: Destination, L: Latching> Log<D, L> {
                 [&owner.number().to_le_bytes(), entries.as_flattened()].concat()
             })
             .collect();
-        // Where undoing goes on, whatever comes behind it.
-        let undo_next = transaction.last;
         let part = |at: usize, previous, bytes| Record {
             is_redo_only: true,
             transaction: transaction.id,
             previous,
-            undo_next,
             content: Content::Prepared { since, following: (count - 1 - at) as u16, bytes },
         };
         let bytes = images.iter().map(|image| part(0, 0, image).bytes() as u64);
@@ -77,12 +74,13 @@ impl<D: Destination, L: Latching> Log<D, L> {
                 Claim { reserved_before: promised, reserved_after: rest, left, ..Claim::default() };
             encoded.clear();
             record.encode(&mut encoded);
-            newest = self.core.publish(publisher, &mut encoded, &[], claim)?;
+            newest = self.core.publish(publisher, &encoded, &[], claim)?;
             promised = rest;
         }
         let reserved = transaction.reserved;
         transaction.published(newest, reserved);
-        // A flush may end behind what is asked for as behind a record that is a header: this ends where its last does.
-        Ok(newest + (encoded.len() - HEADER_BYTES) as u64)
+        // A flush may end behind what is asked for as behind a record that ends a transaction: this ends where its
+        // last does.
+        Ok(newest + (encoded.len() - END_BYTES) as u64)
     }
 }

@@ -1,28 +1,24 @@
-//! What a log record looks like.
+//! What a log record looks like: only the fields that its kind needs.
 //!
 //! | offset | bytes | field |
 //! |---|---|---|
-//! | 0 | 4 | length of the whole record, a multiple of 8 |
-//! | 4 | 4 | checksum (below) |
-//! | 8 | 1 | kind: 1–9 a change ([`ChangeKind`]), 32–42 below |
-//! | 9 | 1 | flags: bit 0 redo only; bit 1, of *committed*, that *ended* follows |
-//! | 10 | 2 | store |
-//! | 12 | 4 | page |
-//! | 16 | 2 | slot |
-//! | 18 | 1 | what lies in the slot, of a change: 1 a row or an entry, 2 a value; else 0 |
-//! | 19 | 1 | 0 |
-//! | 20 | 2 | within: where in the row the images begin |
-//! | 22 | 2 | bytes of the image before |
-//! | 24 | 2 | bytes of the image after |
-//! | 26 | 6 | 0 |
-//! | 32 | 8 | row: its location + 1, 0 for none; or as below |
-//! | 40 | 8 | transaction, 0 for none |
-//! | 48 | 8 | previous: LSN of the transaction's record before this one, 0 for none |
-//! | 56 | 8 | undo next: if redo only, the LSN where undo continues, 0 for nowhere |
-//! | 64 | | the image before, the image after, zeros up to the length |
+//! | 0 | 2 | length of the whole record in units of 8 bytes |
+//! | 2 | 1 | kind: 1–5 a change of a row or value, 6–9 of an entry ([`ChangeKind`]), 32–42 below |
+//! | 3 | 1 | flags: bit 0 redo only; 1, of *committed*, that *ended* follows; 2 a value; 3–5 bytes of padding |
+//! | 4 | 2 | store |
+//! | 6 | 2 | slot |
+//! | 8 | 4 | page |
+//! | 12 | 2 | within: where in the row the images begin; or as below |
+//! | 14 | 2 | bytes of the image before |
+//! | 16 | 8 | transaction, 0 for none |
+//! | 24 | 8 | row: its location; or as below. Not of kinds 1–5, whose row lies at page and slot |
+//! | 32 | 8 | previous: LSN of the transaction's record before this one, 0 for none. Not of changes |
+//! | 24, 32 or 40 | | the image before, the image after, padding (zeros) |
 //!
-//! All numbers are little-endian. The checksum is the CRC-32C that starts from the length and runs
-//! over all bytes from offset 8 on, exclusive-or the low 32 bits of the record's own LSN.
+//! All numbers are little-endian. A transaction's changes come in order, and what undoes one the next time is the
+//! newest that is not undone: so changes lead to no other. There is no checksum: the group that a flush writes has
+//! one of all its records and of where they end in the log, and a group with a wrong one is not read
+//! (`value_log/group.rs`). What is torn is so by blocks, never by records.
 //!
 //! | kind | besides the page it names |
 //! |---|---|
@@ -40,11 +36,9 @@
 //! follow, and each names the one before as previous. So are those of kind 42 parts of a checkpoint, and those of
 //! kind 41 of one list: the transaction is prepared with the last.
 //!
-//! A record in another place than the one it was written for is found
-//! by its checksum, and so is a length or a byte that changed. Not here: files, buffers.
+//! Not here: files, buffers.
 
 use super::{Change, ChangeKind};
-use crate::checksum::append_short;
 use crate::header_copies::{long, short};
 use crate::paged::heap::Place;
 use crate::paged::page::{PAGE_BYTES_MAX, PageId, PageKind, SlotKind, StoreId};
@@ -55,34 +49,36 @@ use crate::row::RowId;
 pub const ALIGNMENT_BYTES: usize = 8;
 
 const LENGTH: usize = 0;
-const CHECKSUM: usize = LENGTH + 4;
-const KIND: usize = CHECKSUM + 4;
+const KIND: usize = LENGTH + 2;
 const FLAGS: usize = KIND + 1;
 const STORE: usize = FLAGS + 1;
-const PAGE: usize = STORE + 2;
-const SLOT: usize = PAGE + 4;
-const SLOT_KIND: usize = SLOT + 2;
-const NO_USE: usize = SLOT_KIND + 1;
-const WITHIN: usize = NO_USE + 1;
+const SLOT: usize = STORE + 2;
+const PAGE: usize = SLOT + 2;
+const WITHIN: usize = PAGE + 4;
 const BEFORE_BYTES: usize = WITHIN + 2;
-const AFTER_BYTES: usize = BEFORE_BYTES + 2;
-const ZERO: usize = AFTER_BYTES + 2;
-const ROW: usize = ZERO + 6;
-const TRANSACTION: usize = ROW + 8;
-const PREVIOUS: usize = TRANSACTION + 8;
-const UNDO_NEXT: usize = PREVIOUS + 8;
+const TRANSACTION: usize = BEFORE_BYTES + 2;
+const ROW: usize = TRANSACTION + 8;
+const PREVIOUS: usize = ROW + 8;
 
-/// Where the images begin: the length of a record without any.
-pub const HEADER_BYTES: usize = UNDO_NEXT + 8;
+/// Where the images begin: of a change of a row or value, of a change of an entry, of all other records.
+const ROW_HEADER_BYTES: usize = ROW;
+const ENTRY_HEADER_BYTES: usize = PREVIOUS;
+const CONTROL_HEADER_BYTES: usize = PREVIOUS + 8;
+
+/// The length of the record that ends a transaction.
+pub const END_BYTES: usize = CONTROL_HEADER_BYTES;
 
 /// The longest image: of a page, or of the longest row.
 pub const IMAGE_BYTES_MAX: usize = PAGE_BYTES_MAX;
 
 /// The longest record.
-pub const RECORD_BYTES_MAX: usize = record_bytes(2 * IMAGE_BYTES_MAX);
+pub const RECORD_BYTES_MAX: usize = aligned(CONTROL_HEADER_BYTES + 2 * IMAGE_BYTES_MAX);
 
 const REDO_ONLY: u8 = 1;
-const CLEARS: u8 = 2;
+const CLEARS: u8 = 1 << 1;
+const VALUE: u8 = 1 << 2;
+const PADDING_SHIFT: u32 = 3;
+const PADDING: u8 = 7 << PADDING_SHIFT;
 
 const PAGE_IMAGE: u8 = 32;
 const COMMITTED: u8 = 33;
@@ -95,13 +91,29 @@ const ENDED: u8 = 40;
 const PREPARED: u8 = 41;
 const CHECKPOINT: u8 = 42;
 
-const _: () = assert!(HEADER_BYTES == 64 && HEADER_BYTES.is_multiple_of(ALIGNMENT_BYTES));
-const _: () = assert!(ROW.is_multiple_of(8) && IMAGE_BYTES_MAX <= u16::MAX as usize);
+const _: () = assert!(RECORD_BYTES_MAX / ALIGNMENT_BYTES <= u16::MAX as usize);
+const _: () = assert!(TRANSACTION == 16 && IMAGE_BYTES_MAX <= u16::MAX as usize);
 
-/// The length of a record with so many bytes of images.
+/// The length of a change with so many bytes of images.
 #[inline(always)]
-pub const fn record_bytes(image_bytes: usize) -> usize {
-    (HEADER_BYTES + image_bytes + (ALIGNMENT_BYTES - 1)) & !(ALIGNMENT_BYTES - 1)
+pub const fn change_bytes(kind: ChangeKind, image_bytes: usize) -> usize {
+    aligned(change_header_bytes(kind) + image_bytes)
+}
+
+/// The length of another record with an image of so many bytes.
+#[inline(always)]
+pub const fn control_bytes(image_bytes: usize) -> usize {
+    aligned(CONTROL_HEADER_BYTES + image_bytes)
+}
+
+#[inline(always)]
+const fn change_header_bytes(kind: ChangeKind) -> usize {
+    if kind.is_of_entry() { ENTRY_HEADER_BYTES } else { ROW_HEADER_BYTES }
+}
+
+#[inline(always)]
+const fn aligned(bytes: usize) -> usize {
+    (bytes + (ALIGNMENT_BYTES - 1)) & !(ALIGNMENT_BYTES - 1)
 }
 
 /// What a record says. What distinguishes these is a number of its own: hidden in a place's kind, it would
@@ -212,15 +224,14 @@ pub struct Record<'a> {
     pub is_redo_only: bool,
     /// The transaction, 0 for none.
     pub transaction: u64,
-    /// The LSN of the transaction's record before this one, 0 for none.
+    /// The LSN of the record before this one of its transaction, step, list or checkpoint, 0 for none; 0 of a
+    /// change.
     pub previous: u64,
-    /// Of a record that is redone only, where undoing its transaction continues; 0 for nowhere.
-    pub undo_next: u64,
     /// What it says.
     pub content: Content<'a>,
 }
 
-/// The fields of a header but the length of images, as they are stored.
+/// The fields of a header but lengths, as they are stored.
 #[derive(Clone, Copy, Debug)]
 struct Fields {
     kind: u8,
@@ -234,13 +245,16 @@ impl<'a> Record<'a> {
     /// How long it is, in bytes.
     #[inline(always)]
     pub const fn bytes(&self) -> usize {
+        let (before, after) = self.images();
+        aligned(self.header_bytes() + before.len() + after.len())
+    }
+
+    /// How many bytes its header has.
+    #[inline(always)]
+    const fn header_bytes(&self) -> usize {
         match self.content {
-            Content::Change { before, after, .. } => record_bytes(before.len() + after.len()),
-            Content::PageImage { bytes, .. }
-            | Content::Space { bytes, .. }
-            | Content::Checkpoint { bytes, .. }
-            | Content::Prepared { bytes, .. } => record_bytes(bytes.len()),
-            _ => HEADER_BYTES,
+            Content::Change { change, .. } => change_header_bytes(change.kind),
+            _ => CONTROL_HEADER_BYTES,
         }
     }
 
@@ -289,7 +303,8 @@ impl<'a> Record<'a> {
         match self.content {
             Content::Change { change, .. } => {
                 let Change { kind, store, place, row, within } = change;
-                Fields { kind: kind as u8, store, place, within, row: row.location() + 1 }
+                debug_assert!(kind.is_of_entry() || place.row() == row, "a row lies in its place");
+                Fields { kind: kind as u8, store, place, within, row: row.location() }
             }
             Content::PageImage { store, page, following, .. } => {
                 let place = Place { page, ..NOWHERE };
@@ -321,12 +336,12 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Its header, without checksum.
+    /// Its header, of which a change has only the first bytes.
     ///
     /// # Panics
     /// When an image is longer than the longest row or page.
     #[inline(always)]
-    pub(super) fn header(&self) -> [u8; HEADER_BYTES] {
+    pub(super) fn header(&self) -> [u8; CONTROL_HEADER_BYTES] {
         let (before, after) = self.images();
         assert!(
             before.len() <= IMAGE_BYTES_MAX && after.len() <= IMAGE_BYTES_MAX,
@@ -335,40 +350,46 @@ impl<'a> Record<'a> {
             after.len()
         );
         let Fields { kind, store, place, within, row } = self.fields();
+        let unpadded = self.header_bytes() + before.len() + after.len();
+        let padding = (unpadded.wrapping_neg() % ALIGNMENT_BYTES) as u8;
         let clears = matches!(self.content, Content::Committed { clears: true, .. });
-        let flags = (u8::from(self.is_redo_only) * REDO_ONLY) | (u8::from(clears) * CLEARS);
+        let flags = (u8::from(self.is_redo_only) * REDO_ONLY)
+            | (u8::from(clears) * CLEARS)
+            | (u8::from(place.kind == SlotKind::Value) * VALUE)
+            | (padding << PADDING_SHIFT);
         // In whole words, which take one instruction each.
-        let (page, slot_kind) = (u64::from(place.page.0), place.kind as u8);
+        let length = (self.bytes() / ALIGNMENT_BYTES) as u64;
         let words = [
-            self.bytes() as u64,
             word(
-                KIND,
-                [(KIND, kind.into()), (FLAGS, flags.into()), (STORE, store.0.into()), (PAGE, page)],
+                LENGTH,
+                [
+                    (LENGTH, length),
+                    (KIND, kind.into()),
+                    (FLAGS, flags.into()),
+                    (STORE, store.0.into()),
+                    (SLOT, place.slot.into()),
+                ],
             ),
             word(
-                SLOT,
+                PAGE,
                 [
-                    (SLOT, place.slot.into()),
-                    (SLOT_KIND, slot_kind.into()),
+                    (PAGE, place.page.0.into()),
                     (WITHIN, within.into()),
                     (BEFORE_BYTES, before.len() as u64),
                 ],
             ),
-            word(AFTER_BYTES, [(AFTER_BYTES, after.len() as u64)]),
-            row,
             self.transaction,
+            row,
             self.previous,
-            self.undo_next,
         ];
-        let mut header = [0; HEADER_BYTES];
+        let mut header = [0; CONTROL_HEADER_BYTES];
         for (bytes, word) in header.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *bytes = word.to_le_bytes();
         }
         header
     }
 
-    /// Appends the record to `out`, where it ends with its length; says where it begins. It is to be
-    /// stamped with its place in the log ([`stamp`]) before it is written there.
+    /// Appends the record to `out`, where it ends with its length; says where it begins.
     ///
     /// # Panics
     /// As [`Record::header`].
@@ -378,15 +399,14 @@ impl<'a> Record<'a> {
         debug_assert!(start.is_multiple_of(ALIGNMENT_BYTES));
         let (before, after) = self.images();
         let bytes = self.bytes();
-        out.resize(start + bytes, 0);
-        let record = &mut out[start..];
-        let (header, images) = record.split_at_mut(HEADER_BYTES);
-        header.copy_from_slice(&self.header());
-        images[..before.len()].copy_from_slice(before);
-        images[before.len()..][..after.len()].copy_from_slice(after);
-        let sum = append_short(bytes as u32, &record[KIND..]);
-        record[CHECKSUM..KIND].copy_from_slice(&sum.to_le_bytes());
-        debug_assert_eq!(out.len(), start + bytes);
+        // What is written beyond its end, and cut off again, costs less than writing a length that varies.
+        out.reserve(bytes + CONTROL_HEADER_BYTES);
+        out.extend_from_slice(&self.header());
+        out.truncate(start + self.header_bytes());
+        out.extend_from_slice(before);
+        out.extend_from_slice(after);
+        out.extend_from_slice(&[0; ALIGNMENT_BYTES]);
+        out.truncate(start + bytes);
         debug_assert_eq!(Record::parse(&out[start..]), Ok(*self));
         start
     }
@@ -396,14 +416,8 @@ impl<'a> Record<'a> {
     /// # Errors
     /// What is wrong with it.
     pub fn decode(bytes: &'a [u8], lsn: u64) -> Result<Self, &'static str> {
-        let length = length(bytes)?;
-        let Some(bytes) = bytes.get(..length) else { return Err("the record is cut off") };
-        let sum = append_short(length as u32, &bytes[KIND..]) ^ lsn as u32;
-        if short(bytes, CHECKSUM) != sum {
-            return Err("the checksum is wrong");
-        }
-        let record = Self::parse(bytes)?;
-        if record.previous.max(record.undo_next) >= lsn.max(1) {
+        let record = Self::first_of(bytes)?;
+        if record.previous >= lsn.max(1) {
             return Err("it leads to a later record as if that were earlier");
         }
         Ok(record)
@@ -418,82 +432,81 @@ impl<'a> Record<'a> {
         bytes.get(..length).map_or(Err("the record is cut off"), Self::parse)
     }
 
-    /// Reads a whole record whose checksum was verified, or that never left memory.
+    /// Reads a whole record.
     ///
     /// # Errors
     /// What is wrong with it.
     pub(crate) fn parse(bytes: &'a [u8]) -> Result<Self, &'static str> {
-        let before_bytes = usize::from(read_u16(bytes, BEFORE_BYTES));
-        let after_bytes = usize::from(read_u16(bytes, AFTER_BYTES));
-        if record_bytes(before_bytes + after_bytes) != bytes.len() {
-            return Err("the images' lengths contradict the record's");
+        if length(bytes)? != bytes.len() {
+            return Err("the record is cut off");
         }
-        let flags = if bytes[KIND] == COMMITTED { REDO_ONLY | CLEARS } else { REDO_ONLY };
-        if bytes[FLAGS] & !flags != 0 || bytes[ZERO..ROW] != [0; ROW - ZERO] || bytes[NO_USE] != 0 {
+        let (kind, flags) = (ChangeKind::from_byte(bytes[KIND]), bytes[FLAGS]);
+        let header_bytes = kind.map_or(CONTROL_HEADER_BYTES, change_header_bytes);
+        let padding = usize::from((flags & PADDING) >> PADDING_SHIFT);
+        let (whole, zeros) = bytes.split_at(bytes.len() - padding);
+        let images = whole.get(header_bytes..).unwrap_or_default();
+        let images = images.split_at_checked(read_u16(bytes, BEFORE_BYTES).into());
+        let Some((before, after)) = images.filter(|_| whole.len() >= header_bytes) else {
+            return Err("the images' lengths contradict the record's");
+        };
+        let known = if bytes[KIND] == COMMITTED { CLEARS } else { 0 };
+        let known = if kind.is_some() { VALUE } else { known };
+        if flags & !(REDO_ONLY | PADDING | known) != 0 || zeros.iter().any(|&byte| byte != 0) {
             return Err("bits are set that have no meaning");
         }
-        let (before, after) = bytes[HEADER_BYTES..].split_at(before_bytes);
-        let content = content(bytes, before, &after[..after_bytes])?;
-        let is_redo_only = bytes[FLAGS] & REDO_ONLY != 0;
-        let at = |offset| long(bytes, offset);
-        let (transaction, previous, undo_next) = (at(TRANSACTION), at(PREVIOUS), at(UNDO_NEXT));
-        Ok(Self { is_redo_only, transaction, previous, undo_next, content })
+        let content = match kind {
+            Some(kind) => change_content(bytes, kind, before, after),
+            None if !before.is_empty() => return Err("an image before, and no change"),
+            None => control_content(bytes, after)?,
+        };
+        let is_redo_only = flags & REDO_ONLY != 0;
+        let transaction = long(bytes, TRANSACTION);
+        let previous = if kind.is_none() { long(bytes, PREVIOUS) } else { 0 };
+        Ok(Self { is_redo_only, transaction, previous, content })
     }
 }
 
 /// The length of the record at the beginning of `bytes`, if it can be one.
 pub(super) fn length(bytes: &[u8]) -> Result<usize, &'static str> {
-    if bytes.len() < HEADER_BYTES {
+    if bytes.len() < ROW_HEADER_BYTES {
         return Err("the record's header is cut off");
     }
-    let length = short(bytes, LENGTH) as usize;
-    match length {
-        HEADER_BYTES..=RECORD_BYTES_MAX if length.is_multiple_of(ALIGNMENT_BYTES) => Ok(length),
+    match usize::from(read_u16(bytes, LENGTH)) * ALIGNMENT_BYTES {
+        length @ ROW_HEADER_BYTES..=RECORD_BYTES_MAX => Ok(length),
         _ => Err("the length is none that a record can have"),
     }
 }
 
-fn content<'a>(
+fn change_content<'a>(
     bytes: &[u8],
+    kind: ChangeKind,
     before: &'a [u8],
     after: &'a [u8],
-) -> Result<Content<'a>, &'static str> {
-    let store = StoreId(read_u16(bytes, STORE));
+) -> Content<'a> {
+    let is_value = bytes[FLAGS] & VALUE != 0;
+    let slot_kind = if is_value { SlotKind::Value } else { SlotKind::Record };
     let page = PageId(short(bytes, PAGE));
-    match bytes[KIND] {
-        PAGE_IMAGE => {
-            let following = read_u16(bytes, WITHIN);
-            return Ok(Content::PageImage { store, page, following, bytes: after });
-        }
-        COMMITTED => {
-            let clears = bytes[FLAGS] & CLEARS != 0;
-            return Ok(Content::Committed { durable: long(bytes, ROW), clears });
-        }
-        ABORTED => return Ok(Content::Aborted { durable: long(bytes, ROW) }),
-        ENDED => return Ok(Content::Ended),
-        PREPARED => {
-            let (since, following) = (long(bytes, ROW), read_u16(bytes, WITHIN));
-            return Ok(Content::Prepared { since, following, bytes: after });
-        }
-        CHECKPOINT => {
-            let (began, following) = (long(bytes, ROW), read_u16(bytes, WITHIN));
-            return Ok(Content::Checkpoint { began, following, bytes: after });
-        }
-        PAGE_FREED..=MAP_ENTRY => return step_content(bytes, after),
-        _ => {}
-    }
-    let Some(kind) = ChangeKind::from_byte(bytes[KIND]) else { return Err("unknown kind") };
-    let Some(location) = long(bytes, ROW).checked_sub(1) else {
-        return Err("a change that names no row");
-    };
-    let slot_kind = SlotKind::from_bits(bytes[SLOT_KIND].into());
-    let Some(slot_kind) = slot_kind.filter(|kind| *kind != SlotKind::Free) else {
-        return Err("a change of nothing that lies in a slot");
-    };
     let place = Place { page, slot: read_u16(bytes, SLOT), kind: slot_kind };
-    let row = RowId::new(location);
-    let change = Change { kind, store, place, row, within: read_u16(bytes, WITHIN) };
-    Ok(Content::Change { change, before, after })
+    let row = if kind.is_of_entry() { RowId::new(long(bytes, ROW)) } else { place.row() };
+    let (store, within) = (StoreId(read_u16(bytes, STORE)), read_u16(bytes, WITHIN));
+    Content::Change { change: Change { kind, store, place, row, within }, before, after }
+}
+
+fn control_content<'a>(bytes: &[u8], after: &'a [u8]) -> Result<Content<'a>, &'static str> {
+    let (row, following) = (long(bytes, ROW), read_u16(bytes, WITHIN));
+    Ok(match bytes[KIND] {
+        PAGE_IMAGE => {
+            let (store, page) = (StoreId(read_u16(bytes, STORE)), PageId(short(bytes, PAGE)));
+            Content::PageImage { store, page, following, bytes: after }
+        }
+        COMMITTED => Content::Committed { durable: row, clears: bytes[FLAGS] & CLEARS != 0 },
+        ABORTED => Content::Aborted { durable: row },
+        ENDED => Content::Ended,
+        PREPARED => Content::Prepared { since: row, following, bytes: after },
+        CHECKPOINT => Content::Checkpoint { began: row, following, bytes: after },
+        PAGE_FREED..=MAP_ENTRY => return step_content(bytes, after),
+        _ => return Err("unknown kind"),
+    })
 }
 
 /// Parts of a step but images.
@@ -520,21 +533,6 @@ fn step_content<'a>(bytes: &[u8], after: &'a [u8]) -> Result<Content<'a>, &'stat
         }
         _ => return Err("unknown kind"),
     })
-}
-
-/// Makes an encoded record's checksum that of a record at `lsn`, where it was of none.
-#[inline(always)]
-pub(super) fn stamp(record: &mut [u8], lsn: u64) {
-    let checksum = short(record, CHECKSUM) ^ lsn as u32;
-    record[CHECKSUM..KIND].copy_from_slice(&checksum.to_le_bytes());
-}
-
-/// Puts the checksum of a record whose only image follows separately into its header.
-pub(super) fn seal(header: &mut [u8; HEADER_BYTES], image: &[u8]) {
-    let length = short(header, LENGTH);
-    assert_eq!(length as usize, HEADER_BYTES + image.len(), "such a record has no padding");
-    let sum = append_short(append_short(length, &header[KIND..]), image);
-    header[CHECKSUM..KIND].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// The word of a header that begins at `start`, made of the fields in it and where each begins.

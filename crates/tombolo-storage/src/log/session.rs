@@ -1,14 +1,13 @@
 //! [`Log`]: records assembled by sessions, published to one ring, flushed where S2 is on.
 //!
-//! A record is assembled at the end of its transaction's own buffer, checksum included; sessions take
-//! positions one after the other, and stamp and copy their records side by side. What can be undone stays in
-//! the transaction's buffer until the transaction is over.
+//! A record is assembled at the end of its transaction's own buffer; sessions take positions one after the
+//! other, and copy their records side by side. What can be undone stays in the transaction's buffer until the
+//! transaction is over.
 //!
-//! Invariants: a record's `previous` and `undo_next` lead backwards; a transaction that has records
-//! has reserved the space it needs to end (`reserved`), and the ring's total is the sum over all.
+//! Invariants: a record's `previous` leads backwards; a transaction that has records has reserved the space it
+//! needs to end (`reserved`), and the ring's total is the sum over all.
 //!
-//! A change with two images of 60 bytes takes about 350 instructions, of which the checksum 60 and
-//! three copies 50; a commit about 190 (`examples/log_probe.rs`).
+//! What a change and a commit take: `examples/log_probe.rs`.
 //!
 //! Not here: what undo does, how callers learn that a transaction is durable.
 
@@ -17,7 +16,7 @@ use std::marker::PhantomData;
 use super::buffer::{Claim, Full, Publisher, Ring};
 use super::file::{LEFT_FOR_IMAGES, LogFile};
 use super::flush::{Flush, Flusher};
-use super::record::{self, Content, HEADER_BYTES, Record};
+use super::record::{self, Content, END_BYTES, Record};
 use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 use super::transaction::LogTransaction;
 use super::{Change, ChangeKind, LockEntry, Logging, UndoRecord};
@@ -152,7 +151,7 @@ impl Core {
     pub(super) fn publish(
         &self,
         publisher: &mut Publisher,
-        record: &mut [u8],
+        record: &[u8],
         image: &[u8],
         claim: Claim,
     ) -> Result<u64, Error> {
@@ -246,12 +245,10 @@ impl<D: Destination, L: Latching> Log<D, L> {
         let claim = transaction.claim(record.is_redo_only, record.bytes() as u64);
         let start = record.encode(&mut transaction.records);
         let publisher = transaction.publisher.get_or_insert_with(|| self.core.ring.publisher());
-        let bytes = &mut transaction.records[start..];
-        let published = self.core.publish(publisher, bytes, &[], claim);
-        if published.is_ok() && !record.is_redo_only {
-            transaction.undoable.push(start);
-        } else {
-            transaction.records.truncate(start);
+        let published = self.core.publish(publisher, &transaction.records[start..], &[], claim);
+        match published {
+            Ok(lsn) if !record.is_redo_only => transaction.undoable.push((start, lsn)),
+            _ => transaction.records.truncate(start),
         }
         let lsn = published?;
         transaction.published(lsn, claim.reserved_after);
@@ -272,7 +269,7 @@ impl<D: Destination, L: Latching> Log<D, L> {
             true => Content::Committed { durable, clears },
             false => Content::Aborted { durable },
         };
-        let to_end = if clears { HEADER_BYTES as u64 } else { 0 };
+        let to_end = if clears { END_BYTES as u64 } else { 0 };
         let claim = Claim {
             reserved_after: if commits { transaction.to_clear + to_end } else { 0 },
             commits: u64::from(commits),
@@ -293,12 +290,11 @@ impl<D: Destination, L: Latching> Log<D, L> {
         claim: Claim,
     ) -> Result<u64, Error> {
         let &mut LogTransaction { id, last, reserved, .. } = transaction;
-        let record =
-            Record { is_redo_only: true, transaction: id, previous: last, undo_next: 0, content };
+        let record = Record { is_redo_only: true, transaction: id, previous: last, content };
         let claim = Claim { reserved_before: reserved, ..claim };
         let start = record.encode(&mut transaction.records);
         let publisher = transaction.publisher.get_or_insert_with(|| self.core.ring.publisher());
-        let lsn = self.core.publish(publisher, &mut transaction.records[start..], &[], claim)?;
+        let lsn = self.core.publish(publisher, &transaction.records[start..], &[], claim)?;
         transaction.published(lsn, claim.reserved_after);
         Ok(lsn)
     }
@@ -306,13 +302,8 @@ impl<D: Destination, L: Latching> Log<D, L> {
     /// Publishes the records of a step, each of which is given how many follow.
     fn publish_step(&self, mut contents: Vec<Content<'_>>) -> Result<Stamp, Error> {
         let count = contents.len();
-        let step = |content, previous| Record {
-            is_redo_only: true,
-            transaction: 0,
-            previous,
-            undo_next: 0,
-            content,
-        };
+        let step =
+            |content, previous| Record { is_redo_only: true, transaction: 0, previous, content };
         // With the first record all of them are promised space: a full disk takes all or none.
         let bytes = contents.iter().map(|content| step(*content, 0).bytes() as u64);
         let mut rest = bytes.sum::<u64>();
@@ -322,11 +313,11 @@ impl<D: Destination, L: Latching> Log<D, L> {
             content.set_following((count - 1 - at) as u16);
             let record = step(*content, newest.unwrap_or_default());
             let (_, image) = record.images();
-            let mut header = record.header();
-            record::seal(&mut header, image);
+            let header = record.header();
+            assert_eq!(record.bytes(), header.len() + image.len(), "no padding comes behind it");
             rest -= record.bytes() as u64;
             let claim = Claim { reserved_before, reserved_after: rest, ..Claim::default() };
-            newest = Some(self.core.publish(publisher, &mut header, image, claim)?);
+            newest = Some(self.core.publish(publisher, &header, image, claim)?);
             reserved_before = rest;
             probe::count(Counter::LsnWrites, 1);
         }
@@ -375,6 +366,10 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         transaction.recall(lsn, record)
     }
 
+    fn newest_undoable(&self, transaction: &LogTransaction) -> u64 {
+        transaction.newest_undoable()
+    }
+
     fn resume(&self, transaction: &mut LogTransaction) -> Result<(), Error> {
         if plant::is(Plant::RestartReservesNothing) {
             return Ok(());
@@ -409,13 +404,10 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         before: &[u8],
         after: &[u8],
     ) -> Result<Stamp, Error> {
-        let is_redo_only = !change.kind.is_undoable() || transaction.is_undoing;
         let record = Record {
-            is_redo_only,
+            is_redo_only: !change.kind.is_undoable() || transaction.is_undoing,
             transaction: transaction.id,
-            previous: transaction.last,
-            // Undo skips a step that is only redone.
-            undo_next: if is_redo_only { transaction.last } else { 0 },
+            previous: 0,
             content: Content::Change { change, before, after },
         };
         self.log(transaction, &record, change.kind)
@@ -464,7 +456,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
             Durability::None | Durability::Async => Ok(()),
             Durability::Group => self.core.harden_to(lsn, u64::MAX),
             // The commit record and nothing behind it.
-            Durability::Sync => self.core.harden_to(lsn, lsn + HEADER_BYTES as u64),
+            Durability::Sync => self.core.harden_to(lsn, lsn + END_BYTES as u64),
         }
     }
 
@@ -487,11 +479,9 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
 
     fn next_undo(&self, transaction: &mut LogTransaction, undo: &mut UndoRecord) -> bool {
         transaction.is_undoing = true;
-        let Some(start) = transaction.undoable.pop() else { return false };
+        let Some((start, _)) = transaction.undoable.pop() else { return false };
         let record = Record::parse(&transaction.records[start..]);
-        let Ok(Record { previous, content: Content::Change { change, before, after }, .. }) =
-            record
-        else {
+        let Ok(Record { content: Content::Change { change, before, after }, .. }) = record else {
             unreachable!("a transaction keeps whole changes only")
         };
         undo.change = change;
@@ -499,7 +489,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         undo.before.extend_from_slice(before);
         undo.after.clear();
         undo.after.extend_from_slice(after);
-        (transaction.undo_next, undo.previous) = (previous, previous);
+        undo.previous = transaction.newest_undoable();
         transaction.records.truncate(start);
         true
     }
@@ -515,8 +505,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         let record = Record {
             is_redo_only: true,
             transaction: transaction.id,
-            previous: transaction.last,
-            undo_next: transaction.undo_next,
+            previous: 0,
             content: Content::Change { change, before, after },
         };
         self.log(transaction, &record, change.kind)
@@ -569,12 +558,11 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
             let bytes: Vec<u8> = pages.iter().flat_map(|page| page.to_bytes()).collect();
             let following = (count - 1 - at) as u16;
             let content = Content::Checkpoint { began, following, bytes: &bytes };
-            let part =
-                Record { is_redo_only: true, transaction: 0, previous, undo_next: 0, content };
+            let part = Record { is_redo_only: true, transaction: 0, previous, content };
             record.clear();
             part.encode(&mut record);
             let claim = Claim { left: LEFT_FOR_IMAGES, ..Claim::default() };
-            previous = self.core.publish(publisher, &mut record, &[], claim)?;
+            previous = self.core.publish(publisher, &record, &[], claim)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 
 use super::buffer::{Claim, Publisher};
 use super::file::LEFT_FOR_IMAGES;
-use super::record::{Content, HEADER_BYTES, Record};
+use super::record::{Content, END_BYTES, Record};
 use crate::probe::{self, Counter};
 
 /// What a transaction's buffer may keep for the next one, in bytes.
@@ -17,8 +17,6 @@ pub struct LogTransaction {
     pub(super) id: u64,
     pub(super) first: u64,
     pub(super) last: u64,
-    /// Where undoing continues once the change taken off last is compensated.
-    pub(super) undo_next: u64,
     pub(super) is_undoing: bool,
     /// Whether it is committed and clears away what it deleted.
     pub(super) is_clearing: bool,
@@ -27,8 +25,8 @@ pub struct LogTransaction {
     /// What it has reserved of the file, in bytes.
     pub(super) reserved: u64,
     pub(super) records: Vec<u8>,
-    /// Where in `records` those begin that are not undone.
-    pub(super) undoable: Vec<usize>,
+    /// The changes that are not undone: where in `records` each begins, and its LSN.
+    pub(super) undoable: Vec<(usize, u64)>,
     /// None before its session's first record.
     pub(super) publisher: Option<Publisher>,
 }
@@ -50,13 +48,13 @@ impl LogTransaction {
     }
 
     pub(super) fn reset(&mut self, id: u64) {
-        (self.id, self.first, self.last, self.undo_next, self.reserved) = (id, 0, 0, 0, 0);
+        (self.id, self.first, self.last, self.reserved) = (id, 0, 0, 0);
         (self.is_undoing, self.is_clearing, self.to_clear) = (false, false, 0);
         self.records.clear();
         self.undoable.clear();
         if self.records.capacity() > KEPT_BYTES_MAX {
             self.records.shrink_to(KEPT_BYTES_MAX);
-            self.undoable.shrink_to(KEPT_BYTES_MAX / HEADER_BYTES);
+            self.undoable.shrink_to(KEPT_BYTES_MAX / END_BYTES);
         }
     }
 
@@ -74,17 +72,20 @@ impl LogTransaction {
                 self.undoable.clear();
             }
             Content::Change { change, .. } if !record.is_redo_only => {
-                self.undoable.push(record.encode(&mut self.records));
+                self.undoable.push((record.encode(&mut self.records), lsn));
                 let is_cleared = change.kind.is_cleared();
                 self.to_clear += if is_cleared { record.bytes() as u64 } else { 0 };
             }
             // It clears away.
             Content::Change { .. } if self.is_clearing => {}
-            Content::Change { .. } => {
+            Content::Change { change, .. } => {
                 let newest = self.undoable.pop();
-                let start = newest.ok_or("it undoes what its transaction did not do")?;
-                if Record::parse(&self.records[start..])?.previous != record.undo_next {
-                    return Err("it undoes another change than its transaction's newest");
+                let (start, _) = newest.ok_or("it undoes what its transaction did not do")?;
+                match Record::parse(&self.records[start..])?.content {
+                    Content::Change { change: undone, .. }
+                        if undone.kind.undone_by() == Some(change.kind)
+                            && (undone.store, undone.row) == (change.store, change.row) => {}
+                    _ => return Err("it undoes another change than its transaction's newest"),
                 }
                 self.records.truncate(start);
             }
@@ -93,9 +94,14 @@ impl LogTransaction {
         Ok(())
     }
 
+    /// The LSN of its newest change that is not undone; 0 if there is none.
+    pub(super) fn newest_undoable(&self) -> u64 {
+        self.undoable.last().map_or(0, |&(_, lsn)| lsn)
+    }
+
     /// How many bytes of the log it may take from now on to the end.
     pub(super) fn bytes_to_end(&self) -> u64 {
-        let end = HEADER_BYTES as u64;
+        let end = END_BYTES as u64;
         end + if self.is_clearing { self.to_clear } else { self.records.len() as u64 + end }
     }
 
@@ -106,7 +112,7 @@ impl LogTransaction {
         debug_assert!(!self.is_undoing || self.reserved >= bytes, "no room is set aside to undo");
         if self.is_undoing {
             // What is left is for the record that ends the transaction.
-            let reserved_after = self.reserved.saturating_sub(bytes).max(HEADER_BYTES as u64);
+            let reserved_after = self.reserved.saturating_sub(bytes).max(END_BYTES as u64);
             let reserved_after = reserved_after.min(self.reserved);
             return Claim { reserved_before: self.reserved, reserved_after, ..Claim::default() };
         }
@@ -115,7 +121,7 @@ impl LogTransaction {
             return Claim { reserved_before: self.reserved, reserved_after, ..Claim::default() };
         }
         // For the record that ends it, and for the one behind what it clears away.
-        let to_end = if self.first == 0 { 2 * HEADER_BYTES as u64 } else { 0 };
+        let to_end = if self.first == 0 { 2 * END_BYTES as u64 } else { 0 };
         let to_undo = if is_redo_only { 0 } else { bytes };
         Claim {
             reserved_before: self.reserved,

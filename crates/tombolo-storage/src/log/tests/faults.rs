@@ -13,7 +13,7 @@ const FIRST: &str = "log-000001";
 const BLOCK: u64 = 4096;
 
 /// Bytes of a group with a transaction of [`commit_one`].
-const GROUP_BYTES: u64 = 64 + 96 + 64;
+const GROUP_BYTES: u64 = 64 + 56 + 40;
 
 /// Where the group of a transaction lies if each has one.
 const fn group(transaction: u64) -> u64 {
@@ -174,7 +174,7 @@ fn a_torn_tail_is_found() {
     for at in 0..GROUP_BYTES {
         flip(&disk, group(5) + at, (at % 8) as u32);
         let torn = end(&disk).unwrap();
-        assert_eq!(torn.lsn, whole.lsn - 160, "{at}");
+        assert_eq!(torn.lsn, whole.lsn - 96, "{at}");
         assert!(torn.torn_bytes > 0);
         assert_eq!(committed(&disk).unwrap(), [1, 2, 3, 4]);
         flip(&disk, group(5) + at, (at % 8) as u32);

@@ -192,9 +192,9 @@ fn numbers_go_on_after_a_close() {
     // What was not closed is there to be redone, and numbers go on behind it.
     let log = DiskLog::open(settings(), on(&disk)).unwrap();
     let (needed, end) = log.unread().unwrap();
-    assert!(needed < lsn && end == lsn + 64, "{needed} {lsn} {end}");
+    assert!(needed < lsn && end == lsn + 40, "{needed} {lsn} {end}");
     assert_eq!(committed(&disk).unwrap(), [20]);
-    assert_eq!(commit_one(&log, 21).unwrap(), end + 96);
+    assert_eq!(commit_one(&log, 21).unwrap(), end + 56);
     assert_eq!(committed(&disk).unwrap(), [20, 21]);
 }
 
@@ -244,7 +244,7 @@ fn a_page_image_is_the_page() {
         })
         .unwrap();
         assert_eq!((images.len(), images.last()), (3, Some(&lsn)));
-        assert_eq!(log.usage().bytes, 2 * (64 + S::BYTES as u64) + 64);
+        assert_eq!(log.usage().bytes, 2 * (40 + S::BYTES as u64) + 40);
     }
     image::<SmallPages>();
     image::<LargePages>();
@@ -264,6 +264,6 @@ fn the_work_is_counted() {
     let none = NoLog::create(settings(), None).unwrap();
     let counted = [work(&log), work(&numbers), work(&none)];
     // A change of 28 bytes on a page, and the commit.
-    let expected = [[2, 96 + 64, 3], [0, 0, 3], [0; 3]];
+    let expected = [[2, 56 + 40, 3], [0, 0, 3], [0; 3]];
     assert_eq!(counted, if probe::enabled() { expected } else { [[0; 3]; 3] });
 }

@@ -5,13 +5,12 @@ use crate::disk::{Fault, Operation};
 use crate::error::Error;
 use crate::log::record::Record;
 
-/// What a reader must find: LSN, transaction, previous, whether it is only redone, what.
+/// What a reader must find: LSN, transaction, previous (0 of a change), whether it is only redone, what.
 #[derive(Clone, Debug, PartialEq)]
 struct Expected {
     lsn: u64,
     transaction: u64,
     previous: u64,
-    undo_next: u64,
     is_redo_only: bool,
     what: What,
 }
@@ -35,8 +34,8 @@ impl Expected {
             Content::Ended => What::Ended,
             other => panic!("nobody wrote {other:?}"),
         };
-        let Record { is_redo_only, transaction, previous, undo_next, .. } = *record;
-        Self { lsn, transaction, previous, undo_next, is_redo_only, what }
+        let Record { is_redo_only, transaction, previous, .. } = *record;
+        Self { lsn, transaction, previous, is_redo_only, what }
     }
 }
 
@@ -95,7 +94,6 @@ impl Model {
         let after = bytes(&mut self.random, max);
         let kind = ChangeKind::ALL[self.random.below(9) as usize];
         let change = Change { kind, ..update(self.random.below(1_000)) };
-        let previous = session.transaction.last();
         let stamp = self.log.change(&mut session.transaction, change, &before, &after)?;
         let is_redo_only = !kind.is_undoable();
         if !is_redo_only {
@@ -104,8 +102,7 @@ impl Model {
         self.expected.push(Expected {
             lsn: stamp.unwrap(),
             transaction: session.transaction.id(),
-            previous,
-            undo_next: if is_redo_only { previous } else { 0 },
+            previous: 0,
             is_redo_only,
             what: What::Change(change, before, after),
         });
@@ -118,15 +115,16 @@ impl Model {
             let undone = self.expected[session.undoable.pop().unwrap()].clone();
             let shown = What::Change(undo.change, undo.before.clone(), undo.after.clone());
             assert_eq!(shown, undone.what);
-            let change = Change { kind: ChangeKind::RowUpdated, ..undo.change };
-            let previous = session.transaction.last();
+            let before = session.undoable.last().map_or(0, |&at| self.expected[at].lsn);
+            assert_eq!(undo.previous, before);
+            let kind = undo.change.kind.undone_by().unwrap();
+            let change = Change { kind, ..undo.change };
             let (before, after) = (&undo.after, &undo.before);
             let stamp = self.log.compensate(&mut session.transaction, change, before, after)?;
             self.expected.push(Expected {
                 lsn: stamp.unwrap(),
                 transaction: session.transaction.id(),
-                previous,
-                undo_next: undone.previous,
+                previous: 0,
                 is_redo_only: true,
                 what: What::Change(change, before.clone(), after.clone()),
             });
@@ -163,16 +161,8 @@ impl Model {
         session.is_open = false;
         if previous > 0 {
             let (lsn, transaction) = (session.transaction.last(), session.transaction.id());
-            let undo_next = 0;
             let is_redo_only = true;
-            self.expected.push(Expected {
-                lsn,
-                transaction,
-                previous,
-                undo_next,
-                is_redo_only,
-                what,
-            });
+            self.expected.push(Expected { lsn, transaction, previous, is_redo_only, what });
         }
     }
 

@@ -35,8 +35,6 @@ pub(in crate::paged::store) struct Unended {
     pub(super) is_committed: bool,
     /// Whether it is prepared: it waits for a decision.
     pub(super) is_prepared: bool,
-    /// The LSN of its newest change that is not undone, 0 for none.
-    pub(super) undo_next: u64,
 }
 
 /// What a transaction said when it was prepared.
@@ -156,10 +154,8 @@ impl Analysis {
                 unended.remove(&id);
             }
             _ => {
-                let fresh =
-                    Unended { first: lsn, is_committed: false, is_prepared: false, undo_next: 0 };
+                let fresh = Unended { first: lsn, is_committed: false, is_prepared: false };
                 let transaction = unended.entry(id).or_insert(fresh);
-                transaction.undo_next = if record.is_redo_only { record.undo_next } else { lsn };
                 transaction.is_prepared = false;
                 if let Content::Prepared { since, following, bytes } = record.content {
                     transaction.is_prepared = following == 0;

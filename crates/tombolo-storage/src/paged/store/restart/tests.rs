@@ -51,7 +51,7 @@ impl Logging for Written<'static> {
 }
 
 const fn part(previous: u64, content: Content<'static>) -> Record<'static> {
-    Record { is_redo_only: true, transaction: 0, previous, undo_next: 0, content }
+    Record { is_redo_only: true, transaction: 0, previous, content }
 }
 
 const fn made(page: u32, following: u16) -> Content<'static> {

@@ -39,7 +39,7 @@ pub(super) fn undo<P: PagedProfile>(
     let mut active: Vec<(u64, u64)> = left
         .iter()
         .filter(|(_, left)| !left.unended.is_committed)
-        .map(|(&id, left)| (left.unended.undo_next, id))
+        .map(|(&id, left)| (database.log.newest_undoable(&left.log), id))
         .collect();
     restart.transactions_undone = active.len() as u64;
     active.sort_unstable();

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::log::read_log;
-use crate::log::record::HEADER_BYTES;
+use crate::log::record::END_BYTES;
 
 fn log_begins_at(disk: &MemDisk) -> u64 {
     read_log(disk, 0, |_, _| ()).unwrap().base
@@ -23,7 +23,7 @@ fn a_transaction_that_writes_holds_the_log_back() {
     (500..1_000).for_each(|id| bank.add(id).unwrap());
     let held = checkpoint(&bank);
     // The record of the first one lies between.
-    let behind = first.began + HEADER_BYTES as u64;
+    let behind = first.began + END_BYTES as u64;
     assert!(held.needed <= behind + 8 && held.began > first.began, "{held:?}");
     assert_eq!(log_begins_at(&disk), held.needed);
     other.add_row(1_000).unwrap();
@@ -43,7 +43,7 @@ fn a_transaction_that_writes_holds_the_log_back() {
 #[test]
 fn the_log_stays_short() {
     let disk = MemDisk::new();
-    let settings = PagedSettings { checkpoint_log_bytes: 300_000, ..settings() };
+    let settings = PagedSettings { checkpoint_log_bytes: 150_000, ..settings() };
     let mut store = PagedStore::<Conventional>::create(&disk, &settings).unwrap();
     store.create_table(TableDef::of::<Account>().with::<ById>().with::<ByName>()).unwrap();
     let mut bank = Bank::with(store);
@@ -58,7 +58,7 @@ fn the_log_stays_short() {
     assert!((3..30).contains(&checkpoints.len()), "{checkpoints:?}");
     for pair in checkpoints.windows(2) {
         assert!(pair[1].needed >= pair[0].began, "{pair:?}");
-        assert!(pair[1].began - pair[0].began < 310_000, "{pair:?}");
+        assert!(pair[1].began - pair[0].began < 160_000, "{pair:?}");
     }
     assert_eq!(bank.sum(), (100, 100 * START));
     bank.store.close().unwrap();

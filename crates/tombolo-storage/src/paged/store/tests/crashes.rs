@@ -9,6 +9,7 @@ mod prepared;
 use super::*;
 use crate::dynamic::DynamicTable;
 use crate::log::read_log;
+use crate::log::record::Content;
 use crate::owner::Owner;
 use crate::plant::{self, Plant};
 use crate::schema::{ColumnDef, IndexDef, IndexKind};
@@ -468,10 +469,18 @@ fn difference(expected: &Rows, found: &Rows) -> String {
 
 /// No number is that of two transactions.
 fn audit(disk: &CrashDisk) {
-    let mut begun = BTreeSet::new();
+    let mut ended = BTreeSet::new();
     let found = read_log(disk, 0, |lsn, record| {
-        let is_first = record.transaction > 0 && record.previous == 0;
-        assert!(!is_first || begun.insert(record.transaction), "{} at {lsn}", record.transaction);
+        let id = record.transaction;
+        assert!(id == 0 || !ended.contains(&id), "{id} at {lsn}");
+        let ends = match record.content {
+            Content::Committed { clears, .. } => !clears,
+            Content::Aborted { .. } | Content::Ended => true,
+            _ => false,
+        };
+        if ends {
+            ended.insert(id);
+        }
     });
     found.unwrap();
 }
