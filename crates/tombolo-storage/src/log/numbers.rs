@@ -85,7 +85,7 @@ impl<L: Latching> Logging for Numbers<L> {
     }
 
     fn step<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp, Error> {
-        let (records, images) = (step.records(), step.images.len());
+        let (records, images) = (step.records(), step.images.len() + step.changed.len());
         probe::count(Counter::LsnWrites, records as u64);
         // In the order in which the log has them: images before what takes no more than a header.
         let sizes = (0..records).map(|at| match at {

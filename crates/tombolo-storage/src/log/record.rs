@@ -22,7 +22,7 @@
 //!
 //! | kind | besides the page it names |
 //! |---|---|
-//! | 32 page image | all its bytes as the image after |
+//! | 32 page image | slot: 1 if all of it, else 0; image after: what it differs in, from zeros or from what it was |
 //! | 33 committed, 34 aborted | row: the log was known to be durable up to this LSN, exclusive |
 //! | 35 page freed | row: the free page behind it, 0 for none |
 //! | 36 page made | slot: its kind; row: its owner's number (*extra* in docs/format.md) |
@@ -41,7 +41,7 @@
 use super::{Change, ChangeKind};
 use crate::header_copies::{long, short};
 use crate::paged::heap::Place;
-use crate::paged::page::{PAGE_BYTES_MAX, PageId, PageKind, SlotKind, StoreId};
+use crate::paged::page::{PAGE_BYTES_MAX, PageId, PageKind, SlotKind, StoreId, runs_bytes_max};
 use crate::paged::step::{FreedPage, MadePage, MapEntry};
 use crate::row::RowId;
 
@@ -69,7 +69,7 @@ const CONTROL_HEADER_BYTES: usize = PREVIOUS + 8;
 pub const END_BYTES: usize = CONTROL_HEADER_BYTES;
 
 /// The longest image: of a page, or of the longest row.
-pub const IMAGE_BYTES_MAX: usize = PAGE_BYTES_MAX;
+pub const IMAGE_BYTES_MAX: usize = runs_bytes_max(PAGE_BYTES_MAX);
 
 /// The longest record.
 pub const RECORD_BYTES_MAX: usize = aligned(CONTROL_HEADER_BYTES + 2 * IMAGE_BYTES_MAX);
@@ -138,7 +138,9 @@ pub enum Content<'a> {
         page: PageId,
         /// How many records of the same step come behind it; each names the one before as previous.
         following: u16,
-        /// All its bytes.
+        /// Whether they make all of it, from zeros on; else from what it was.
+        is_whole: bool,
+        /// Runs of words (`page/runs.rs`).
         bytes: &'a [u8],
     },
     /// A structure modification gave a page back.
@@ -306,8 +308,8 @@ impl<'a> Record<'a> {
                 debug_assert!(kind.is_of_entry() || place.row() == row, "a row lies in its place");
                 Fields { kind: kind as u8, store, place, within, row: row.location() }
             }
-            Content::PageImage { store, page, following, .. } => {
-                let place = Place { page, ..NOWHERE };
+            Content::PageImage { store, page, following, is_whole, .. } => {
+                let place = Place { page, slot: is_whole.into(), ..NOWHERE };
                 Fields { store, place, within: following, ..control(PAGE_IMAGE) }
             }
             Content::PageFreed { freed: FreedPage { page, next }, following } => {
@@ -497,7 +499,11 @@ fn control_content<'a>(bytes: &[u8], after: &'a [u8]) -> Result<Content<'a>, &'s
     Ok(match bytes[KIND] {
         PAGE_IMAGE => {
             let (store, page) = (StoreId(read_u16(bytes, STORE)), PageId(short(bytes, PAGE)));
-            Content::PageImage { store, page, following, bytes: after }
+            let is_whole = match read_u16(bytes, SLOT) {
+                slot @ 0..=1 => slot == 1,
+                _ => return Err("bits are set that have no meaning"),
+            };
+            Content::PageImage { store, page, following, is_whole, bytes: after }
         }
         COMMITTED => Content::Committed { durable: row, clears: bytes[FLAGS] & CLEARS != 0 },
         ABORTED => Content::Aborted { durable: row },

@@ -24,7 +24,7 @@ use crate::disk::Disk;
 use crate::error::Error;
 use crate::latch::Latching;
 use crate::owner::Owner;
-use crate::paged::page::PageSize;
+use crate::paged::page::{PageSize, append_runs};
 use crate::paged::pool::{DirtyPage, NoWriteAhead, PagesMark, WriteAhead};
 use crate::paged::step::{SpaceImage, Stamp, Step};
 use crate::plant::{self, Plant};
@@ -416,9 +416,20 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
     fn step<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp, Error> {
         let space = step.space.map(SpaceImage::to_bytes);
         let made = step.made.iter().map(|&made| Content::PageMade { made, following: 0 });
-        let images = step.images.iter().map(|page| {
-            let (store, page, bytes) = (page.store(), page.id(), page.bytes());
-            Content::PageImage { store, page, following: 0, bytes }
+        let whole = step.images.iter().map(|page| (None, *page));
+        let changed = step.changed.iter().map(|[before, after]| (Some(*before), *after));
+        let mut runs = Vec::new();
+        let images: Vec<_> = whole
+            .chain(changed)
+            .map(|(before, after)| {
+                let start = runs.len();
+                append_runs(before.map(|before| before.bytes()), after.bytes(), &mut runs);
+                (before.is_none(), after, start..runs.len())
+            })
+            .collect();
+        let images = images.into_iter().map(|(is_whole, page, bytes)| {
+            let (store, page, bytes) = (page.store(), page.id(), &runs[bytes]);
+            Content::PageImage { store, page, following: 0, is_whole, bytes }
         });
         let entry = step.entry.map(|entry| Content::MapEntry { entry, following: 0 });
         let freed = step.freed.iter().map(|&freed| Content::PageFreed { freed, following: 0 });

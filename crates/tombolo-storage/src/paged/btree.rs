@@ -221,9 +221,11 @@ fn publish<P: PageAccess>(
     gone: &mut [&mut P::Exclusive<'_>],
 ) -> Result<()> {
     gone.iter().for_each(|page| step.give(page));
-    let images: Vec<_> = pages.iter().map(|page| page.page()).collect();
+    let (changed, images): (Vec<_>, Vec<_>) = pages.iter().partition(|page| page.image.is_some());
+    let images: Vec<_> = images.iter().map(|page| page.page()).collect();
+    let changed: Vec<_> = changed.iter().map(|page| [page.held.page(), page.page()]).collect();
     let (freed, space) = (step.freed(), step.image());
-    let changes = Step { freed, space, ..Step::of(&images) };
+    let changes = Step { freed, space, changed: &changed, ..Step::of(&images) };
     let stamp = structure.changes(&changes).map_err(PageFailure::Log)?;
     for page in pages {
         if let Some(image) = &page.image {

@@ -18,6 +18,7 @@
 
 mod check;
 mod format;
+mod runs;
 mod slots;
 
 use std::marker::PhantomData;
@@ -27,7 +28,10 @@ pub use format::{
     FORMAT_VERSION, HEADER_BYTES, MAGIC, PageKind, RECORD_ALIGNMENT_BYTES, RECORD_BYTES_MIN,
     SLOT_BYTES,
 };
+pub(crate) use runs::{append_runs, runs_bytes_max};
 pub use slots::{Slot, SlotKind};
+
+use runs::put_runs;
 
 use crate::disk::ALIGNMENT_MAX;
 
@@ -316,13 +320,13 @@ impl<'a, S: PageSize> PageMut<'a, S> {
         self.bytes_mut().copy_from_slice(page.bytes());
     }
 
-    /// Becomes the page whose bytes these are, which were logged; `false` if they are not its bytes.
-    pub(super) fn restore(&mut self, id: PageId, bytes: &[u8]) -> bool {
-        if bytes.len() != S::BYTES {
-            return false;
+    /// Becomes the page of which these runs were logged, all of it if it `is_whole`; `false` if they are none,
+    /// or not the page's.
+    pub(super) fn restore(&mut self, id: PageId, runs: &[u8], is_whole: bool) -> bool {
+        if is_whole {
+            self.bytes_mut().fill(0);
         }
-        self.bytes_mut().copy_from_slice(bytes);
-        self.read().verify(id).is_ok()
+        put_runs(self.bytes_mut(), runs) && self.read().verify(id).is_ok()
     }
 
     /// The whole page, for the pool, which reads it in.

@@ -86,8 +86,10 @@ impl SpaceImage {
 pub struct Step<'a, S> {
     /// Empty pages it makes.
     pub made: &'a [MadePage],
-    /// What other pages will be, new ones that are not empty among them.
+    /// What other pages will be, new ones that are not empty among them: all of each is logged.
     pub images: &'a [Page<'a, S>],
+    /// What pages are and will be: what they differ in is logged.
+    pub changed: &'a [[Page<'a, S>; 2]],
     /// A heap page it enters in a map.
     pub entry: Option<MapEntry>,
     /// Pages it gives back, in this order.
@@ -99,13 +101,14 @@ pub struct Step<'a, S> {
 impl<'a, S: PageSize> Step<'a, S> {
     /// Of pages that change only.
     pub const fn of(images: &'a [Page<'a, S>]) -> Self {
-        Self { made: &[], images, entry: None, freed: &[], space: None }
+        Self { made: &[], images, changed: &[], entry: None, freed: &[], space: None }
     }
 
     /// How many records it takes.
     pub(crate) const fn records(&self) -> usize {
         self.made.len()
             + self.images.len()
+            + self.changed.len()
             + self.entry.is_some() as usize
             + self.freed.len()
             + self.space.is_some() as usize

@@ -127,7 +127,8 @@ fn a_full_disk_lets_a_committed_transaction_clear_away() {
     while log.change(&mut second, update(6), &[7; 100], &[8; 100]).is_ok() {}
     // Nothing is left for changes; structure modifications use up the rest.
     let frames = DirectFrames::<LargePages, Unlatched>::create(&MemDisk::new(), 1 << 20).unwrap();
-    let page = frames.new_page(StoreId(9), PageKind::Leaf).unwrap();
+    let mut page = frames.new_page(StoreId(9), PageKind::Leaf).unwrap();
+    page.page_mut().body_mut().fill(1);
     let mut bytes = log.usage().bytes;
     while log.step(&Step::of(&[page.page(); 3])).is_ok() {
         bytes = log.usage().bytes;

@@ -15,7 +15,9 @@ use crate::disk::{Disk, MemDisk, share};
 use crate::latch::{Latched, Unlatched};
 use crate::memory::test_random::Random;
 use crate::paged::heap::Place;
-use crate::paged::page::{LargePages, PageId, PageKind, PageSize, SlotKind, SmallPages, StoreId};
+use crate::paged::page::{
+    LargePages, PageId, PageKind, PageSize, SlotKind, SmallPages, StoreId, append_runs,
+};
 use crate::paged::pool::{DirectFrames, ExclusivePage, PageAccess, ReadPage, WriteAhead};
 use crate::paged::step::{FreedPage, MadePage, MapEntry, SpaceImage, Step};
 use crate::probe::{self, Counter};
@@ -226,25 +228,35 @@ fn a_page_image_is_the_page() {
         page.page_mut().body_mut()[S::BYTES - 100..][..3].copy_from_slice(b"end");
         let pages = [page.page(), page.page()];
         let freed = FreedPage { page: PageId(4_711), next: Some(PageId(5)) };
-        let step = Step { freed: &[freed], ..Step::of(&pages) };
+        let others = DirectFrames::<S, Unlatched>::create(&MemDisk::new(), 1 << 20).unwrap();
+        let before = others.new_page(StoreId(9), PageKind::Leaf).unwrap();
+        assert_eq!(before.page().id(), page.page().id());
+        let changed = [before.page(), page.page()];
+        let step = Step { freed: &[freed], changed: &[changed], ..Step::of(&pages) };
+        let (mut whole, mut runs) = (Vec::new(), Vec::new());
+        append_runs(None, page.page().bytes(), &mut whole);
+        append_runs(Some(before.page().bytes()), page.page().bytes(), &mut runs);
+        assert!(whole.len() < 200 && runs.len() == 24, "{} {}", whole.len(), runs.len());
         let lsn = log.step(&step).unwrap().unwrap();
         log.ahead().flush_to(lsn).unwrap();
         let mut images = Vec::new();
         read_log(&disk, 0, |at, record| {
-            let (store, page, bytes) = (StoreId(9), page.page().id(), page.page().bytes());
-            let following = 2 - images.len() as u16;
+            let (store, page) = (StoreId(9), page.page().id());
+            let following = 3 - images.len() as u16;
             assert_eq!((record.transaction, record.is_redo_only), (0, true));
             let expected = match following {
                 0 => Content::PageFreed { freed, following },
-                _ => Content::PageImage { store, page, following, bytes },
+                1 => Content::PageImage { store, page, following, is_whole: false, bytes: &runs },
+                _ => Content::PageImage { store, page, following, is_whole: true, bytes: &whole },
             };
             assert_eq!(record.content, expected);
             assert_eq!(record.previous, images.last().copied().unwrap_or_default());
             images.push(at);
         })
         .unwrap();
-        assert_eq!((images.len(), images.last()), (3, Some(&lsn)));
-        assert_eq!(log.usage().bytes, 2 * (40 + S::BYTES as u64) + 40);
+        assert_eq!((images.len(), images.last()), (4, Some(&lsn)));
+        let bytes = 2 * whole.len() + runs.len();
+        assert_eq!(log.usage().bytes, 4 * 40 + bytes as u64);
     }
     image::<SmallPages>();
     image::<LargePages>();

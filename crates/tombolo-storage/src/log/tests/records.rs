@@ -10,7 +10,10 @@ fn random_content<'a>(random: &mut Random, before: &'a [u8], after: &'a [u8]) ->
     match random.below(13) {
         0 => Content::Committed { durable: random.next(), clears: random.below(2) == 0 },
         1 => Content::Aborted { durable: random.next() },
-        2 => Content::PageImage { store, page, following, bytes: after },
+        2 => {
+            let is_whole = random.below(2) == 0;
+            Content::PageImage { store, page, following, is_whole, bytes: after }
+        }
         3 => {
             let next = Some(next).filter(|next| next.0 > 0 && random.below(2) == 0);
             Content::PageFreed { freed: FreedPage { page, next }, following }

@@ -192,7 +192,8 @@ impl Structure for Numbers {
         if self.broken.load(Ordering::Relaxed) != 0 {
             return Err(Error::Poisoned { reason: "the log is broken" });
         }
-        self.pages.fetch_add(step.images.len() as u64, Ordering::Relaxed);
+        let pages = step.images.len() + step.changed.len();
+        self.pages.fetch_add(pages as u64, Ordering::Relaxed);
         self.freed.fetch_add(step.freed.len() as u64, Ordering::Relaxed);
         Ok(self.next())
     }

@@ -239,12 +239,19 @@ impl Analysis {
         let (page, mut image) = (record.page().unwrap_or_default(), Vec::new());
         match record.content {
             Content::Space { bytes, .. } => image.extend_from_slice(bytes),
-            Content::PageImage { store: catalogue::STORE, bytes, .. } => {
+            Content::PageImage { store: catalogue::STORE, bytes, is_whole: true, .. } => {
                 image.extend_from_slice(bytes);
+            }
+            Content::PageImage { store: catalogue::STORE, .. } => {
+                return Err("a page of the catalogue, and not all of it");
             }
             _ => {}
         }
-        let is_whole = !matches!(record.content, Content::MapEntry { .. });
+        let is_whole = match record.content {
+            Content::MapEntry { .. } => false,
+            Content::PageImage { is_whole, .. } => is_whole,
+            _ => true,
+        };
         parts.push(Part { lsn, page, is_whole, image });
         if following > 0 {
             self.open.insert(lsn, parts);

@@ -131,7 +131,7 @@ fn redo_catalogue<P: PagedProfile>(
 ) -> Result<(), OpenError> {
     let mut held = database.pages.install(page, catalogue::STORE, PageKind::Catalogue)?;
     let mut change = held.page_mut();
-    if !change.restore(page, image) {
+    if !change.restore(page, image, true) {
         return Err(damaged_record(lsn, "no image of a page"));
     }
     change.set_lsn(lsn);
@@ -233,7 +233,7 @@ fn make<P: PagedProfile>(
 ) -> bool {
     let id = page.page().id();
     match *content {
-        Content::PageImage { bytes, .. } => page.page_mut().restore(id, bytes),
+        Content::PageImage { bytes, is_whole, .. } => page.page_mut().restore(id, bytes, is_whole),
         Content::PageMade { made, .. } => {
             let mut page = page.page_mut();
             page.format(id, made.store, made.kind);

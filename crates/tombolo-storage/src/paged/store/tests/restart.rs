@@ -94,7 +94,7 @@ fn what_cannot_be_restarted_is_refused_as_it_is() {
     let made = || {
         let disk = CrashDisk::default();
         let (mut store, table) = notes(&disk);
-        for at in 0..20 {
+        for at in 0..60 {
             insert(&mut store, &table, at * 50..at * 50 + 50);
             store.commit().unwrap();
         }
