@@ -1,4 +1,4 @@
-//! Inputs as bytes, for a log of commands (`tombolo_engine::command_log`).
+//! Inputs of New Order and Payment, the paper's mix, as bytes for a command log (`tombolo_engine::command_log`).
 //!
 //! # Layout
 //! Numbers are as long as they must be (seven bits a byte); the paper's New Order takes some 45
@@ -10,34 +10,22 @@
 //! | shape | 1 byte: lines, +16 if all are supplied at home |
 //! | line | 16 × item + quantity, or + 15 and how much more it is; its warehouse, if not all are at home |
 //! | Payment | time; amount; warehouse; district; flags; if +1, the customer's warehouse and district; customer |
-//! | Order Status | warehouse; district; flags; customer |
 //! | flags | 1 byte: +1 not at home, +2 customer by name |
-//! | Delivery | time; warehouse; carrier |
-//! | Stock Level | warehouse; district; threshold |
 //! | customer | number; or 1 byte of length and the last name |
 //! | time | twice the milliseconds since 2000-01-02; or 1 and the microseconds since then |
 //!
-//! Times, amounts and thresholds may be negative (zigzag); other numbers are read as unsigned.
+//! Times and amounts may be negative (zigzag); other numbers are read as unsigned.
 
 use tombolo_engine::command_log::{Arguments, BadArguments, Decoder, Encoder};
 
-use super::input::{
-    CustomerInput, DeliveryInput, LineInput, NewOrderInput, OrderStatusInput, PaymentInput,
-    StockLevelInput,
-};
+use super::input::{CustomerInput, LineInput, NewOrderInput, PaymentInput};
 use super::text::Text;
 use super::{DAY, MILLISECOND, ORDER_LINES_MAX};
 
-/// The names under which the five procedures are registered, with [`VERSION`].
+/// The names under which the two procedures are registered, with [`VERSION`].
 pub const NEW_ORDER: &str = "tpcc.new_order";
 /// See [`NEW_ORDER`].
 pub const PAYMENT: &str = "tpcc.payment";
-/// See [`NEW_ORDER`].
-pub const ORDER_STATUS: &str = "tpcc.order_status";
-/// See [`NEW_ORDER`].
-pub const DELIVERY: &str = "tpcc.delivery";
-/// See [`NEW_ORDER`].
-pub const STOCK_LEVEL: &str = "tpcc.stock_level";
 /// The version of the procedures that take these bytes.
 pub const VERSION: u32 = 1;
 
@@ -224,57 +212,6 @@ impl Arguments for PaymentInput {
         }
         let customer = customer(from, flags)?;
         Ok(Self { h_date, h_amount, w_id, c_w_id, d_id, c_d_id, customer })
-    }
-}
-
-impl Arguments for OrderStatusInput {
-    fn bytes_max(&self) -> usize {
-        INTEGER + SMALL + 1 + CUSTOMER
-    }
-
-    fn encode(&self, out: &mut Encoder<'_>) {
-        put_integer(out, self.w_id);
-        put_small(out, self.d_id);
-        out.byte(customer_flag(&self.customer));
-        put_customer(out, &self.customer);
-    }
-
-    fn decode(from: &mut Decoder<'_>) -> Result<Self, BadArguments> {
-        let (w_id, d_id) = (integer(from)?, small(from)?);
-        let flags = flags(from, BY_NAME)?;
-        Ok(Self { w_id, d_id, customer: customer(from, flags)? })
-    }
-}
-
-impl Arguments for DeliveryInput {
-    fn bytes_max(&self) -> usize {
-        TIME + INTEGER + SMALL
-    }
-
-    fn encode(&self, out: &mut Encoder<'_>) {
-        put_time(out, self.delivery_d);
-        put_integer(out, self.w_id);
-        put_small(out, self.carrier_id);
-    }
-
-    fn decode(from: &mut Decoder<'_>) -> Result<Self, BadArguments> {
-        Ok(Self { delivery_d: time(from)?, w_id: integer(from)?, carrier_id: small(from)? })
-    }
-}
-
-impl Arguments for StockLevelInput {
-    fn bytes_max(&self) -> usize {
-        INTEGER + SMALL + Encoder::NUMBER_BYTES_MAX
-    }
-
-    fn encode(&self, out: &mut Encoder<'_>) {
-        put_integer(out, self.w_id);
-        put_small(out, self.d_id);
-        out.signed(self.threshold);
-    }
-
-    fn decode(from: &mut Decoder<'_>) -> Result<Self, BadArguments> {
-        Ok(Self { w_id: integer(from)?, d_id: small(from)?, threshold: from.signed()? })
     }
 }
 
