@@ -51,57 +51,9 @@ use std::ffi::CStr;
 use std::io::Write as _;
 use std::mem::offset_of;
 
-/// The calls that have probes, as types, so that each probe knows its place at compile time.
-pub mod call {
-    use super::super::Category;
-
-    /// A call with probes around it.
-    pub trait Call: Copy {
-        /// Its category; never `Other`.
-        const CATEGORY: Category;
-    }
-
-    macro_rules! calls {
-        ($($name:ident: $what:literal),*) => {$(
-            #[doc = $what]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $name;
-            impl Call for $name {
-                const CATEGORY: Category = Category::$name;
-            }
-        )*};
-    }
-    calls!(
-        Begin: "Opening a transaction.",
-        Lookup: "Finding rows by key.",
-        Pin: "Pinning or unpinning a row.",
-        Update: "Changing a row.",
-        Create: "Creating a row.",
-        Insert: "Inserting a key into an index.",
-        Commit: "Committing."
-    );
-}
-use call::Call;
-
-/// The slot of the transaction's own boundaries, after those of the calls.
+/// The slot of the transaction's own boundaries, after those of the calls, which are their categories'.
 const TRANSACTION: usize = Category::CALLS;
 const SLOTS: usize = Category::CALLS + 1;
-
-/// What has boundaries, by its slot.
-trait Slot {
-    const SLOT: usize;
-}
-
-impl<C: Call> Slot for C {
-    const SLOT: usize = C::CATEGORY as usize;
-}
-
-/// The transaction itself.
-struct Transaction;
-
-impl Slot for Transaction {
-    const SLOT: usize = TRANSACTION;
-}
 
 /// What a boundary does when it is reached. The probe compares with `ARMED_TOGGLE`.
 const UNARMED: u8 = 0;
@@ -240,37 +192,37 @@ impl Meter {
         Self::default()
     }
 
-    /// A call begins.
+    /// A call begins; `CALL` is its category, so that each probe knows its place at compile time.
     #[inline(always)]
-    pub fn enter<C: Call>(&self, _: C) {
-        const { assert!((C::CATEGORY as usize) < Category::CALLS) };
-        self.enter_slot::<C>();
+    pub fn enter<const CALL: usize>(&self) {
+        const { assert!(CALL < Category::CALLS) };
+        self.enter_slot::<CALL>();
     }
 
     /// A call is over.
     #[inline(always)]
-    pub fn exit<C: Call>(&self, _: C) {
-        self.exit_slot::<C>();
+    pub fn exit<const CALL: usize>(&self) {
+        self.exit_slot::<CALL>();
     }
 
     /// A transaction of `kind` begins: nothing before this is counted.
     #[inline(always)]
     pub fn transaction_begin(&self, kind: Kind) {
         self.arm(kind);
-        self.enter_slot::<Transaction>();
+        self.enter_slot::<TRANSACTION>();
     }
 
     /// The transaction is over: nothing after this is counted.
     #[inline(always)]
     pub fn transaction_end(&self) {
-        self.exit_slot::<Transaction>();
+        self.exit_slot::<TRANSACTION>();
         self.disarm();
     }
 
     #[inline(always)]
-    fn enter_slot<S: Slot>(&self) {
+    fn enter_slot<const SLOT: usize>(&self) {
         // SAFETY: what is written through the shared reference are cells, at offsets of the meter
-        // itself, S::SLOT being below SLOTS. The request is the one in `client`: it reads six words
+        // itself, SLOT being below SLOTS. The request is the one in `client`: it reads six words
         // of a static and writes `rdx`. The call keeps all registers but `rax` and `rdx`, gets the
         // stack as the ABI wants it (`nostack` is not promised), and a meter that lives on after
         // it.
@@ -279,10 +231,10 @@ impl Meter {
                 "inc qword ptr [{meter} + {entered}]",
                 boundary!(),
                 meter = in(reg) &raw const *self,
-                entered = const offset_of!(Self, hot.entered) + S::SLOT * size_of::<u64>(),
-                armed = const offset_of!(Self, hot.armed) + S::SLOT,
+                entered = const offset_of!(Self, hot.entered) + SLOT * size_of::<u64>(),
+                armed = const offset_of!(Self, hot.armed) + SLOT,
                 toggle = const ARMED_TOGGLE,
-                slot = const S::SLOT,
+                slot = const SLOT,
                 request = sym client::TOGGLE,
                 clock = sym clock_keeping_registers::<false>,
                 out("rax") _,
@@ -292,15 +244,15 @@ impl Meter {
     }
 
     #[inline(always)]
-    fn exit_slot<S: Slot>(&self) {
+    fn exit_slot<const SLOT: usize>(&self) {
         // SAFETY: as in `enter_slot`.
         unsafe {
             asm!(
                 boundary!(),
                 meter = in(reg) &raw const *self,
-                armed = const offset_of!(Self, hot.armed) + S::SLOT,
+                armed = const offset_of!(Self, hot.armed) + SLOT,
                 toggle = const ARMED_TOGGLE,
-                slot = const S::SLOT,
+                slot = const SLOT,
                 request = sym client::TOGGLE,
                 clock = sym clock_keeping_registers::<true>,
                 out("rax") _,
@@ -448,8 +400,8 @@ impl Meter {
     #[inline(never)]
     fn empty_calls(&self) {
         let empty_call = || {
-            self.enter(call::Lookup);
-            self.exit(call::Lookup);
+            self.enter::<{ Category::Lookup as usize }>();
+            self.exit::<{ Category::Lookup as usize }>();
         };
         self.transaction_begin(Kind(0));
         empty_call();

@@ -1,7 +1,7 @@
 //! The meter outside callgrind. Counting for real is tested by `tests/counters.rs`, which has a
 //! `main` of its own.
 
-use super::meter::{Meter, Native, call};
+use super::meter::{Meter, Native};
 use super::{Category, CounterError, Kind, Tally};
 use std::hint::black_box;
 
@@ -11,8 +11,8 @@ fn nothing_is_counted_without_callgrind() {
     let error = meter.count().unwrap_err();
     assert!(matches!(error, CounterError::NotUnderCallgrind), "{error}");
     meter.transaction_begin(Kind(0));
-    meter.enter(call::Lookup);
-    meter.exit(call::Lookup);
+    meter.enter::<{ Category::Lookup as usize }>();
+    meter.exit::<{ Category::Lookup as usize }>();
     meter.transaction_end();
     assert_eq!(meter.tally().transactions, 1);
     assert_eq!(meter.tally().calls, [0, 1, 0, 0, 0, 0, 0]);
@@ -23,12 +23,12 @@ fn nothing_is_counted_without_callgrind() {
 fn transactions(meter: &Meter, numbers: std::ops::Range<u64>) {
     for number in numbers {
         meter.transaction_begin(Kind((number % 3 == 1).into()));
-        meter.enter(call::Update);
+        meter.enter::<{ Category::Update as usize }>();
         let mut x = number;
         for step in 0..2_000 {
             x = black_box(x.wrapping_mul(31) ^ step);
         }
-        meter.exit(call::Update);
+        meter.exit::<{ Category::Update as usize }>();
         meter.transaction_end();
     }
 }
@@ -54,8 +54,8 @@ fn only_the_kind_that_is_asked_for_is_counted() {
     meter.time(Native::Tsc, true).unwrap();
     meter.only(Some(Kind(1)));
     transactions(&meter, 0..30);
-    meter.enter(call::Lookup); // Outside transactions calls leave no trace either.
-    meter.exit(call::Lookup);
+    meter.enter::<{ Category::Lookup as usize }>(); // Outside transactions calls leave no trace either.
+    meter.exit::<{ Category::Lookup as usize }>();
     transactions(&meter, 30..60);
     let count = meter.take().unwrap();
     assert_eq!(count.tally.transactions, 20);

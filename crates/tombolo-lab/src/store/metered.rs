@@ -11,7 +11,8 @@
 
 use tombolo_storage::store::Store;
 
-use crate::counters::meter::{Meter, call};
+use crate::counters::Category;
+use crate::counters::meter::Meter;
 
 /// A store with probes around its calls.
 #[repr(C)]
@@ -33,9 +34,9 @@ impl<S: Store> Metered<S> {
 /// A call between its two probes, if it has any.
 macro_rules! announced {
     ($call:expr; $store:ident as $category:ident) => {{
-        $store.meter.enter(call::$category);
+        $store.meter.enter::<{ Category::$category as usize }>();
         let result = $call;
-        $store.meter.exit(call::$category);
+        $store.meter.exit::<{ Category::$category as usize }>();
         result
     }};
     ($store:ident begin $arguments:tt $call:expr) => { announced!($call; $store as Begin) };
