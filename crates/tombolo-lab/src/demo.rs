@@ -13,7 +13,8 @@ use crate::settings::{Settings, Source};
 
 use crate::experiment::looking_glass::ladder::Ladder;
 use crate::experiment::looking_glass::plan::{DissectPlan, Scope};
-use crate::failure::{Failure, reason};
+use crate::failure::Failure;
+use crate::files::{make_writable, unwritable};
 use crate::plan::Plan;
 
 /// The directory of the memory store that is kept, in the demonstration's.
@@ -143,29 +144,14 @@ fn with(base: &Settings, values: &[(&str, &str)]) -> Result<Settings, Failure> {
 /// # Errors
 /// When it holds something, or cannot be made or written.
 pub fn make_directory(path: &Path) -> Result<(), Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::environment(format!(
-            "directory {} cannot be written: {}: give --out another one",
-            path.display(),
-            reason(&error)
-        ))
-    };
     match fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
-        Ok(false) => {}
-        Ok(true) => {
-            return Err(Failure::usage(format!(
-                "directory {} holds something already, perhaps an earlier demo: remove it or give \
-                 --out another one",
-                path.display()
-            )));
-        }
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            fs::create_dir_all(path).map_err(failed)?;
-        }
-        Err(error) => return Err(failed(error)),
+        Ok(true) => Err(Failure::usage(format!(
+            "directory {} holds something already, perhaps an earlier demo: remove it or give --out another one",
+            path.display()
+        ))),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(unwritable(path, "--out", &error)),
+        _ => make_writable(path, "--out"),
     }
-    let probe = path.join(".tombolo-writable");
-    fs::write(&probe, b"").and_then(|()| fs::remove_file(&probe)).map_err(failed)
 }
 
 #[cfg(test)]

@@ -6,6 +6,14 @@ pub fn rounded(value: f64, digits: i32) -> f64 {
     (value * scale).round() / scale
 }
 
+/// The mean, and the standard deviation in percent of it; zeros where there is nothing.
+pub fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>() / count;
+    (mean, if mean == 0.0 { 0.0 } else { 100.0 * variance.sqrt() / mean })
+}
+
 /// A whole number with separators: `1,234,567`.
 pub fn separated(n: u64) -> String {
     let digits = n.to_string();

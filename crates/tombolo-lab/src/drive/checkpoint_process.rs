@@ -14,6 +14,7 @@ use tombolo_engine::pipeline::remote_checkpoint::run_checkpoint_process;
 use tombolo_storage::disk::{Disk, OsDisk};
 
 use crate::failure::{Blamed, Failure};
+use crate::plan::own_file;
 
 /// The command's name.
 pub const CHILD_COMMAND: &str = "checkpoint-process";
@@ -23,12 +24,7 @@ pub const CHILD_COMMAND: &str = "checkpoint-process";
 /// # Errors
 /// When the system does not say which program this is, or where.
 pub(crate) fn program(directory: &Path) -> Result<Program, Failure> {
-    let path = std::env::current_exe().map_err(|error| {
-        Failure::environment(format!(
-            "the program that is to write checkpoints cannot be found: {error}; use \
-             --checkpoint-process own"
-        ))
-    })?;
+    let path = own_file()?;
     // It is started again when it ends, and this process may be elsewhere then.
     let directory = std::path::absolute(directory).map_err(|error| {
         Failure::environment(format!("the directory {}: {error}", directory.display()))
@@ -36,10 +32,10 @@ pub(crate) fn program(directory: &Path) -> Result<Program, Failure> {
     Ok(Program { path, arguments: vec![CHILD_COMMAND.into(), directory.into()] })
 }
 
-/// Writes the checkpoints of the database in `directories`, until its process closes the link or is gone.
+/// Writes the checkpoints of the database in `directories`, until its process closes the link or ends.
 ///
 /// # Errors
-/// Usage, when it was started without a link; when a directory is gone, or there are too few threads.
+/// Usage, when it was started without a link; when a directory is missing, or there are too few threads.
 pub fn run(directories: &[PathBuf]) -> Result<(), Failure> {
     let link = link::inherited().map_err(|_| {
         Failure::usage(

@@ -88,24 +88,14 @@ impl Place {
     /// When it cannot be made or written, or must not be used.
     pub fn create(given: Option<&Path>, medium: Medium) -> Result<Self, Failure> {
         verify(given, medium)?;
-        let unwritable = |path: &Path, error: &std::io::Error| {
-            Failure::environment(format!(
-                "directory {} cannot be written: {}: give --data another one",
-                path.display(),
-                reason(error)
-            ))
-        };
         let path = match given {
-            Some(path) => {
-                fs::create_dir_all(path).map_err(|error| unwritable(path, &error))?;
-                path.to_owned()
+            Some(path) => path.to_owned(),
+            None => {
+                let here = Path::new(".");
+                fresh(here).map_err(|error| unwritable(here, "--data", &error))?
             }
-            None => fresh(Path::new(".")).map_err(|error| unwritable(Path::new("."), &error))?,
         };
-        let probe = path.join(".tombolo-writable");
-        fs::write(&probe, b"")
-            .and_then(|()| fs::remove_file(&probe))
-            .map_err(|error| unwritable(&path, &error))?;
+        make_writable(&path, "--data")?;
         let file_system = file_system(&path);
         Ok(Self { path, file_system, is_fresh: given.is_none() })
     }
@@ -135,6 +125,25 @@ impl Place {
             Failure::environment(format!("directory {path} cannot be removed: {error}"))
         })
     }
+}
+
+/// Makes the directory `path` where it does not exist, and proves that files can be written in it; `flag` is the one
+/// that can be given another directory.
+pub(crate) fn make_writable(path: &Path, flag: &str) -> Result<(), Failure> {
+    let probe = path.join(".tombolo-writable");
+    let tried = fs::create_dir_all(path)
+        .and_then(|()| fs::write(&probe, b""))
+        .and_then(|()| fs::remove_file(&probe));
+    tried.map_err(|error| unwritable(path, flag, &error))
+}
+
+/// The failure of a directory in which nothing can be written.
+pub(crate) fn unwritable(path: &Path, flag: &str, error: &std::io::Error) -> Failure {
+    Failure::environment(format!(
+        "directory {} cannot be written: {}: give {flag} another one",
+        path.display(),
+        reason(error)
+    ))
 }
 
 /// Makes a directory under `parent` whose name nothing has.

@@ -15,6 +15,8 @@ use tombolo_storage::disk::{ALIGNMENT_MAX, Disk, DiskError, DiskFile, Open};
 
 use crate::histogram::Latencies;
 
+/// Bytes in front of a group's records in a log, about.
+pub(crate) const GROUP_HEADER_BYTES: u64 = 64;
 /// The probe's file.
 const FILE: &str = "raw-flush-probe";
 /// Flushes of each kind that are timed, at most.

@@ -1,6 +1,6 @@
 //! A directory for files that are of use only while a command runs.
 //!
-//! It is gone when the command is over. A command that was killed leaves it; the next one that makes
+//! It is removed when the command ends. A command that was killed leaves it; the next one that makes
 //! such a directory at the same place removes it, which is recognised by a file that its owner holds
 //! taken for as long as it lives.
 //!
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use tombolo_storage::disk::{Disk, DiskFile, Open, OsDisk};
 
-use super::place::make_first;
+use super::place::{make_first, unwritable};
 use crate::failure::{Blamed, Failure};
 use crate::files::{Medium, Place};
 
@@ -73,12 +73,7 @@ impl Drop for WorkDirectory {
 
 /// Makes a directory in `parent` whose name nothing has.
 fn fresh(parent: &Path) -> Result<PathBuf, Failure> {
-    let failed = |error: std::io::Error| {
-        Failure::environment(format!(
-            "directory {} cannot be written: {error}: give --data another one",
-            parent.display()
-        ))
-    };
+    let failed = |error: std::io::Error| unwritable(parent, "--data", &error);
     fs::create_dir_all(parent).map_err(failed)?;
     // Names of one length: they are arguments of counted processes.
     let names = (0..NAMES).map(|number| format!("{NAME}{number:04}"));
@@ -98,7 +93,7 @@ fn remove_abandoned(parent: &Path) {
     }
 }
 
-/// Whether a directory had an owner that is gone.
+/// Whether the process that owned a directory has ended.
 fn is_abandoned(path: &Path) -> bool {
     let owner = OsDisk::open(path).and_then(|disk| disk.open(OWNER_FILE, Open::Write));
     owner.is_ok_and(|owner| owner.try_lock().unwrap_or(false))

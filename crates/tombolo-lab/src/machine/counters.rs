@@ -15,8 +15,8 @@ use tombolo_engine::islands::placement::Placement;
 use tombolo_engine::islands::topology::Topology;
 use tombolo_engine::threads;
 
-use super::mean_and_deviation;
 use crate::failure::{Blamed, Failure};
+use crate::numbers::mean_and_deviation;
 use crate::report::Header;
 
 /// A counter in a cache line of its own, and the next line, which a processor fetches with it.
@@ -161,7 +161,7 @@ fn additions_per_s(
         }
         let (start, before) = (clock.now_ns(), sum(&counters));
         threads::pause(time);
-        // On a machine that is busy otherwise, none of them may have run yet.
+        // On a busy machine, perhaps no thread has run yet.
         while is_any_bound.load(Ordering::SeqCst) && sum(&counters) == before {
             threads::pause(time);
         }

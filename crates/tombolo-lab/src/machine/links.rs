@@ -18,6 +18,7 @@ use tombolo_engine::threads;
 
 use crate::failure::{Blamed, Failure};
 use crate::histogram::{Latencies, Summary};
+use crate::plan::own_file;
 use crate::report::Header;
 
 /// The hidden command of the other process.
@@ -94,13 +95,9 @@ impl Between {
     }
 
     fn measure(self, header: &Header) -> Result<LinksResult, Failure> {
-        let path = std::env::current_exe().map_err(|error| {
-            Failure::environment(format!(
-                "the program of the other process cannot be found: {error}"
-            ))
-        })?;
         let arguments = [CHILD_COMMAND.into(), self.cores[1].to_string(), self.polls().to_string()];
-        let program = Program { path, arguments: arguments.map(OsString::from).to_vec() };
+        let program =
+            Program { path: own_file()?, arguments: arguments.map(OsString::from).to_vec() };
         let (control, _process) = program.spawn().map_err(Failure::environment)?;
         threads::bind_to(&self.cores[..1]).or_environment()?;
         let offered = link::offer(self.kind, control, &std::env::temp_dir());
@@ -182,7 +179,7 @@ impl End<'_> {
                 if let Some(message) = self.link.receive()? {
                     return Ok(message.first().copied().unwrap_or(NO_ANSWER));
                 }
-                // What was taken and not sent, for want of room.
+                // What was taken and could not be sent: the buffer was full.
                 self.link.flush()?;
             }
             self.link.wait(SLEEP_MAX);

@@ -5,10 +5,3 @@
 pub mod counters;
 pub mod links;
 pub mod topology;
-
-/// The mean, and the standard deviation in percent of it.
-fn mean_and_deviation(values: &[f64]) -> (f64, f64) {
-    let mean = values.iter().sum::<f64>() / values.len() as f64;
-    let squares = values.iter().map(|value| (value - mean).powi(2)).sum::<f64>();
-    (mean, 100.0 * (squares / values.len() as f64).sqrt() / mean)
-}

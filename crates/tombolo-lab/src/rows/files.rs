@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::{DumpError, Rows, StateHash, dump};
 use crate::failure::{Failure, reason};
+use crate::files::make_writable;
 use crate::store::DynamicStore;
 
 /// The file of `table`.
@@ -29,18 +30,8 @@ impl DumpDirectory {
     /// # Errors
     /// When they cannot; `flag` is what the user named it with.
     pub fn create(path: PathBuf, flag: &str) -> Result<Self, Failure> {
-        let probe = path.join(".tombolo-writable");
-        let tried = fs::create_dir_all(&path)
-            .and_then(|()| fs::write(&probe, b""))
-            .and_then(|()| fs::remove_file(&probe));
-        match tried {
-            Ok(()) => Ok(Self { path }),
-            Err(error) => Err(Failure::environment(format!(
-                "directory {} cannot be written: {}: give {flag} another one",
-                path.display(),
-                reason(&error)
-            ))),
-        }
+        make_writable(&path, flag)?;
+        Ok(Self { path })
     }
 
     /// Where it is.

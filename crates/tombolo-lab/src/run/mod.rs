@@ -34,9 +34,6 @@ use crate::rows::{DumpDirectory, Quiescent, Verification};
 use crate::workload::{matched_workload, with_workload};
 use crate::{drive, files, host, numbers};
 
-/// Bytes in front of a group's records, about.
-const GROUP_HEADER_BYTES: u64 = 64;
-
 /// A run's result, and what makes it a failure, if anything does.
 pub type Ran = (RunResult, Option<Failure>);
 
@@ -138,7 +135,7 @@ fn run_workload<W: Deployed>(
 /// Times flushes like those of the run, without a database; without room for the file there is no figure.
 fn raw_flush(place: &Place, clock: &SystemClock, measured: &Passes) -> Option<RawFlush> {
     let log = &measured.log;
-    let bytes = log.bytes.checked_div(log.flushes)? + GROUP_HEADER_BYTES;
+    let bytes = log.bytes.checked_div(log.flushes)? + files::GROUP_HEADER_BYTES;
     // Between two flushes of the run.
     let flush_ns = measured.flushes.summary().map_or(0.0, |flush| flush.mean * 1e3);
     let each_ns = measured.throughput.wall.as_nanos() as f64 / log.flushes as f64;
@@ -256,7 +253,7 @@ fn load<W: Deployed>(
     loaded.map(|()| (instance, workload, load_s))
 }
 
-/// Wall-clock and processor time since they were so much.
+/// Wall-clock and processor time, in seconds, since the clock showed these.
 fn seconds_since(clock: &SystemClock, wall_ns: u64, cpu: Duration) -> (f64, f64) {
     let cpu_s = clock.process_cpu().saturating_sub(cpu).as_secs_f64();
     ((clock.now_ns() - wall_ns) as f64 / 1e9, cpu_s)

@@ -9,12 +9,9 @@ use tombolo_storage::disk::OsDisk;
 use super::{Caller, Engine, Opening};
 use crate::compare::made;
 use crate::failure::{Blamed, Failure};
-use crate::files::RawFile;
+use crate::files::{GROUP_HEADER_BYTES, RawFile};
 
 pub(super) const NAME: &str = "raw-device";
-
-/// Bytes in front of a group's records, about.
-const GROUP_HEADER_BYTES: u64 = 64;
 
 /// A file on the device.
 pub(super) struct RawDevice {

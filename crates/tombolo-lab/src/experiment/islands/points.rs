@@ -6,6 +6,7 @@ use tombolo_engine::clock::SystemClock;
 
 use super::deployments::{self, Deployment, Effort};
 use crate::failure::Failure;
+use crate::numbers::mean_and_deviation;
 use crate::report::Header;
 use crate::sweep::Spread;
 
@@ -52,7 +53,7 @@ pub fn measure(
             };
             let of: Vec<_> = rounds.iter().filter(of).collect();
             let figures: Vec<f64> = of.iter().map(|round| round.tps).collect();
-            let deviation_percent = deviation_percent(&figures);
+            let (_, deviation_percent) = mean_and_deviation(&figures);
             let tps = Spread::of(figures).median;
             let committed: u64 = of.iter().map(|round| round.committed).sum();
             let distributed: u64 = of.iter().map(|round| round.distributed).sum();
@@ -68,14 +69,6 @@ pub fn measure(
     Ok(found)
 }
 
-/// The standard deviation of some figures, in percent of their mean.
-fn deviation_percent(figures: &[f64]) -> f64 {
-    let count = figures.len().max(1) as f64;
-    let mean = figures.iter().sum::<f64>() / count;
-    let variance = figures.iter().map(|of| (of - mean).powi(2)).sum::<f64>() / count;
-    if mean == 0.0 { 0.0 } else { 100.0 * variance.sqrt() / mean }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,8 +76,9 @@ mod tests {
     #[test]
     fn the_spread_of_rounds() {
         assert_eq!(Spread::of(vec![3.0, 1.0, 2.0]).median, 2.0);
-        let of =
-            |figures: Vec<f64>| (Spread::of(figures.clone()).median, deviation_percent(&figures));
+        let of = |figures: Vec<f64>| {
+            (Spread::of(figures.clone()).median, mean_and_deviation(&figures).1)
+        };
         assert_eq!(of(vec![1.0, 3.0]), (2.0, 50.0));
         assert_eq!(of(Vec::new()), (0.0, 0.0));
     }
