@@ -85,11 +85,6 @@ impl Machine {
         }
     }
 
-    /// The numbers of islands that divide its cores evenly, 1 first.
-    pub fn divisions(&self) -> Vec<usize> {
-        (1..=self.cores()).filter(|count| self.cores().is_multiple_of(*count)).collect()
-    }
-
     /// The sockets of an island's cores.
     fn sockets_of(&self, islands: Islands, island: usize) -> Vec<usize> {
         let each = self.cores() / islands.count;

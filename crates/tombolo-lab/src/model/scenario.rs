@@ -87,7 +87,7 @@ impl Scenario {
         Self { machine: machine.clone(), islands, load, disks: None, transactions, seed }
     }
 
-    /// Of the cores' time so much was used, if transactions end at this rate.
+    /// The part of the cores' time that is used if transactions end at this rate.
     pub(super) fn busy(&self, tps: f64, parts: &Parts) -> f64 {
         tps * parts.sum() / 1e6 / self.machine.cores() as f64
     }

@@ -195,5 +195,4 @@ fn a_machine_that_is_none_is_refused() {
     machine.costs.message_us = f64::NAN;
     assert!(refused(machine.clone()).contains("costs.message_us must be from 0"));
     assert!(refused(Machine { sockets: 0, ..machine }).contains("sockets must be from 1 to 64"));
-    assert_eq!(Machine::quad_socket().divisions(), [1, 2, 3, 4, 6, 8, 12, 24]);
 }

@@ -45,8 +45,13 @@ struct Maker<'p> {
 }
 
 impl Maker<'_> {
-    fn modelled(&mut self, machine: &Machine, islands: Islands, load: Load) -> Outcome {
+    fn modelled(&mut self, machine: &Machine, islands: usize, load: Load) -> Outcome {
+        let islands = Islands::grouped(islands);
         self.run(&Scenario::new(machine, islands, load, TRANSACTIONS, self.seed))
+    }
+
+    fn on_quad(&mut self, islands: usize, load: Load) -> Outcome {
+        self.modelled(&Machine::quad_socket(), islands, load)
     }
 
     fn run(&mut self, scenario: &Scenario) -> Outcome {
@@ -188,10 +193,7 @@ const fn verb(is_update: bool) -> &'static str {
 fn placements(maker: &mut Maker<'_>) -> Vec<Row> {
     let quad = Machine::quad_socket();
     let on = |sockets, cores_per_socket| Machine { sockets, cores_per_socket, ..quad.clone() };
-    let mut of = |machine: Machine| {
-        let load = Load::payment(WAREHOUSES);
-        maker.modelled(&machine, Islands::grouped(1), load).tps
-    };
+    let mut of = |machine: Machine| maker.modelled(&machine, 1, Load::payment(WAREHOUSES)).tps;
     let (spread, grouped, mixed) = (of(on(4, 1)), of(on(1, 4)), of(on(2, 2)));
     vec![
         tps("four threads, spread over four sockets", spread, "ISL-10"),
@@ -205,10 +207,8 @@ fn placements(maker: &mut Maker<'_>) -> Vec<Row> {
 fn expected(maker: &mut Maker<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for islands in THREE {
-        let [local, half, all] = [0, 50, 100].map(|multisite| {
-            let load = Load::rows(10, false, multisite);
-            maker.modelled(&Machine::quad_socket(), Islands::grouped(islands), load).tps
-        });
+        let [local, half, all] = [0, 50, 100]
+            .map(|multisite| maker.on_quad(islands, Load::rows(10, false, multisite)).tps);
         let name = |share: &str| format!("{islands}ISL · {share} multisite");
         let (mean, by_cost) = (f64::midpoint(local, all), 2.0 / (1.0 / local + 1.0 / all));
         rows.extend([
@@ -223,11 +223,7 @@ fn expected(maker: &mut Maker<'_>) -> Vec<Row> {
 }
 
 fn payments(maker: &mut Maker<'_>) -> Vec<Row> {
-    let mut of = |islands| {
-        let load = Load::payment(WAREHOUSES);
-        maker.modelled(&Machine::quad_socket(), Islands::grouped(islands), load)
-    };
-    let (fine, shared) = (of(24), of(1));
+    let [fine, shared] = [24, 1].map(|islands| maker.on_quad(islands, Load::payment(WAREHOUSES)));
     vec![
         tps("24ISL · Payment", fine.tps, "ISL-20"),
         tps("1ISL · Payment", shared.tps, "ISL-20"),
@@ -250,9 +246,7 @@ fn by_multisite(maker: &mut Maker<'_>) -> Result<Vec<Row>, Failure> {
         let mut at_100 = [0.0; 3];
         for (place, islands) in THREE.into_iter().enumerate() {
             for share in SHARES {
-                let load = Load::rows(10, is_update, share);
-                let islands_of = Islands::grouped(islands);
-                let found = maker.modelled(&Machine::quad_socket(), islands_of, load);
+                let found = maker.on_quad(islands, Load::rows(10, is_update, share));
                 at_100[place] = found.tps;
                 let name = format!("{verb} 10 · {islands}ISL · {share} % multisite");
                 rows.push(tps(name, found.tps, "ISL-22"));
@@ -286,9 +280,7 @@ fn by_rows(maker: &mut Maker<'_>) -> Result<Vec<Row>, Failure> {
             let mut ten = Vec::new();
             for islands in ALL_ISLANDS {
                 for touched in TOUCHED {
-                    let load = Load::rows(touched, is_update, share);
-                    let islands_of = Islands::grouped(islands);
-                    let found = maker.modelled(&Machine::quad_socket(), islands_of, load);
+                    let found = maker.on_quad(islands, Load::rows(touched, is_update, share));
                     let name = format!("{multisite} · {verb} {touched} · {islands}ISL");
                     rows.push(modelled(name, "µs", 1e6 / found.tps, "ISL-23"));
                     if touched == 12 {
@@ -324,8 +316,7 @@ fn breakdown(maker: &mut Maker<'_>) -> Vec<Row> {
     let mut rows = Vec::new();
     for is_update in [false, true] {
         for share in [0, 50, 100] {
-            let load = Load::rows(4, is_update, share);
-            let of = maker.modelled(&Machine::quad_socket(), Islands::grouped(4), load).parts;
+            let of = maker.on_quad(4, Load::rows(4, is_update, share)).parts;
             for (part, us) in [
                 ("xct execution", of.execution),
                 ("xct management", of.management),
@@ -352,7 +343,7 @@ fn by_cores(maker: &mut Maker<'_>) -> Vec<Row> {
                 let cores = machine.cores();
                 for (name, islands) in [("fine", cores), ("coarse", sockets), ("shared", 1)] {
                     let load = Load::rows(10, is_update, 20);
-                    let found = maker.modelled(&machine, Islands::grouped(islands), load);
+                    let found = maker.modelled(&machine, islands, load);
                     let verb = verb(is_update);
                     let name = format!("{} · {verb} 10 · {cores} cores · {name}", machine.name);
                     rows.push(tps(name, found.tps, "ISL-25"));
@@ -384,8 +375,7 @@ fn by_skew(maker: &mut Maker<'_>) -> Vec<Row> {
                         callers_per_core: 4,
                         ..Load::rows(2, is_update, share)
                     };
-                    let islands_of = Islands::grouped(islands);
-                    let found = maker.modelled(&Machine::quad_socket(), islands_of, load);
+                    let found = maker.on_quad(islands, load);
                     let verb = verb(is_update);
                     let name =
                         format!("{verb} 2 · {share} % multisite · {islands}ISL · skew {skew}");
