@@ -1,11 +1,9 @@
 //! `tombolo compare`: the same transactions on other engines, side by side in one run.
 
-use tombolo_engine::clock::SystemClock;
 use tombolo_lab::compare::{
     self, EngineResult, Measured, RatioResult, calls, debit_credit, restart_with_huge_pages, tpcc,
 };
 use tombolo_lab::failure::Failure;
-use tombolo_lab::plan::{self, estimate, verify_memory};
 use tombolo_lab::report::terminal;
 use tombolo_lab::settings::{
     CLIENTS, COUNTED, COUNTER, DATA, DURABILITY, IN_FLIGHT, ROUNDS, SEED, Setting, Settings,
@@ -177,24 +175,10 @@ fn run_tpcc(arguments: &Arguments, mut settings: Settings) -> Result<Compared, F
     }
     settings.set(CLIENTS.name, "1", Source::Default)?;
     let names = names(arguments, "conventional,memory,bare", &tpcc::peers())?;
-    let base = plan::Plan::new(&settings)?;
-    let plan = tpcc::Plan {
-        scale: base.scale(),
-        transactions: settings.count(&TRANSACTIONS) as usize,
-        rounds: settings.count(&ROUNDS) as usize,
-    };
-    let transactions = plan.transactions.saturating_mul(plan.rounds) as u64;
-    let transactions = transactions + plan::WARM_UP as u64;
-    let pages = estimate::page_bytes(&plan.scale, transactions);
-    let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
-    let needed = needed.max(pages).saturating_mul(names.len() as u64);
-    verify_memory(needed, base.memory_limit, &WAREHOUSES)?;
-    let open = || names.iter().map(|name| tpcc::open(name, pages)).collect::<Result<Vec<_>, _>>();
-    // Opening an engine that is not in this build fails with a hint how to build it, before any restart.
-    open()?;
+    let plan = tpcc::Plan::new(&settings)?;
+    tpcc::verify(&plan, &names)?;
     restart_with_huge_pages();
-    let clock = SystemClock::new();
-    let measured = tpcc::compare(&plan, &mut open()?, &clock, &mut Bar::default())?;
+    let measured = tpcc::compare(&plan, &names, &mut Bar::default())?;
     Ok((settings, measured))
 }
 

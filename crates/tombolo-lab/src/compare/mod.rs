@@ -3,15 +3,16 @@
 //! Rounds are interleaved: a round runs its batch on every engine before the next begins, each round
 //! starting with another engine, so that a machine whose speed drifts drifts under all alike. Only
 //! executing a batch is measured. A peer runs at its best, or the ratio is worthless: docs/compare.md
-//! says which settings, what else was tried, and the figures. Peers are features (`compare-NAME`):
-//! none is built by accident.
+//! says which settings, what else was tried, and the figures. Each peer is a feature (`compare-NAME`), so that
+//! it is built only on request.
 //!
 //! # Map
 //! [`tpcc`] compares TPC-C in memory, on one thread; [`debit_credit`] debit-credit at equal durability
 //! and with equal callers, on servers too; [`calls`] what one call costs the program that makes it.
 //! Here is what they have in common: names, what a round took, ratios, directories, what makes a
-//! comparison worthless; `report` has the results. `peer` is what a workload's list of engines is made of; `sqlite`,
-//! `lmdb` and `redb` open those that take part in several workloads.
+//! comparison worthless. `rounds` runs the engines in turns, `tombolo` is our own side, `report` has the results.
+//! `peer` is what a workload's list of engines is made of; `sqlite`, `lmdb` and `redb` open those that take part in
+//! several workloads.
 //!
 //! Not here: arguments, exit codes, standard output.
 
@@ -24,8 +25,10 @@ mod peer;
 #[cfg(feature = "compare-redb")]
 mod redb;
 mod report;
+mod rounds;
 #[cfg(feature = "compare-sqlite")]
 mod sqlite;
+mod tombolo;
 pub mod tpcc;
 
 use std::fs;

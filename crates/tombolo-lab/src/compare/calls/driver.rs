@@ -35,7 +35,7 @@ pub(super) struct Point {
     pub(super) callers: usize,
 }
 
-/// When a pass ends: after so many calls of all callers, or so much time.
+/// When a pass ends: after a number of calls of all callers, or after a time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bound {
     pub(super) calls: u64,

@@ -170,7 +170,7 @@ pub type OpenOwn<'o> = &'o dyn Fn(&Opening<'_>) -> Result<Box<dyn Engine>, Failu
 /// Opens the engine called `name`.
 ///
 /// # Errors
-/// When there is none of that name, it is not in this build, or it refuses.
+/// When no engine has that name, it is not in this build, or it fails.
 pub fn open(
     name: &str,
     opening: &Opening<'_>,

@@ -11,8 +11,9 @@
 
 use tombolo_engine::clock::{Clock, SystemClock};
 
+use super::Opening;
 use super::rows::Balances;
-use super::{Engine, Opening};
+use crate::compare::rounds::Engine;
 use crate::compare::{Batch, Watch};
 use crate::failure::Failure;
 use crate::histogram::Latencies;
@@ -52,13 +53,9 @@ impl<E> OneThread<E> {
     }
 }
 
-impl<E: Embedded> Engine for OneThread<E> {
+impl<E: Embedded> Engine<Input, Balances> for OneThread<E> {
     fn version(&self) -> &str {
         self.engine.version()
-    }
-
-    fn transport(&self) -> &'static str {
-        "embedded"
     }
 
     fn run(&mut self, inputs: &[Input], latencies: &mut Latencies) -> Result<Batch, Failure> {
@@ -75,7 +72,7 @@ impl<E: Embedded> Engine for OneThread<E> {
         Ok(watch.stop(committed, inputs.len() as u64 - committed))
     }
 
-    fn balances(&mut self) -> Result<Balances, Failure> {
+    fn found(&mut self) -> Result<Balances, Failure> {
         self.engine.balances()
     }
 }

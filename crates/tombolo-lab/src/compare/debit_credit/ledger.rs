@@ -2,8 +2,8 @@
 //!
 //! # Why every balance can be demanded
 //! Engines execute concurrent calls in different orders. Sums do not depend on the order, but an abort
-//! for want of balance would: the withdrawal that finds too little may be another one. So none is made
-//! that could: a withdrawal that all withdrawals so far, without any deposit, would not leave
+//! because of a balance that does not suffice would: another withdrawal could be the one that finds too little. So no
+//! such withdrawal is made: a withdrawal that all withdrawals so far, without any deposit, would not leave
 //! enough for — at its account, its teller or its branch — becomes a deposit of the same amount.
 //! Then every transaction with the right code commits, whatever the order, and every balance at the
 //! end is known. At the usual scale it happens to an account that is drawn ten times or more.
@@ -52,7 +52,7 @@ impl Ledger {
         taken
     }
 
-    /// Enters `input`, or what becomes of it.
+    /// Enters `input`, as a deposit if its withdrawal could abort; returns what was entered.
     fn settle(&mut self, mut input: Input) -> Input {
         if input.aborts() {
             self.aborted += 1;

@@ -7,8 +7,8 @@
 //! inputs make of it (`ledger`).
 //!
 //! # Map
-//! `ledger` makes the inputs and knows what they amount to, `rows` are what is loaded. `tombolo` is
-//! our own side, through the pipeline as `run` has it. Engines embedded in this process are one
+//! `ledger` makes the inputs and knows what they amount to, `rows` are what is loaded. Our
+//! own side goes through the pipeline as `run` has it. Engines embedded in this process are one
 //! thread each that takes the waiting calls of all callers together (`embedded`): `sqlite`, `lmdb`, `rocksdb`,
 //! `redb`. Servers (`server`) are processes of their own, called through a socket per caller by one thread here
 //! (`sockets`): `redis`, `postgres`. `values` are the rows of engines that keep bytes under keys.
@@ -41,7 +41,6 @@ mod server;
 mod sockets;
 #[cfg(feature = "compare-sqlite")]
 mod sqlite;
-mod tombolo;
 #[cfg(feature = "values")]
 mod values;
 
@@ -52,12 +51,14 @@ use tombolo_storage::log::Durability;
 use tombolo_storage::profile::{Memory, MemoryProfile};
 
 use super::peer::{Peer, built, names_of, opener};
-use super::{Batch, Calls, Measured, OURS, Scratch, absolute, place_of};
+use super::rounds::{Opened, Rounds};
+use super::{Batch, Calls, Measured, OURS, Scratch, absolute, tombolo};
+use crate::drive::create_piped;
 use crate::failure::Failure;
-use crate::files::{Medium, Place};
-use crate::histogram::Latencies;
-use crate::plan::{self, WARM_UP, estimate};
+use crate::files::{FlushTimes, Medium, Place};
+use crate::plan::{self, estimate};
 use crate::progress::Progress;
+use crate::rows::Quiescent;
 use crate::settings::{self, Settings, Source};
 use crate::workload::Workload;
 use crate::workload::debit_credit::Scale;
@@ -68,7 +69,7 @@ use ledger::Ledger;
 use rows::{Balances, Rows};
 
 /// What opens another engine and loads it.
-type Open = for<'a> fn(&Opening<'a>, &mut dyn FnMut(f64)) -> Result<Box<dyn Engine + 'a>, Failure>;
+type Open = for<'a> fn(&Opening<'a>, &mut dyn FnMut(f64)) -> Opened<'a, Input, Balances>;
 
 /// A function that opens an engine as one that opens any.
 #[cfg(feature = "peers")]
@@ -102,27 +103,6 @@ pub fn peers() -> Vec<&'static str> {
     names_of(&PEERS)
 }
 
-/// An engine with debit-credit on it.
-pub(crate) trait Engine {
-    /// Its version.
-    fn version(&self) -> &str;
-
-    /// How a call reaches it.
-    fn transport(&self) -> &'static str;
-
-    /// Runs one transaction per input, called by all callers, and measures them.
-    ///
-    /// # Errors
-    /// What the engine failed with; aborts are outcomes.
-    fn run(&mut self, inputs: &[Input], latencies: &mut Latencies) -> Result<Batch, Failure>;
-
-    /// All balances. Nothing is run afterwards.
-    ///
-    /// # Errors
-    /// When the engine cannot be read.
-    fn balances(&mut self) -> Result<Balances, Failure>;
-}
-
 /// What to compare on.
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -131,8 +111,7 @@ pub struct Plan {
     scale: Scale,
     /// Where all engines' directories go, if it was said.
     data: Option<PathBuf>,
-    transactions: usize,
-    rounds: usize,
+    rounds: Rounds,
 }
 
 impl Plan {
@@ -158,8 +137,7 @@ impl Plan {
             run,
             scale,
             data: (!data.is_empty()).then(|| data.into()),
-            transactions: settings.count(&settings::TRANSACTIONS) as usize,
-            rounds: settings.count(&settings::ROUNDS) as usize,
+            rounds: Rounds::of(settings),
         })
     }
 
@@ -207,8 +185,8 @@ pub fn verify_names(names: &[String]) -> Result<(), Failure> {
 /// # Errors
 /// Environment, with what to install.
 pub fn verify_machine(plan: &Plan, names: &[String]) -> Result<(), Failure> {
-    let transactions = (plan.transactions.saturating_mul(plan.rounds) + WARM_UP) as u64;
-    let needed = estimate::bytes(&plan.scale, transactions, plan.transactions as u64);
+    let inputs = plan.rounds.transactions as u64;
+    let needed = estimate::bytes(&plan.scale, plan.rounds.all(), inputs);
     // Each engine keeps all rows in memory, and so does what they are loaded from.
     let needed = needed.saturating_mul(names.len() as u64 + 1);
     plan::verify_memory(needed, plan.run.memory_limit, &BRANCHES)?;
@@ -216,45 +194,17 @@ pub fn verify_machine(plan: &Plan, names: &[String]) -> Result<(), Failure> {
     named.filter_map(|peer| peer.verify_machine).try_for_each(|verify| verify())
 }
 
-/// Opens the engine called `name` and loads it.
-fn open<'a>(
-    name: &str,
-    opening: Opening<'a>,
+/// Our own side, behind its pipeline: a log and no image, since the other engines write no checkpoints meanwhile
+/// either.
+fn open_own<'e>(
+    opening: &Opening<'_>,
     progress: &mut dyn FnMut(f64),
-) -> Result<Box<dyn Engine + 'a>, Failure> {
-    if name.starts_with(OURS) {
-        return tombolo::open(opening, progress);
-    }
-    opener(&PEERS, name, Scale::NAME)?(&opening, progress)
-}
-
-/// One engine, and what was found of it so far.
-struct Contender<'a> {
-    name: &'a str,
-    engine: Box<dyn Engine + 'a>,
-    latencies: Latencies,
-    rounds: Vec<Batch>,
-}
-
-impl Contender<'_> {
-    fn finish(mut self, plan: &Plan, ledger: &Ledger) -> Result<Measured, Failure> {
-        let mut total = Batch::default();
-        self.rounds.iter().for_each(|round| total.add(round));
-        let balances = self.engine.balances()?;
-        let warm_up = self.rounds.remove(0);
-        debug_assert!(warm_up.committed <= WARM_UP as u64);
-        Ok(Measured {
-            engine: self.name.to_owned(),
-            version: self.engine.version().to_owned(),
-            transport: self.engine.transport(),
-            durability: plan.run.durability_name(),
-            calls: Some(plan.calls()),
-            verification: ledger.verify(&balances, &total),
-            rounds: self.rounds,
-            latency: self.latencies.summary(),
-            state_hash: None,
-        })
-    }
+) -> Opened<'e, Input, Balances> {
+    let plan = plan::Plan { image: None, ..opening.plan.run.clone() };
+    let directory = opening.plan.is_durable().then_some(&*opening.directory);
+    let instance = create_piped(&plan, directory, &FlushTimes::default())?;
+    let find = |mut database: Quiescent<'_>| Ok(Rows::read(database.store())?.balances());
+    tombolo::load(instance, opening.plan.scale, plan.load_threads, find, progress)
 }
 
 /// Runs the same transactions on the engines called `names`.
@@ -274,30 +224,21 @@ pub fn compare(
     let parent = absolute(&scratch.0.path)?;
     let rows = Rows::of(plan.scale, plan.run.load_threads);
     let mut ledger = Ledger::new(plan.scale, &rows);
-    let warm_up = ledger.take(WARM_UP);
-    let mut contenders = Vec::new();
-    for name in names {
-        progress.begin(&format!("loading {} on {name}", plan.scale.describe()));
+    let open = |name: &str, progress: &mut dyn FnMut(f64)| {
         let directory = parent.join(name.strip_prefix(OURS).unwrap_or(name));
         let opening = Opening { plan, rows: &rows, directory, clock: &clock };
-        let mut engine = open(name, opening, &mut |part| progress.part(part, ""))?;
-        let rounds = vec![engine.run(&warm_up, &mut Latencies::default())?];
-        contenders.push(Contender { name, engine, latencies: Latencies::default(), rounds });
-        progress.end();
-    }
-    progress.begin("running");
-    for round in 0..plan.rounds {
-        let batch = ledger.take(plan.transactions);
-        for turn in 0..contenders.len() {
-            let place = place_of(round, turn, names.len());
-            let Contender { engine, latencies, rounds, .. } = &mut contenders[place];
-            rounds.push(engine.run(&batch, latencies)?);
+        match name.starts_with(OURS) {
+            true => open_own(&opening, progress),
+            false => opener(&PEERS, name, Scale::NAME)?(&opening, progress),
         }
-        progress.part((round + 1) as f64 / plan.rounds as f64, "");
-    }
-    progress.end();
+    };
+    let database = plan.scale.describe();
+    let take = |count| ledger.take(count);
+    let contenders = plan.rounds.run(names, &database, open, take, progress)?;
     progress.begin("verifying");
-    let found = contenders.into_iter().map(|contender| contender.finish(plan, &ledger)).collect();
+    let judge = |found, answered: &Batch| (ledger.verify(&found, answered), None);
+    let (durability, calls) = (plan.run.durability_name(), Some(plan.calls()));
+    let found = contenders.into_iter().map(|of| of.measured(durability, calls, judge)).collect();
     progress.end();
     found
 }

@@ -27,12 +27,13 @@ use postgres_protocol::message::backend::{ErrorResponseBody, Message};
 use postgres_protocol::message::frontend;
 use postgres_protocol::{IsNull, types};
 
+use super::Opening;
 use super::rows::{Balances, FILLER_BYTES, Row, Rows, TABLES};
 use super::server::{self, Server, User, find_program, not_installed};
 use super::sockets::{Callers, Protocol};
-use super::{Engine, Opening};
 use crate::compare::Batch;
 use crate::compare::made;
+use crate::compare::rounds::Engine;
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::workload::debit_credit::input::Input;
@@ -326,7 +327,7 @@ fn load(client: &mut Client, rows: &Rows, progress: &mut dyn FnMut(f64)) -> Resu
     Ok(())
 }
 
-impl Engine for Postgres {
+impl Engine<Input, Balances> for Postgres {
     fn version(&self) -> &str {
         &self.version
     }
@@ -339,7 +340,7 @@ impl Engine for Postgres {
         self.callers.run(&self.server, inputs, latencies)
     }
 
-    fn balances(&mut self) -> Result<Balances, Failure> {
+    fn found(&mut self) -> Result<Balances, Failure> {
         let mut balances = Balances::default();
         for (found, table) in balances.iter_mut().zip(TABLES) {
             let query = format!("SELECT balance FROM {table} ORDER BY id");

@@ -20,12 +20,13 @@ use redis::{
     RedisWrite,
 };
 
+use super::Opening;
 use super::rows::{Balances, FILLER_BYTES, Row, Rows};
 use super::server::{self, Server, find_program, not_installed};
 use super::sockets::{Callers, Protocol};
-use super::{Engine, Opening};
 use crate::compare::Batch;
 use crate::compare::made;
+use crate::compare::rounds::Engine;
 use crate::failure::Failure;
 use crate::histogram::Latencies;
 use crate::workload::debit_credit::input::Input;
@@ -145,7 +146,7 @@ fn load(client: &Client, rows: &Rows, progress: &mut dyn FnMut(f64)) -> RedisRes
     redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query(&mut connection)
 }
 
-impl Engine for Redis {
+impl Engine<Input, Balances> for Redis {
     fn version(&self) -> &str {
         &self.version
     }
@@ -158,7 +159,7 @@ impl Engine for Redis {
         self.callers.run(&self.server, inputs, latencies)
     }
 
-    fn balances(&mut self) -> Result<Balances, Failure> {
+    fn found(&mut self) -> Result<Balances, Failure> {
         let mut connection = self.client.get_connection().map_err(failed)?;
         let mut balances = Balances::default();
         for (found, (key, count)) in balances.iter_mut().zip(BALANCE_KEYS.iter().zip(self.counts)) {

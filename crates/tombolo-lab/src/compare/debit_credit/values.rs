@@ -69,7 +69,7 @@ fn ids(input: &Input) -> [u32; 3] {
     [input.branch, input.teller, input.account].map(|id| id as u32)
 }
 
-/// What becomes of the rows of a call: `None` if it aborts, by its code or for want of balance.
+/// The rows after a call; `None` if it aborts because its code is wrong or a balance does not suffice.
 fn moved(rows: &[Value; 3], input: &Input) -> Option<[Value; 3]> {
     let amount = i64::from(input.amount);
     let suffices = rows.iter().all(|row| (0..=BALANCE_MAX).contains(&(balance(row) + amount)));

@@ -6,109 +6,116 @@
 //!
 //! Not here: debit-credit, durability, servers (`debit_credit/`).
 
-mod engine;
 #[cfg(feature = "compare-sqlite")]
 mod sqlite;
-mod tombolo;
 
-use tombolo_engine::clock::Clock;
+use tombolo_engine::threads;
 
 use super::peer::{Peer, built, names_of, opener};
-use super::{Batch, Measured, OURS, Watch, place_of};
-use crate::failure::Failure;
-use crate::plan::WARM_UP;
+use super::rounds::{Opened, Rounds};
+use super::{Measured, OURS, tombolo};
+use crate::drive::{self, Instance};
+use crate::failure::{Blamed, Failure};
+use crate::plan::{self, Options, estimate};
 use crate::progress::Progress;
-use crate::workload::tpcc::input::{Generator, Input};
+use crate::rows::{Quiescent, StateHash, Verification};
+use crate::settings::{self, Settings};
+use crate::workload::tpcc::input::Input;
 use crate::workload::tpcc::loader::Scale;
-use crate::workload::tpcc::nurand::Constants;
-pub use engine::Engine;
-use tombolo::Tombolo;
+use crate::workload::{AnyWorkload, Workload};
 
-/// What opens another engine.
-type Open = fn() -> Result<Box<dyn Engine>, Failure>;
+/// What is found on an engine at the end: the consistency conditions and what it says of itself, and the hash of all
+/// rows.
+type Found = (Verification, StateHash);
+
+/// What opens another engine and loads it.
+type Open = fn(Scale, &mut dyn FnMut(f64)) -> Opened<'static, Input, Found>;
 
 /// The other engines.
-const PEERS: [Peer<Open>; 1] =
-    [Peer::new("sqlite", built!("compare-sqlite", || Ok(Box::new(sqlite::Sqlite::open()?))))];
+const PEERS: [Peer<Open>; 1] = [Peer::new(
+    "sqlite",
+    built!("compare-sqlite", |scale, progress| Ok(Box::new(sqlite::Sqlite::open(
+        scale, progress
+    )?))),
+)];
 
 /// The names of the other engines, whether built in or not.
 pub fn peers() -> Vec<&'static str> {
     names_of(&PEERS)
 }
 
-/// An empty database on the engine called `name`, with memory for `page_bytes` of pages.
-///
-/// # Errors
-/// When there is no such engine, or it is not in this build; the message says how to build it.
-pub fn open(name: &str, page_bytes: u64) -> Result<Box<dyn Engine>, Failure> {
-    if let Some(profile) = name.strip_prefix(OURS) {
-        return Ok(Box::new(Tombolo::open(profile, page_bytes)?));
-    }
-    opener(&PEERS, name, "tpcc")?()
-}
-
 /// What to compare on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The database and the mix.
-    pub scale: Scale,
-    /// Transactions of a round on each engine.
-    pub transactions: usize,
-    /// Rounds.
-    pub rounds: usize,
+    scale: Scale,
+    rounds: Rounds,
+    memory_limit: Option<u64>,
 }
 
-/// Runs the same transactions on all `engines`, which are empty.
+impl Plan {
+    /// Reads the settings of a comparison.
+    ///
+    /// # Errors
+    /// When they do not fit each other.
+    pub fn new(settings: &Settings) -> Result<Self, Failure> {
+        let plan::Plan { workload, memory_limit, .. } = plan::Plan::new(settings)?;
+        let AnyWorkload::Tpcc(scale) = workload else { unreachable!("{workload:?}") };
+        Ok(Self { scale, rounds: Rounds::of(settings), memory_limit })
+    }
+
+    /// Bytes of pages that hold everything.
+    fn page_bytes(&self) -> u64 {
+        estimate::page_bytes(&self.scale, self.rounds.all())
+    }
+
+    /// An empty database of ours.
+    fn own(&self, profile: &str) -> Result<Box<dyn Instance>, Failure> {
+        let mut options = Options::default();
+        options.paged.pool_bytes = self.page_bytes() as usize;
+        drive::create(profile, &options)
+    }
+}
+
+/// Refuses engines that are not there, and a machine that lacks memory, before anything is loaded.
+///
+/// # Errors
+/// With how to build what is not in this build.
+pub fn verify(plan: &Plan, names: &[String]) -> Result<(), Failure> {
+    let inputs = plan.rounds.transactions as u64;
+    let needed = estimate::bytes(&plan.scale, plan.rounds.all(), inputs).max(plan.page_bytes());
+    let needed = needed.saturating_mul(names.len() as u64);
+    plan::verify_memory(needed, plan.memory_limit, &settings::WAREHOUSES)?;
+    names.iter().try_for_each(|name| match name.strip_prefix(OURS) {
+        Some(profile) => plan.own(profile).map(drop),
+        None => opener(&PEERS, name, Scale::NAME).map(drop),
+    })
+}
+
+/// Runs the same transactions on the engines called `names`.
 ///
 /// # Errors
 /// When an engine fails. Failed checks and different states are for [`failure`](super::failure) to find.
 pub fn compare(
     plan: &Plan,
-    engines: &mut [Box<dyn Engine>],
-    clock: &dyn Clock,
+    names: &[String],
     progress: &mut dyn Progress,
 ) -> Result<Vec<Measured>, Failure> {
-    let constants = Constants::from_seed(plan.scale.seed);
-    let mut inputs =
-        Generator::new(plan.scale.seed, plan.scale.mix, plan.scale.warehouses, constants);
-    let mut make = |count: usize| -> Vec<Input> { (&mut inputs).take(count).collect() };
-    let warm_up = make(WARM_UP);
-    for engine in &mut *engines {
-        progress.begin(&format!(
-            "loading {} warehouses on {}",
-            plan.scale.warehouses,
-            engine.name()
-        ));
-        engine.load(plan.scale, &mut |part| progress.part(part, ""))?;
-        engine.run(&warm_up, clock)?;
-        progress.end();
-    }
-    let mut rounds = vec![Vec::new(); engines.len()];
-    progress.begin("running");
-    for round in 0..plan.rounds {
-        let batch = make(plan.transactions);
-        for turn in 0..engines.len() {
-            let place = place_of(round, turn, engines.len());
-            rounds[place].push(engines[place].run(&batch, clock)?);
+    let open = |name: &str, progress: &mut dyn FnMut(f64)| match name.strip_prefix(OURS) {
+        Some(profile) => {
+            let find = |mut database: Quiescent<'_>| {
+                Ok((database.verify().or_check()?, database.state_hash().or_check()?))
+            };
+            tombolo::load(plan.own(profile)?, plan.scale, threads::available(), find, progress)
         }
-        progress.part((round + 1) as f64 / plan.rounds as f64, "");
-    }
-    progress.end();
+        None => opener(&PEERS, name, Scale::NAME)?(plan.scale, progress),
+    };
+    let mut inputs = plan.scale.inputs();
+    let take = |count| inputs.by_ref().take(count).collect();
+    let contenders = plan.rounds.run(names, &plan.scale.describe(), open, take, progress)?;
     progress.begin("verifying");
-    let measured = engines.iter_mut().zip(rounds).map(|(engine, rounds)| {
-        Ok(Measured {
-            engine: engine.name().to_owned(),
-            version: engine.version().to_owned(),
-            transport: engine.transport(),
-            durability: "none",
-            calls: None,
-            rounds,
-            latency: None,
-            verification: engine.verify()?,
-            state_hash: Some(engine.state_hash()?.to_string()),
-        })
-    });
-    let measured = measured.collect();
+    let judge = |(verification, hash): Found, _: &_| (verification, Some(hash.to_string()));
+    let measured = contenders.into_iter().map(|of| of.measured("none", None, judge)).collect();
     progress.end();
     measured
 }

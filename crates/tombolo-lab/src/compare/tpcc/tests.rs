@@ -3,19 +3,20 @@
 use super::*;
 use crate::compare::failure;
 use crate::failure::Blame;
+use crate::workload::tpcc::input::Mix;
+
+pub(super) fn plan(scale: Scale) -> Plan {
+    Plan { scale, rounds: Rounds { transactions: 300, rounds: 2 }, memory_limit: None }
+}
 
 #[test]
 fn our_profiles_hold_the_same_rows_after_a_comparison() {
-    let scale = Scale { seed: 1, warehouses: 1, mix: crate::workload::tpcc::input::Mix::Standard };
-    let pages = crate::plan::estimate::page_bytes(&scale, 10_000);
-    let names = ["tombolo/conventional", "tombolo/memory", "tombolo/bare"];
-    let mut engines = names.map(|name| open(name, pages).unwrap());
-    let plan = Plan { scale, transactions: 300, rounds: 2 };
-    let clock = tombolo_engine::clock::SystemClock::new();
-    let measured = compare(&plan, &mut engines, &clock, &mut ()).unwrap();
+    let scale = Scale { seed: 1, warehouses: 1, mix: Mix::Standard };
+    let names = ["tombolo/conventional", "tombolo/memory", "tombolo/bare"].map(str::to_owned);
+    let measured = compare(&plan(scale), &names, &mut ()).unwrap();
     assert_eq!(failure(&measured), None);
     for (engine, name) in measured.iter().zip(names) {
-        assert_eq!((engine.engine.as_str(), engine.rounds.len()), (name, 2));
+        assert_eq!((&engine.engine, engine.rounds.len()), (&name, 2));
         assert!(engine.verification.consistent(), "{name}");
         let total = engine.total();
         assert_eq!(total.committed + total.aborted, 600, "{name}");
@@ -25,7 +26,8 @@ fn our_profiles_hold_the_same_rows_after_a_comparison() {
 #[test]
 fn engines_that_are_not_there_are_refused_by_name() {
     let refused = |name: &str, expect: &str| {
-        let failure = open(name, 1 << 20).unwrap_err();
+        let scale = Scale { seed: 1, warehouses: 1, mix: Mix::Paper };
+        let failure = verify(&plan(scale), &[name.to_owned()]).unwrap_err();
         assert_eq!(failure.blame(), Blame::Usage);
         assert!(failure.to_string().contains(expect), "{failure}");
     };

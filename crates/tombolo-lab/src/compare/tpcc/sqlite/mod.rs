@@ -18,11 +18,13 @@ mod transactions;
 use std::hint::black_box;
 
 use rusqlite::Connection;
-use tombolo_engine::clock::Clock;
+use tombolo_engine::clock::SystemClock;
 
-use super::{Batch, Engine, Watch};
+use crate::compare::rounds::Engine;
 use crate::compare::sqlite::{self, failed};
+use crate::compare::{Batch, Watch};
 use crate::failure::Failure;
+use crate::histogram::Latencies;
 use crate::rows::{StateHash, Verification};
 use crate::workload::tpcc::input::{Input, Mix};
 use crate::workload::tpcc::loader::Scale;
@@ -38,40 +40,33 @@ const SETTINGS: &str = "PRAGMA page_size = 8192;
 pub(super) struct Sqlite {
     connection: Connection,
     mix: Mix,
+    clock: SystemClock,
 }
 
 impl Sqlite {
-    /// An empty database.
+    /// Makes a database and loads it; reports to `progress` which part is done.
     ///
     /// # Errors
-    /// When SQLite cannot be opened.
-    pub(super) fn open() -> Result<Self, Failure> {
+    /// When SQLite refuses.
+    pub(super) fn open(scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<Self, Failure> {
         let connection = sqlite::open(None, SETTINGS).map_err(failed)?;
-        Ok(Self { connection, mix: Mix::Paper })
+        let execute = |sql: &str| connection.execute_batch(sql).map_err(failed);
+        execute("BEGIN")?;
+        execute(&schema::tables(scale.mix))?;
+        rows::load(&connection, scale, progress)?;
+        execute("COMMIT")?;
+        Ok(Self { connection, mix: scale.mix, clock: SystemClock::new() })
     }
 }
 
-impl Engine for Sqlite {
-    fn name(&self) -> &str {
-        "sqlite"
-    }
-
+impl Engine<Input, (Verification, StateHash)> for Sqlite {
     fn version(&self) -> &str {
         rusqlite::version()
     }
 
-    fn load(&mut self, scale: Scale, progress: &mut dyn FnMut(f64)) -> Result<(), Failure> {
-        self.mix = scale.mix;
-        let execute = |sql: &str| self.connection.execute_batch(sql).map_err(failed);
-        execute("BEGIN")?;
-        execute(&schema::tables(scale.mix))?;
-        rows::load(&self.connection, scale, progress)?;
-        execute("COMMIT")
-    }
-
-    fn run(&mut self, inputs: &[Input], clock: &dyn Clock) -> Result<Batch, Failure> {
+    fn run(&mut self, inputs: &[Input], _: &mut Latencies) -> Result<Batch, Failure> {
         let mut statements = Statements::prepare(&self.connection, self.mix).map_err(failed)?;
-        let watch = Watch::start(clock);
+        let watch = Watch::start(&self.clock);
         let mut committed = 0;
         for input in inputs {
             match black_box(statements.run(input).map_err(failed)?) {
@@ -82,18 +77,15 @@ impl Engine for Sqlite {
         Ok(watch.stop(committed, inputs.len() as u64 - committed))
     }
 
-    fn verify(&mut self) -> Result<Verification, Failure> {
+    fn found(&mut self) -> Result<(Verification, StateHash), Failure> {
         let mut verification = Verification::default();
         for (name, query) in checks::queries() {
             verification.note(name, checks::violation(&self.connection, query).map_err(failed)?);
         }
         verification.note("pages", checks::damage(&self.connection).map_err(failed)?);
-        Ok(verification)
-    }
-
-    fn state_hash(&mut self) -> Result<StateHash, Failure> {
         let tables = crate::workload::tpcc::schema::tables(self.mix);
-        checks::state_hash(&self.connection, &tables).map_err(failed)
+        let hash = checks::state_hash(&self.connection, &tables).map_err(failed)?;
+        Ok((verification, hash))
     }
 }
 

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::compare::failure;
-use crate::compare::tpcc::{Plan, compare, open};
+use crate::compare::tpcc::compare;
+use crate::compare::tpcc::tests::plan;
 use crate::workload::WorkloadInput;
 use crate::workload::tpcc::input::Generator;
 use crate::workload::tpcc::kinds;
 use crate::workload::tpcc::nurand::Constants;
 use crate::workload::tpcc::transactions::{self, Transactions};
-use tombolo_engine::clock::SystemClock;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::Bare;
@@ -19,17 +19,14 @@ fn scale(mix: Mix) -> Scale {
 }
 
 fn loaded(mix: Mix) -> Sqlite {
-    let mut sqlite = Sqlite::open().unwrap();
-    sqlite.load(scale(mix), &mut |_| ()).unwrap();
-    sqlite
+    Sqlite::open(scale(mix), &mut |_| ()).unwrap()
 }
 
 #[test]
 fn both_engines_hold_the_same_rows_after_the_same_inputs() {
     for mix in [Mix::Paper, Mix::Standard] {
-        let plan = Plan { scale: scale(mix), transactions: 300, rounds: 2 };
-        let mut engines = ["tombolo/bare", "sqlite"].map(|name| open(name, 0).unwrap());
-        let measured = compare(&plan, &mut engines, &SystemClock::new(), &mut ()).unwrap();
+        let names = ["tombolo/bare", "sqlite"].map(str::to_owned);
+        let measured = compare(&plan(scale(mix)), &names, &mut ()).unwrap();
         assert_eq!(failure(&measured), None);
         let [ours, theirs] = &measured[..] else { panic!("two engines") };
         assert_eq!((ours.rounds.len(), theirs.rounds.len()), (2, 2));
