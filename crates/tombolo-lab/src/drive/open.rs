@@ -14,12 +14,13 @@ use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::paged::page::PageSize;
 use tombolo_storage::paged::pool::PageAccess;
 use tombolo_storage::paged::store::{OpenError, PagedStore, Restart};
-use tombolo_storage::profile::{Conventional, MemoryProfile, PROFILES, PagedProfile};
+use tombolo_storage::profile::{Conventional, MemoryProfile, PagedProfile};
 
 use super::Instance;
 use super::benchmark::{Benchmark, Kind};
 use crate::failure::{Blamed, Failure};
-use crate::plan::{Options, profiles::all_on};
+use crate::plan::Options;
+use crate::plan::profiles::{self, all_on};
 use crate::rows::StoreChecks;
 use crate::workload::{AnyWorkload, Workload, for_each_workload, tpcc};
 
@@ -147,7 +148,7 @@ fn on_tested_pages(profile: &str, options: &Options, how: How) -> Made<tpcc::loa
     })
 }
 
-/// With it none is compiled here.
+/// With it no paged profile is compiled here.
 #[cfg(all(not(test), feature = "every-profile"))]
 fn on_tested_pages(_: &str, _: &Options, _: How) -> Made<tpcc::loader::Scale> {
     None
@@ -216,7 +217,7 @@ fn database<W: Deployed>(
     let made = in_memory(profile, options, how);
     let made = made.or_else(|| W::on_pages(profile, options, how));
     made.unwrap_or_else(|| {
-        Err(match PROFILES.iter().any(|info| info.name == profile) {
+        Err(match profiles::find(profile).is_some() {
             true => NoDatabase::NotCompiled(W::NAME),
             false => NoDatabase::NoSuchProfile,
         })
@@ -226,7 +227,7 @@ fn database<W: Deployed>(
 /// An empty database of the profile called `profile`.
 ///
 /// # Errors
-/// When there is none of that name, or it cannot be made.
+/// When no profile has that name, or the database cannot be made.
 pub fn create<W: Deployed>(
     profile: &str,
     options: &Options,

@@ -24,7 +24,7 @@ use tombolo_storage::log::{Durability, LogSettings};
 use tombolo_storage::memory::Limits;
 use tombolo_storage::memory::image::ImageSettings;
 use tombolo_storage::paged::store::{Isolation, PagedSettings};
-use tombolo_storage::profile::{Memory, MemoryProfile, PROFILES};
+use tombolo_storage::profile::{Memory, MemoryProfile};
 use tombolo_storage::value_log;
 
 use crate::failure::Failure;
@@ -345,9 +345,7 @@ impl Plan {
     /// What a reader of the result should know.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        let has_disk_log =
-            PROFILES.iter().any(|info| info.name == self.profile && info.switches[1]);
-        if has_disk_log && self.durability == Durability::None {
+        if profiles::has_log(&self.profile) && self.durability == Durability::None {
             notes.push("log kept in memory".to_owned());
         }
         let [first @ .., last] = self.workload.unmeasured() else { return notes };

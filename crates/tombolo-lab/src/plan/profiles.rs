@@ -22,29 +22,30 @@ pub(crate) const fn all_on(switches: &Switches) -> bool {
     i == switches.len()
 }
 
+/// The profile called `name`.
+pub(crate) fn find(name: &str) -> Option<&'static ProfileInfo> {
+    PROFILES.iter().find(|info| info.name == name)
+}
+
 /// Whether a profile keeps its rows on pages.
 pub fn has_pages(profile: &str) -> bool {
-    PROFILES.iter().any(|info| info.name == profile && info.store == "paged")
+    find(profile).is_some_and(|info| info.store == "paged")
+}
+
+/// Whether a profile can keep its log in files.
+pub(crate) fn has_log(profile: &str) -> bool {
+    find(profile).is_some_and(|info| info.switches[1])
 }
 
 /// Whether what a profile keeps can be saved and opened again.
 pub fn can_be_saved(profile: &str) -> bool {
-    let mut can = false;
-    macro_rules! ask {
-        ($name:literal, $profile:ty) => {
-            can |= profile == $name && PagedStore::<$profile>::can_be_saved();
-        };
-    }
-    for_each_paged_profile!(ask);
-    can
+    layout(profile).is_some()
 }
 
 /// Whether all transactions of the standard mix run on a profile as it is, not only the paper's two.
 /// Only there natively read counters distinguish calls.
 pub fn runs_all_natively(profile: &str) -> bool {
-    PROFILES
-        .iter()
-        .any(|info| info.name == profile && (info.store == "memory" || all_on(&info.switches)))
+    find(profile).is_some_and(|info| info.store == "memory" || all_on(&info.switches))
 }
 
 /// How a profile lays data out on pages.
@@ -89,7 +90,7 @@ pub fn same_type(profile: &str) -> &'static str {
     if let Some(part) = Part::find(profile) {
         return part.rung();
     }
-    PROFILES.iter().find(|info| info.name == profile).map_or("", |info| info.name)
+    find(profile).map_or("", |info| info.name)
 }
 
 /// The profile that makes the files of a layout: the one that does least besides.

@@ -10,7 +10,7 @@ use tombolo_storage::lock::LockSettings;
 use tombolo_storage::log::Durability;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::paged::store::{Isolation, PagedSettings};
-use tombolo_storage::profile::{Memory, MemoryProfile, PROFILES, ProfileInfo};
+use tombolo_storage::profile::{Memory, MemoryProfile, ProfileInfo};
 use tombolo_storage::value_log::{self, LogKind};
 
 use super::{Bound, profiles};
@@ -23,8 +23,7 @@ const OPEN_BATCH_MAX: u64 = 500_000;
 const LOG_BLOCK_BYTES: u64 = 4_096;
 
 pub(super) fn profile_named(name: &str) -> Result<&'static ProfileInfo, Failure> {
-    let known = PROFILES.iter().find(|info| info.name == name);
-    known.ok_or_else(|| {
+    profiles::find(name).ok_or_else(|| {
         Failure::usage(format!("profile {name} is not known: see tombolo run --list-profiles"))
     })
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use crate::settings::{self, Settings, Source};
 use serde_json::Value as Json;
 use tombolo_storage::log::Durability;
-use tombolo_storage::profile::PROFILES;
 
 use super::ladder::{self, CONVENTIONAL, IF_VARIANT, Ladder, MEMORY, Step};
 use super::paper::Switch;
@@ -211,10 +210,8 @@ impl DissectPlan {
         if self.durability == Durability::None {
             return Vec::new();
         }
-        let has_disk_log =
-            |name: &str| PROFILES.iter().any(|info| info.name == name && info.switches[1]);
         let rungs = self.steps().into_iter().map(|step| step.profile);
-        rungs.filter(|name| has_disk_log(name)).map(profiles::same_type).collect()
+        rungs.filter(|name| profiles::has_log(name)).map(profiles::same_type).collect()
     }
 
     /// What a failure calls a profile: its rung, where it is one.
