@@ -287,16 +287,9 @@ fn scaled(plan: &TablePlan, found: &Found) -> Vec<Row> {
 /// How long the stages of configuration C are busy.
 fn breakdown(plan: &TablePlan, found: &Found) -> Vec<Row> {
     let Some(ours) = find(found, &plan.own(C)) else { return Vec::new() };
-    let seconds = |ns: u64| ns as f64 / 1e9;
-    let busy = &ours.busy;
-    let all = [
-        ours.wall.as_secs_f64(),
-        ours.input.as_secs_f64(),
-        seconds(busy.execution_ns),
-        seconds(busy.logging_ns),
-        seconds(busy.output_ns),
-        seconds(busy.checkpoint_ns),
-    ];
+    let stages = stages(ours).map(|(_, seconds)| seconds);
+    let wall = [ours.wall.as_secs_f64()].into_iter();
+    let all = wall.chain(stages).chain([ours.busy.checkpoint_ns as f64 / 1e9]);
     let rows = PRINTED.breakdown.iter().zip(all).map(|(printed, ours)| Row {
         caveat: format!("{PAPERS_MACHINE}{}", printed.more),
         ..row(printed.stage, "s", printed.seconds, Some(ours), "TPK-42")
@@ -378,16 +371,20 @@ pub(super) fn direction(
     }
 }
 
-/// The stage that is busy longest, and what part of the time.
-fn slowest(of: &Measured) -> (&'static str, f64) {
+/// How many seconds each stage is busy.
+fn stages(of: &Measured) -> [(&'static str, f64); 4] {
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let stages = [
+    [
         ("input", of.input.as_secs_f64()),
         ("execution", seconds(of.busy.execution_ns)),
         ("logging", seconds(of.busy.logging_ns)),
         ("output", seconds(of.busy.output_ns)),
-    ];
-    let slowest = stages.into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
+    ]
+}
+
+/// The stage that is busy longest, and what part of the time.
+fn slowest(of: &Measured) -> (&'static str, f64) {
+    let slowest = stages(of).into_iter().max_by(|(_, a), (_, b)| a.total_cmp(b));
     let (name, busy) = slowest.unwrap_or(("none", 0.0));
     (name, busy / of.wall.as_secs_f64().max(1e-9))
 }
