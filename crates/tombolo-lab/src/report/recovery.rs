@@ -195,13 +195,11 @@ impl From<&ImageSurvey> for ImageResult {
 
 /// Damage of an image.
 fn image_damage(failure: &ImageFailure) -> Finding {
-    let (file, offset, what) = match failure {
-        ImageFailure::Damaged { file, offset, .. } => {
-            (Some(file.clone()), Some(*offset), failure.to_string())
-        }
-        failure => (None, None, failure.to_string()),
+    let (file, offset) = match failure {
+        ImageFailure::Damaged { file, offset, .. } => (Some(file.clone()), Some(*offset)),
+        _ => (None, None),
     };
-    Finding { file, offset, check: "image".to_owned(), what }
+    Finding { file, offset, check: "image".to_owned(), what: failure.to_string() }
 }
 
 /// A result of `inspect`.

@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tombolo_storage::disk::OsDisk;
-use tombolo_storage::log::{Durability, LogError, LogFailure};
-use tombolo_storage::paged::pool::{PAGES_FILE, PageError, PageFailure};
+use tombolo_storage::log::{Durability, LogFailure};
+use tombolo_storage::paged::pool::{PAGES_FILE, PageFailure};
 use tombolo_storage::paged::store::{OpenError, Restart};
 use tombolo_storage::profile::PROFILES;
 use tombolo_storage::value_log;
@@ -150,13 +150,19 @@ fn is_another_layout(error: &OpenError) -> bool {
 /// What a refusal means: damage, or a reason not to check at all.
 fn judge(directory: &Path, error: &OpenError) -> Result<Finding, Failure> {
     let damage = match error {
-        OpenError::Pages(error) => page_damage(error),
-        OpenError::Log(error) => log_damage(error),
+        OpenError::Pages(error) => match error.failure() {
+            PageFailure::Damaged { file, offset, what } => Some(("pages", file, offset, what)),
+            _ => None,
+        },
+        OpenError::Log(error) => match error.failure() {
+            LogFailure::Damaged { file, offset, what } => Some(("log", file, offset, what)),
+            _ => None,
+        },
         _ => None,
     };
-    if let Some((check, file, offset, what)) = damage {
+    if let Some((check, file, &offset, what)) = damage {
         let file = directory.join(file.rsplit('/').next().unwrap_or(file)).display().to_string();
-        let (check, what) = (check.to_owned(), what.to_owned());
+        let (check, what) = (check.to_owned(), what.clone());
         return Ok(Finding { check, what, file: Some(file), offset: Some(offset) });
     }
     let path = directory.display();
@@ -170,20 +176,4 @@ fn judge(directory: &Path, error: &OpenError) -> Result<Finding, Failure> {
         _ => format!("{path} cannot be opened: {error}"),
     };
     Err(Failure::environment(text))
-}
-
-type Damage<'e> = (&'static str, &'e str, u64, &'e str);
-
-fn page_damage(error: &PageError) -> Option<Damage<'_>> {
-    match error.failure() {
-        PageFailure::Damaged { file, offset, what } => Some(("pages", file, *offset, what)),
-        _ => None,
-    }
-}
-
-fn log_damage(error: &LogError) -> Option<Damage<'_>> {
-    match error.failure() {
-        LogFailure::Damaged { file, offset, what } => Some(("log", file, *offset, what)),
-        _ => None,
-    }
 }
