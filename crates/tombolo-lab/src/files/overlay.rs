@@ -8,6 +8,7 @@
 //! allows (alignment 1).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tombolo_storage::disk::{Disk, DiskError, DiskFile, Open, Operation};
@@ -20,20 +21,17 @@ const BLOCK_BYTES: usize = 4 << 10;
 pub(crate) struct OverlayDisk<D> {
     disk: D,
     takes_files: bool,
-    state: Mutex<Changes>,
-}
-
-#[derive(Debug, Default)]
-struct Changes {
-    files: BTreeMap<String, Arc<Mutex<Over>>>,
-    removed: BTreeSet<String>,
+    /// The files that were opened, by name; `None` where one was removed.
+    changed: Mutex<BTreeMap<String, Option<Arc<Mutex<Over>>>>>,
 }
 
 /// What was written over one file.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Over {
     blocks: BTreeMap<u64, Box<[u8]>>,
     len: u64,
+    /// Whether there is a file underneath.
+    is_above_file: bool,
     /// Bytes that are still those of the file underneath: it was never shorter.
     below_len: u64,
 }
@@ -45,7 +43,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl<D: Disk> OverlayDisk<D> {
     /// Nothing written over `disk` yet.
     pub(crate) fn new(disk: D) -> Self {
-        Self { disk, takes_files: true, state: Mutex::default() }
+        Self { disk, takes_files: true, changed: Mutex::default() }
     }
 
     /// The same over a disk that is not written to: others may do so too at the same time.
@@ -53,77 +51,74 @@ impl<D: Disk> OverlayDisk<D> {
         Self { takes_files: false, ..Self::new(disk) }
     }
 
-    fn refuse(operation: Operation, name: &str, kind: std::io::ErrorKind) -> DiskError {
-        DiskError::new(operation, name, None, &kind.into())
+    fn refuse<T>(operation: Operation, name: &str, kind: ErrorKind) -> Result<T, DiskError> {
+        Err(DiskError::new(operation, name, None, &kind.into()))
     }
 }
 
 impl<D: Disk> Disk for OverlayDisk<D> {
     fn open(&self, name: &str, how: Open) -> Result<Box<dyn DiskFile>, DiskError> {
         let exists = self.exists(name)?;
-        let mut changes = lock(&self.state);
-        let kind = match (exists, how) {
-            (true, Open::New) => Some(std::io::ErrorKind::AlreadyExists),
-            (false, Open::Read | Open::Write) => Some(std::io::ErrorKind::NotFound),
-            _ => None,
-        };
-        if let Some(kind) = kind {
-            return Err(Self::refuse(Operation::Open, name, kind));
-        }
-        let is_below = self.disk.exists(name)? && !changes.removed.contains(name);
-        let below = is_below.then(|| self.disk.open(name, Open::Read)).transpose()?;
-        let over = match changes.files.get(name) {
-            Some(over) => Arc::clone(over),
-            None => {
-                let len = below.as_ref().map_or(Ok(0), |file| file.len())?;
-                let over = Over { len, below_len: len, ..Over::default() };
-                let over = Arc::new(Mutex::new(over));
-                changes.files.insert(name.to_owned(), Arc::clone(&over));
-                over
+        match (exists, how) {
+            (true, Open::New) => {
+                return Self::refuse(Operation::Open, name, ErrorKind::AlreadyExists);
             }
+            (false, Open::Read | Open::Write) => {
+                return Self::refuse(Operation::Open, name, ErrorKind::NotFound);
+            }
+            _ => {}
+        }
+        let mut changed = lock(&self.changed);
+        let is_above_file = match changed.get(name) {
+            Some(over) => over.as_ref().is_some_and(|over| lock(over).is_above_file),
+            None => exists,
         };
+        let below = is_above_file.then(|| self.disk.open(name, Open::Read)).transpose()?;
+        let len = below.as_ref().map_or(Ok(0), |file| file.len())?;
+        let over = changed.entry(name.to_owned()).or_default().get_or_insert_with(|| {
+            let over = Over { blocks: BTreeMap::new(), len, is_above_file, below_len: len };
+            Arc::new(Mutex::new(over))
+        });
         let name = below.as_ref().map_or(name, |file| file.name()).to_owned();
-        Ok(Box::new(OverlayFile { name, below, takes_file: self.takes_files, over }))
+        Ok(Box::new(OverlayFile { name, below, takes_file: self.takes_files, over: over.clone() }))
     }
 
     fn list(&self) -> Result<Vec<String>, DiskError> {
-        let changes = lock(&self.state);
         let mut names: BTreeSet<String> = self.disk.list()?.into_iter().collect();
-        names.retain(|name| !changes.removed.contains(name));
-        names.extend(changes.files.keys().cloned());
+        for (name, over) in &*lock(&self.changed) {
+            match over {
+                Some(_) => names.insert(name.clone()),
+                None => names.remove(name),
+            };
+        }
         Ok(names.into_iter().collect())
     }
 
     fn exists(&self, name: &str) -> Result<bool, DiskError> {
-        let changes = lock(&self.state);
-        if changes.files.contains_key(name) {
-            return Ok(true);
-        }
-        Ok(!changes.removed.contains(name) && self.disk.exists(name)?)
+        let changed = lock(&self.changed);
+        changed.get(name).map_or_else(|| self.disk.exists(name), |over| Ok(over.is_some()))
     }
 
     fn remove(&self, name: &str) -> Result<(), DiskError> {
         if !self.exists(name)? {
-            return Err(Self::refuse(Operation::Remove, name, std::io::ErrorKind::NotFound));
+            return Self::refuse(Operation::Remove, name, ErrorKind::NotFound);
         }
-        let mut changes = lock(&self.state);
-        changes.files.remove(name);
-        changes.removed.insert(name.to_owned());
+        lock(&self.changed).insert(name.to_owned(), None);
         Ok(())
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), DiskError> {
-        let is_below = self.disk.exists(from)?;
-        let mut changes = lock(&self.state);
-        if is_below && !changes.removed.contains(from) {
-            // What lies underneath is found by its name.
-            return Err(Self::refuse(Operation::Rename, from, std::io::ErrorKind::Unsupported));
+        if !self.exists(from)? {
+            return Self::refuse(Operation::Rename, from, ErrorKind::NotFound);
         }
-        let Some(over) = changes.files.remove(from) else {
-            return Err(Self::refuse(Operation::Rename, from, std::io::ErrorKind::NotFound));
-        };
-        changes.files.insert(to.to_owned(), over);
-        changes.removed.insert(to.to_owned());
+        let mut changed = lock(&self.changed);
+        match changed.get(from) {
+            Some(Some(over)) if !lock(over).is_above_file => {}
+            // What lies underneath is found by its name.
+            _ => return Self::refuse(Operation::Rename, from, ErrorKind::Unsupported),
+        }
+        let over = changed.insert(from.to_owned(), None).flatten();
+        changed.insert(to.to_owned(), over);
         Ok(())
     }
 
@@ -180,7 +175,7 @@ impl DiskFile for OverlayFile {
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError> {
         let over = lock(&self.over);
         if offset + bytes.len() as u64 > over.len {
-            let cause = std::io::ErrorKind::UnexpectedEof.into();
+            let cause = ErrorKind::UnexpectedEof.into();
             return Err(DiskError::new(Operation::Read, &self.name, Some(offset), &cause));
         }
         let (first, end) = (offset / BLOCK_BYTES as u64, offset + bytes.len() as u64);
