@@ -17,8 +17,9 @@
 use tombolo_engine::rng::Rng;
 
 use super::nurand::Constants;
-use super::rows::{
-    Customer, District, History, Item, NewOrder, Order, OrderLine, Stock, Warehouse,
+use super::schema::{
+    CustomerRow, DistrictRow, HistoryRow, ItemRow, NewOrderRow, OrderLineRow, OrderRow, StockRow,
+    WarehouseRow,
 };
 use super::text::{Text, a_string, data, last_name, n_string, zip};
 use super::{
@@ -56,9 +57,9 @@ fn loaded_at(n: i32) -> i64 {
 
 /// The row of warehouse `w_id`.
 #[must_use]
-pub fn warehouse(seed: u64, w_id: i32) -> Warehouse {
+pub fn warehouse(seed: u64, w_id: i32) -> WarehouseRow {
     let rng = &mut Stream::Warehouse.rng(seed, [w_id]);
-    Warehouse {
+    WarehouseRow {
         w_id,
         w_name: a_string(rng, 6),
         w_street_1: a_string(rng, 10),
@@ -72,10 +73,10 @@ pub fn warehouse(seed: u64, w_id: i32) -> Warehouse {
 }
 
 /// The rows of DISTRICT of one warehouse.
-pub fn districts(seed: u64, d_w_id: i32) -> impl Iterator<Item = District> {
+pub fn districts(seed: u64, d_w_id: i32) -> impl Iterator<Item = DistrictRow> {
     (1..=DISTRICTS).map(move |d_id| {
         let rng = &mut Stream::District.rng(seed, [d_w_id, d_id.into()]);
-        District {
+        DistrictRow {
             d_id,
             d_w_id,
             d_name: a_string(rng, 6),
@@ -92,7 +93,7 @@ pub fn districts(seed: u64, d_w_id: i32) -> impl Iterator<Item = District> {
 }
 
 /// The rows of CUSTOMER of one district.
-pub fn customers(seed: u64, c_w_id: i32, c_d_id: i16) -> impl Iterator<Item = Customer> {
+pub fn customers(seed: u64, c_w_id: i32, c_d_id: i16) -> impl Iterator<Item = CustomerRow> {
     let constants = Constants::from_seed(seed);
     let mut rng = Stream::Customer.rng(seed, [c_w_id, c_d_id.into()]);
     let mut bad_credit = Choice::tenth(CUSTOMERS);
@@ -102,7 +103,7 @@ pub fn customers(seed: u64, c_w_id: i32, c_d_id: i16) -> impl Iterator<Item = Cu
             1..=1_000 => i64::from(c_id - 1),
             _ => constants.loaded_last_name(rng),
         };
-        Customer {
+        CustomerRow {
             c_id,
             c_d_id,
             c_w_id,
@@ -129,9 +130,9 @@ pub fn customers(seed: u64, c_w_id: i32, c_d_id: i16) -> impl Iterator<Item = Cu
 }
 
 /// The rows of HISTORY of one district: the first payment of each of its customers.
-pub fn history(seed: u64, w_id: i32, d_id: i16) -> impl Iterator<Item = History> {
+pub fn history(seed: u64, w_id: i32, d_id: i16) -> impl Iterator<Item = HistoryRow> {
     let mut rng = Stream::History.rng(seed, [w_id, d_id.into()]);
-    (1..=CUSTOMERS).map(move |c_id| History {
+    (1..=CUSTOMERS).map(move |c_id| HistoryRow {
         h_c_id: c_id,
         h_c_d_id: d_id,
         h_c_w_id: w_id,
@@ -144,14 +145,14 @@ pub fn history(seed: u64, w_id: i32, d_id: i16) -> impl Iterator<Item = History>
 }
 
 /// The rows of ORDERS of one district: one of each customer, in random order.
-pub fn orders(seed: u64, o_w_id: i32, o_d_id: i16) -> impl Iterator<Item = Order> {
+pub fn orders(seed: u64, o_w_id: i32, o_d_id: i16) -> impl Iterator<Item = OrderRow> {
     let mut rng = Stream::Order.rng(seed, [o_w_id, o_d_id.into()]);
     let mut customers: Vec<i32> = (1..=CUSTOMERS).collect();
     rng.shuffle(&mut customers);
     (1..=ORDERS).zip(customers).map(move |(o_id, o_c_id)| {
         // Drawn for every order, so that the line counts do not depend on which orders are delivered.
         let carrier = rng.between(1, 10) as i16;
-        Order {
+        OrderRow {
             o_id,
             o_d_id,
             o_w_id,
@@ -165,12 +166,12 @@ pub fn orders(seed: u64, o_w_id: i32, o_d_id: i16) -> impl Iterator<Item = Order
 }
 
 /// The rows of ORDER_LINE of one order.
-pub fn lines_of(seed: u64, order: &Order) -> impl Iterator<Item = OrderLine> + use<> {
+pub fn lines_of(seed: u64, order: &OrderRow) -> impl Iterator<Item = OrderLineRow> + use<> {
     let order = *order;
     let delivered = order.o_carrier_id.is_some();
     let path = [order.o_w_id, order.o_d_id.into(), order.o_id];
     let mut rng = Stream::OrderLine.rng(seed, path);
-    (1..=order.o_ol_cnt as i16).map(move |ol_number| OrderLine {
+    (1..=order.o_ol_cnt as i16).map(move |ol_number| OrderLineRow {
         ol_o_id: order.o_id,
         ol_d_id: order.o_d_id,
         ol_w_id: order.o_w_id,
@@ -185,22 +186,23 @@ pub fn lines_of(seed: u64, order: &Order) -> impl Iterator<Item = OrderLine> + u
 }
 
 /// The rows of ORDER_LINE of one district.
-pub fn order_lines(seed: u64, w_id: i32, d_id: i16) -> impl Iterator<Item = OrderLine> {
+#[cfg(test)]
+pub(super) fn order_lines(seed: u64, w_id: i32, d_id: i16) -> impl Iterator<Item = OrderLineRow> {
     orders(seed, w_id, d_id).flat_map(move |order| lines_of(seed, &order))
 }
 
 /// The rows of NEW_ORDER of one district: its orders that are not yet delivered.
-pub fn new_orders(no_w_id: i32, no_d_id: i16) -> impl Iterator<Item = NewOrder> {
-    (FIRST_UNDELIVERED_ORDER..=ORDERS).map(move |no_o_id| NewOrder { no_o_id, no_d_id, no_w_id })
+pub fn new_orders(no_w_id: i32, no_d_id: i16) -> impl Iterator<Item = NewOrderRow> {
+    (FIRST_UNDELIVERED_ORDER..=ORDERS).map(move |no_o_id| NewOrderRow { no_o_id, no_d_id, no_w_id })
 }
 
 /// The rows of ITEM.
-pub fn items(seed: u64) -> impl Iterator<Item = Item> {
+pub fn items(seed: u64) -> impl Iterator<Item = ItemRow> {
     let mut rng = Stream::Item.rng(seed, []);
     let mut original = Choice::tenth(ITEMS);
     (1..=ITEMS).map(move |i_id| {
         let rng = &mut rng;
-        Item {
+        ItemRow {
             i_id,
             i_im_id: rng.between(1, 10_000) as i32,
             i_name: a_string(rng, 14),
@@ -214,12 +216,13 @@ pub fn items(seed: u64) -> impl Iterator<Item = Item> {
 }
 
 /// The rows of STOCK of one warehouse.
-pub fn stock(seed: u64, s_w_id: i32) -> impl Iterator<Item = Stock> {
+#[cfg(test)]
+pub(super) fn stock(seed: u64, s_w_id: i32) -> impl Iterator<Item = StockRow> {
     (0..STOCK_PARTS).flat_map(move |part| stock_part(seed, s_w_id, part))
 }
 
 /// One of [`STOCK_PARTS`] equal parts of the rows of STOCK of one warehouse.
-pub fn stock_part(seed: u64, s_w_id: i32, part: i32) -> impl Iterator<Item = Stock> {
+pub fn stock_part(seed: u64, s_w_id: i32, part: i32) -> impl Iterator<Item = StockRow> {
     const ROWS: i32 = ITEMS / STOCK_PARTS;
     const { assert!(ROWS * STOCK_PARTS == ITEMS) };
     let mut rng = Stream::Stock.rng(seed, [s_w_id, part]);
@@ -227,11 +230,20 @@ pub fn stock_part(seed: u64, s_w_id: i32, part: i32) -> impl Iterator<Item = Sto
     (part * ROWS + 1..=(part + 1) * ROWS).map(move |s_i_id| {
         let rng = &mut rng;
         let original = original.next(rng);
-        Stock {
+        StockRow {
             s_i_id,
             s_w_id,
             s_quantity: rng.between(10, 100),
-            s_dist: [(); 10].map(|()| a_string(rng, 24)),
+            s_dist_01: a_string(rng, 24),
+            s_dist_02: a_string(rng, 24),
+            s_dist_03: a_string(rng, 24),
+            s_dist_04: a_string(rng, 24),
+            s_dist_05: a_string(rng, 24),
+            s_dist_06: a_string(rng, 24),
+            s_dist_07: a_string(rng, 24),
+            s_dist_08: a_string(rng, 24),
+            s_dist_09: a_string(rng, 24),
+            s_dist_10: a_string(rng, 24),
             s_ytd: 0,
             s_order_cnt: 0,
             s_remote_cnt: 0,

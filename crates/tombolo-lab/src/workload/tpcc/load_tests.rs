@@ -8,13 +8,13 @@ const SEED: u64 = 1;
 
 /// All rows of one warehouse, and the items.
 struct Database {
-    warehouse: Warehouse,
-    districts: Vec<District>,
-    customers: Vec<Customer>,
-    history: Vec<History>,
-    orders: Vec<Order>,
-    lines: Vec<OrderLine>,
-    new_orders: Vec<NewOrder>,
+    warehouse: WarehouseRow,
+    districts: Vec<DistrictRow>,
+    customers: Vec<CustomerRow>,
+    history: Vec<HistoryRow>,
+    orders: Vec<OrderRow>,
+    lines: Vec<OrderLineRow>,
+    new_orders: Vec<NewOrderRow>,
 }
 
 impl Database {
@@ -47,7 +47,7 @@ fn stock_and_items_follow_the_load_rules() {
     let mut quantities = [0_u32; 101];
     for (stock, i_id) in stock(SEED, 3).zip(1..) {
         assert_eq!((stock.s_i_id, stock.s_w_id), (i_id, 3));
-        assert!(stock.s_dist.iter().all(|dist| dist.len() == 24));
+        assert!(stock.s_dist().iter().all(|dist| dist.len() == 24));
         assert_eq!((stock.s_ytd, stock.s_order_cnt, stock.s_remote_cnt), (0, 0, 0));
         assert!((26..=50).contains(&stock.s_data.len()));
         quantities[stock.s_quantity as usize] += 1;
@@ -193,9 +193,9 @@ fn check_customers(db: &Database) {
 
 #[test]
 fn parts_do_not_depend_on_what_was_generated_before() {
-    let once: Vec<Vec<OrderLine>> =
+    let once: Vec<Vec<OrderLineRow>> =
         (1..=DISTRICTS).map(|d| order_lines(SEED, 1, d).collect()).collect();
-    let backwards: Vec<Vec<OrderLine>> = (1..=DISTRICTS)
+    let backwards: Vec<Vec<OrderLineRow>> = (1..=DISTRICTS)
         .rev()
         .map(|d_id| {
             let _other = customers(SEED, 9, d_id).count();

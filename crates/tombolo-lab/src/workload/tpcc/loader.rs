@@ -12,7 +12,7 @@ use tombolo_storage::store::Store;
 
 use super::handles::Handles;
 use super::input::Mix;
-use super::{DISTRICTS, STOCK_PARTS, load, rows, schema};
+use super::{DISTRICTS, STOCK_PARTS, load, schema};
 use crate::workload::error::WorkloadError;
 use crate::workload::loading::{self, create_rows, insert_run, store_batches, store_keyed};
 use crate::workload::resolve::Resolve;
@@ -40,11 +40,11 @@ enum Part {
 
 /// The rows of a part.
 enum PartRows {
-    Items(Vec<rows::Item>),
-    Warehouse(rows::Warehouse, Vec<rows::District>),
-    Stock(Vec<rows::Stock>),
-    Customers(Vec<rows::Customer>, Vec<rows::History>),
-    Orders(Vec<rows::Order>, Vec<rows::OrderLine>, Vec<rows::NewOrder>),
+    Items(Vec<schema::ItemRow>),
+    Warehouse(schema::WarehouseRow, Vec<schema::DistrictRow>),
+    Stock(Vec<schema::StockRow>),
+    Customers(Vec<schema::CustomerRow>, Vec<schema::HistoryRow>),
+    Orders(Vec<schema::OrderRow>, Vec<schema::OrderLineRow>, Vec<schema::NewOrderRow>),
 }
 
 impl Part {
@@ -139,11 +139,11 @@ impl Handles {
             PartRows::Warehouse(warehouse, districts) => {
                 let warehouse = std::slice::from_ref(warehouse);
                 store_keyed(store, (&self.warehouse, &self.warehouse_key), warehouse, |w| w.w_id)?;
-                let key = |district: &rows::District| (district.d_w_id, district.d_id);
+                let key = |district: &schema::DistrictRow| (district.d_w_id, district.d_id);
                 store_keyed(store, (&self.district, &self.district_key), districts, key)
             }
             PartRows::Stock(stock) => {
-                let key = |stock: &rows::Stock| (stock.s_w_id, stock.s_i_id);
+                let key = |stock: &schema::StockRow| (stock.s_w_id, stock.s_i_id);
                 store_keyed(store, (&self.stock, &self.stock_key), stock, key)
             }
             PartRows::Customers(customers, history) => {
@@ -165,7 +165,7 @@ impl Handles {
     fn store_customers<S: Store>(
         &self,
         store: &mut S,
-        customers: &[rows::Customer],
+        customers: &[schema::CustomerRow],
     ) -> Result<(), Error> {
         let rows = create_rows(store, &self.customer, customers)?;
         insert_run(store, &self.customer_key, customers, &rows, |customer| {
@@ -179,7 +179,11 @@ impl Handles {
         Ok(())
     }
 
-    fn store_orders<S: Store>(&self, store: &mut S, orders: &[rows::Order]) -> Result<(), Error> {
+    fn store_orders<S: Store>(
+        &self,
+        store: &mut S,
+        orders: &[schema::OrderRow],
+    ) -> Result<(), Error> {
         let rows = create_rows(store, &self.orders, orders)?;
         insert_run(store, &self.orders_key, orders, &rows, |order| {
             (order.o_w_id, order.o_d_id, order.o_id)
@@ -195,7 +199,7 @@ impl Handles {
     fn store_new_orders<S: Store>(
         &self,
         store: &mut S,
-        new_orders: &[rows::NewOrder],
+        new_orders: &[schema::NewOrderRow],
     ) -> Result<(), Error> {
         let rows = create_rows(store, &self.new_order, new_orders)?;
         insert_run(store, &self.new_order_key, new_orders, &rows, |order| {

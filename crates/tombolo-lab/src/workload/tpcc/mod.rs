@@ -2,8 +2,8 @@
 //! *OLTP Through the Looking Glass* measures (LG-29 … LG-36).
 //!
 //! # Map
-//! [`rows`] names the nine tables' columns; [`load`] generates the initial database; [`input`]
-//! generates transaction inputs, [`arguments`] makes bytes of them; [`nurand`] is the specification's
+//! [`schema`] declares the nine tables; [`load`] generates the initial database, [`loader`] stores it; [`input`]
+//! generates transaction inputs, [`arguments`] makes bytes of the paper's two; [`nurand`] is the specification's
 //! skewed random number with its constants of a run; [`text`] holds and generates the strings.
 //!
 //! # Invariants

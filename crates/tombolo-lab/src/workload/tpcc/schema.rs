@@ -1,4 +1,4 @@
-//! The nine tables and their indexes, declared (1.3; LG-29, LG-34).
+//! The nine tables with their rows and indexes, declared (1.3; LG-29, LG-34).
 //!
 //! # Widths
 //! Every column of the specification at full width. Identifiers carry ranges so narrow that the key
@@ -16,28 +16,30 @@
 //! The paper's is that of its Figure 4: the primary keys, and a second index on NEW_ORDER. The
 //! standard mix needs two more: customers by name, orders by customer. HISTORY has none.
 
-use tombolo_storage::row::{Column, Fields};
+use tombolo_storage::index;
+use tombolo_storage::row::{Column, Fields, RowMut};
 use tombolo_storage::schema::{DeclaredTable, TableDef};
-use tombolo_storage::types::Char;
-use tombolo_storage::{index, table};
+use tombolo_storage::types::{Char, Decimal, Integer, Nullable, SmallInt, Timestamp, Varchar};
 
 use super::input::Mix;
+use super::rows::{Plain, table_of_rows};
+use crate::workload::loading::Fill;
 
 /// The most warehouses: W_ID's declared range.
 pub const WAREHOUSES_MAX: i32 = 65_535;
 
-table! {
+table_of_rows! {
     /// WAREHOUSE.
-    pub struct Warehouse = "warehouse" {
-        W_ID: Integer [0..=65_535] => hot;
-        W_NAME: Varchar<10> => hot;
-        W_STREET_1: Varchar<20>;
-        W_STREET_2: Varchar<20>;
-        W_CITY: Varchar<20>;
-        W_STATE: Char<2>;
-        W_ZIP: Char<9>;
-        W_TAX: Decimal<4, 4> => hot;
-        W_YTD: Decimal<16, 2> => hot;
+    pub struct Warehouse of WarehouseRow = "warehouse" {
+        w_id = W_ID: Integer [0..=65_535] => hot;
+        w_name = W_NAME: Varchar<10> => hot;
+        w_street_1 = W_STREET_1: Varchar<20>;
+        w_street_2 = W_STREET_2: Varchar<20>;
+        w_city = W_CITY: Varchar<20>;
+        w_state = W_STATE: Char<2>;
+        w_zip = W_ZIP: Char<9>;
+        w_tax = W_TAX: Decimal<4, 4> => hot;
+        w_ytd = W_YTD: Decimal<16, 2> => hot;
     }
 }
 index! {
@@ -49,20 +51,20 @@ impl Warehouse {
     pub const PAID: Fields<Self> = Fields::none().with(Self::W_YTD);
 }
 
-table! {
+table_of_rows! {
     /// DISTRICT.
-    pub struct District = "district" {
-        D_ID: SmallInt [0..=15] => hot;
-        D_W_ID: Integer [0..=65_535] => hot;
-        D_NAME: Varchar<10> => hot;
-        D_STREET_1: Varchar<20>;
-        D_STREET_2: Varchar<20>;
-        D_CITY: Varchar<20>;
-        D_STATE: Char<2>;
-        D_ZIP: Char<9>;
-        D_TAX: Decimal<4, 4> => hot;
-        D_YTD: Decimal<16, 2> => hot;
-        D_NEXT_O_ID: Integer [0..=2_147_483_647] => hot;
+    pub struct District of DistrictRow = "district" {
+        d_id = D_ID: SmallInt [0..=15] => hot;
+        d_w_id = D_W_ID: Integer [0..=65_535] => hot;
+        d_name = D_NAME: Varchar<10> => hot;
+        d_street_1 = D_STREET_1: Varchar<20>;
+        d_street_2 = D_STREET_2: Varchar<20>;
+        d_city = D_CITY: Varchar<20>;
+        d_state = D_STATE: Char<2>;
+        d_zip = D_ZIP: Char<9>;
+        d_tax = D_TAX: Decimal<4, 4> => hot;
+        d_ytd = D_YTD: Decimal<16, 2> => hot;
+        d_next_o_id = D_NEXT_O_ID: Integer [0..=2_147_483_647] => hot;
     }
 }
 index! {
@@ -77,30 +79,30 @@ impl District {
     pub const ORDERED: Fields<Self> = Fields::none().with(Self::D_NEXT_O_ID);
 }
 
-table! {
+table_of_rows! {
     /// CUSTOMER.
-    pub struct Customer = "customer" {
-        C_ID: Integer [0..=4_095] => hot;
-        C_D_ID: SmallInt [0..=15] => hot;
-        C_W_ID: Integer [0..=65_535] => hot;
-        C_FIRST: Varchar<16>;
-        C_MIDDLE: Char<2>;
-        C_LAST: Varchar<16> => hot;
-        C_STREET_1: Varchar<20>;
-        C_STREET_2: Varchar<20>;
-        C_CITY: Varchar<20>;
-        C_STATE: Char<2>;
-        C_ZIP: Char<9>;
-        C_PHONE: Char<16>;
-        C_SINCE: Timestamp;
-        C_CREDIT: Char<2> => hot;
-        C_CREDIT_LIM: Decimal<12, 2> => hot;
-        C_DISCOUNT: Decimal<4, 4> => hot;
-        C_BALANCE: Decimal<16, 2> => hot;
-        C_YTD_PAYMENT: Decimal<16, 2> => hot;
-        C_PAYMENT_CNT: Decimal<9, 0> => hot;
-        C_DELIVERY_CNT: Decimal<9, 0> => hot;
-        C_DATA: Varchar<500> => hot;
+    pub struct Customer of CustomerRow = "customer" {
+        c_id = C_ID: Integer [0..=4_095] => hot;
+        c_d_id = C_D_ID: SmallInt [0..=15] => hot;
+        c_w_id = C_W_ID: Integer [0..=65_535] => hot;
+        c_first = C_FIRST: Varchar<16>;
+        c_middle = C_MIDDLE: Char<2>;
+        c_last = C_LAST: Varchar<16> => hot;
+        c_street_1 = C_STREET_1: Varchar<20>;
+        c_street_2 = C_STREET_2: Varchar<20>;
+        c_city = C_CITY: Varchar<20>;
+        c_state = C_STATE: Char<2>;
+        c_zip = C_ZIP: Char<9>;
+        c_phone = C_PHONE: Char<16>;
+        c_since = C_SINCE: Timestamp;
+        c_credit = C_CREDIT: Char<2> => hot;
+        c_credit_lim = C_CREDIT_LIM: Decimal<12, 2> => hot;
+        c_discount = C_DISCOUNT: Decimal<4, 4> => hot;
+        c_balance = C_BALANCE: Decimal<16, 2> => hot;
+        c_ytd_payment = C_YTD_PAYMENT: Decimal<16, 2> => hot;
+        c_payment_cnt = C_PAYMENT_CNT: Decimal<9, 0> => hot;
+        c_delivery_cnt = C_DELIVERY_CNT: Decimal<9, 0> => hot;
+        c_data = C_DATA: Varchar<500> => hot;
     }
 }
 index! {
@@ -126,26 +128,26 @@ impl Customer {
         Fields::none().with(Self::C_BALANCE).with(Self::C_DELIVERY_CNT);
 }
 
-table! {
+table_of_rows! {
     /// HISTORY.
-    pub struct History = "history" {
-        H_C_ID: Integer;
-        H_C_D_ID: SmallInt;
-        H_C_W_ID: Integer;
-        H_D_ID: SmallInt;
-        H_W_ID: Integer;
-        H_DATE: Timestamp;
-        H_AMOUNT: Decimal<6, 2>;
-        H_DATA: Varchar<24>;
+    pub struct History of HistoryRow = "history" {
+        h_c_id = H_C_ID: Integer;
+        h_c_d_id = H_C_D_ID: SmallInt;
+        h_c_w_id = H_C_W_ID: Integer;
+        h_d_id = H_D_ID: SmallInt;
+        h_w_id = H_W_ID: Integer;
+        h_date = H_DATE: Timestamp;
+        h_amount = H_AMOUNT: Decimal<6, 2>;
+        h_data = H_DATA: Varchar<24>;
     }
 }
 
-table! {
+table_of_rows! {
     /// NEW_ORDER.
-    pub struct NewOrder = "new_order" {
-        NO_O_ID: Integer [0..=2_147_483_647];
-        NO_D_ID: SmallInt [0..=15];
-        NO_W_ID: Integer [0..=65_535];
+    pub struct NewOrder of NewOrderRow = "new_order" {
+        no_o_id = NO_O_ID: Integer [0..=2_147_483_647];
+        no_d_id = NO_D_ID: SmallInt [0..=15];
+        no_w_id = NO_W_ID: Integer [0..=65_535];
     }
 }
 index! {
@@ -159,17 +161,17 @@ index! {
         (NO_W_ID: Integer, NO_O_ID: Integer, NO_D_ID: SmallInt) unique Tree;
 }
 
-table! {
+table_of_rows! {
     /// ORDERS.
-    pub struct Orders = "orders" {
-        O_ID: Integer [0..=2_147_483_647];
-        O_D_ID: SmallInt [0..=15];
-        O_W_ID: Integer [0..=65_535];
-        O_C_ID: Integer [0..=4_095];
-        O_ENTRY_D: Timestamp;
-        O_CARRIER_ID: Nullable<SmallInt> => hot;
-        O_OL_CNT: Decimal<2, 0>;
-        O_ALL_LOCAL: Decimal<1, 0>;
+    pub struct Orders of OrderRow = "orders" {
+        o_id = O_ID: Integer [0..=2_147_483_647];
+        o_d_id = O_D_ID: SmallInt [0..=15];
+        o_w_id = O_W_ID: Integer [0..=65_535];
+        o_c_id = O_C_ID: Integer [0..=4_095];
+        o_entry_d = O_ENTRY_D: Timestamp;
+        o_carrier_id = O_CARRIER_ID: Nullable<SmallInt> => hot;
+        o_ol_cnt = O_OL_CNT: Decimal<2, 0>;
+        o_all_local = O_ALL_LOCAL: Decimal<1, 0>;
     }
 }
 index! {
@@ -189,19 +191,19 @@ impl Orders {
     pub const LINES: Fields<Self> = Fields::none().with(Self::O_OL_CNT);
 }
 
-table! {
+table_of_rows! {
     /// ORDER_LINE.
-    pub struct OrderLine = "order_line" {
-        OL_O_ID: Integer [0..=2_147_483_647];
-        OL_D_ID: SmallInt [0..=15];
-        OL_W_ID: Integer [0..=65_535];
-        OL_NUMBER: SmallInt [0..=15];
-        OL_I_ID: Integer;
-        OL_SUPPLY_W_ID: Integer;
-        OL_DELIVERY_D: Nullable<Timestamp> => hot;
-        OL_QUANTITY: Decimal<2, 0>;
-        OL_AMOUNT: Decimal<6, 2>;
-        OL_DIST_INFO: Char<24>;
+    pub struct OrderLine of OrderLineRow = "order_line" {
+        ol_o_id = OL_O_ID: Integer [0..=2_147_483_647];
+        ol_d_id = OL_D_ID: SmallInt [0..=15];
+        ol_w_id = OL_W_ID: Integer [0..=65_535];
+        ol_number = OL_NUMBER: SmallInt [0..=15];
+        ol_i_id = OL_I_ID: Integer;
+        ol_supply_w_id = OL_SUPPLY_W_ID: Integer;
+        ol_delivery_d = OL_DELIVERY_D: Nullable<Timestamp> => hot;
+        ol_quantity = OL_QUANTITY: Decimal<2, 0>;
+        ol_amount = OL_AMOUNT: Decimal<6, 2>;
+        ol_dist_info = OL_DIST_INFO: Char<24>;
     }
 }
 index! {
@@ -216,14 +218,14 @@ impl OrderLine {
     pub const WHOLE: Fields<Self> = Fields::whole(<Self as DeclaredTable>::SIZE);
 }
 
-table! {
+table_of_rows! {
     /// ITEM.
-    pub struct Item = "item" {
-        I_ID: Integer [0..=1_048_575];
-        I_IM_ID: Integer;
-        I_NAME: Varchar<24>;
-        I_PRICE: Decimal<5, 2> => hot;
-        I_DATA: Varchar<50> => hot;
+    pub struct Item of ItemRow = "item" {
+        i_id = I_ID: Integer [0..=1_048_575];
+        i_im_id = I_IM_ID: Integer;
+        i_name = I_NAME: Varchar<24>;
+        i_price = I_PRICE: Decimal<5, 2> => hot;
+        i_data = I_DATA: Varchar<50> => hot;
     }
 }
 index! {
@@ -235,26 +237,26 @@ impl Item {
     pub const SOLD: Fields<Self> = Fields::none().with(Self::I_PRICE).with(Self::I_DATA);
 }
 
-table! {
+table_of_rows! {
     /// STOCK.
-    pub struct Stock = "stock" {
-        S_I_ID: Integer [0..=1_048_575];
-        S_W_ID: Integer [0..=65_535];
-        S_QUANTITY: Decimal<4, 0> => hot;
-        S_DIST_01: Char<24>;
-        S_DIST_02: Char<24>;
-        S_DIST_03: Char<24>;
-        S_DIST_04: Char<24>;
-        S_DIST_05: Char<24>;
-        S_DIST_06: Char<24>;
-        S_DIST_07: Char<24>;
-        S_DIST_08: Char<24>;
-        S_DIST_09: Char<24>;
-        S_DIST_10: Char<24>;
-        S_YTD: Decimal<9, 0> => hot;
-        S_ORDER_CNT: Decimal<9, 0> => hot;
-        S_REMOTE_CNT: Decimal<9, 0> => hot;
-        S_DATA: Varchar<50> => hot;
+    pub struct Stock of StockRow = "stock" {
+        s_i_id = S_I_ID: Integer [0..=1_048_575];
+        s_w_id = S_W_ID: Integer [0..=65_535];
+        s_quantity = S_QUANTITY: Decimal<4, 0> => hot;
+        s_dist_01 = S_DIST_01: Char<24>;
+        s_dist_02 = S_DIST_02: Char<24>;
+        s_dist_03 = S_DIST_03: Char<24>;
+        s_dist_04 = S_DIST_04: Char<24>;
+        s_dist_05 = S_DIST_05: Char<24>;
+        s_dist_06 = S_DIST_06: Char<24>;
+        s_dist_07 = S_DIST_07: Char<24>;
+        s_dist_08 = S_DIST_08: Char<24>;
+        s_dist_09 = S_DIST_09: Char<24>;
+        s_dist_10 = S_DIST_10: Char<24>;
+        s_ytd = S_YTD: Decimal<9, 0> => hot;
+        s_order_cnt = S_ORDER_CNT: Decimal<9, 0> => hot;
+        s_remote_cnt = S_REMOTE_CNT: Decimal<9, 0> => hot;
+        s_data = S_DATA: Varchar<50> => hot;
     }
 }
 index! {
@@ -278,6 +280,25 @@ impl Stock {
         Self::S_DIST_09,
         Self::S_DIST_10,
     ];
+}
+
+#[cfg(test)]
+impl StockRow {
+    /// S_DIST_01 to S_DIST_10.
+    pub(super) fn s_dist(&self) -> [super::text::Text<24>; 10] {
+        [
+            self.s_dist_01,
+            self.s_dist_02,
+            self.s_dist_03,
+            self.s_dist_04,
+            self.s_dist_05,
+            self.s_dist_06,
+            self.s_dist_07,
+            self.s_dist_08,
+            self.s_dist_09,
+            self.s_dist_10,
+        ]
+    }
 }
 
 /// The tables with the indexes that `mix` needs.

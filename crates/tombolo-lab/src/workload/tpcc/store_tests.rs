@@ -172,7 +172,7 @@ fn every_column_is_stored_as_generated() {
         )
     })));
     assert!(lines("stock").eq(super::load::stock(SEED, 1).map(|s| {
-        let dist = s.s_dist.each_ref().map(super::text::Text::as_str).join("\t");
+        let dist = s.s_dist().each_ref().map(super::text::Text::as_str).join("\t");
         format!("{}\t1\t{}\t{dist}\t0\t0\t0\t{}", s.s_i_id, s.s_quantity, s.s_data.as_str())
     })));
     let order_lines = (1..=10).flat_map(|d_id| super::load::order_lines(SEED, 1, d_id));

@@ -17,8 +17,7 @@ use tombolo_storage::store::{Index, Order, Store, Table, TableType};
 use super::DISTRICTS;
 use super::handles::Handles;
 use super::input::DeliveryInput;
-use super::rows;
-use super::schema::{Customer, District, OrderLine, Orders, Warehouse};
+use super::schema::{Customer, District, HistoryRow, OrderLine, OrderLineRow, Orders, Warehouse};
 use super::text::Text;
 use super::transactions::delivery::Delivery;
 use crate::workload::error::WorkloadError;
@@ -112,7 +111,7 @@ fn change<'k, S: Store, R: TableType, I: IndexType, const N: usize>(
 
 /// A payment by no customer to a district that does not exist: no D_YTD, no balance is asked for it.
 fn pay_no_district<S: Store>(store: &mut S, handles: &Handles) -> Result<()> {
-    let history = rows::History {
+    let history = HistoryRow {
         h_c_id: 0,
         h_c_d_id: NO_DISTRICT,
         h_c_w_id: W_ID,
@@ -181,7 +180,7 @@ fn deliver_out_of_turn<S: Store>(store: &mut S, handles: &Handles) -> Result<()>
 /// A line, not delivered, of an order that does not exist: its district has a line too many (c04),
 /// no order has (c06).
 fn add_a_stray_line<S: Store>(store: &mut S, handles: &Handles) -> Result<()> {
-    let line = rows::OrderLine {
+    let line = OrderLineRow {
         ol_o_id: i32::MAX,
         ol_d_id: D_ID,
         ol_w_id: W_ID,

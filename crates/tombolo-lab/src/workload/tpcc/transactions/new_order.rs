@@ -30,11 +30,10 @@ use crate::workload::loading::Fill;
 use crate::workload::resolve::Resolve;
 use crate::workload::tpcc::ORDER_LINES_MAX;
 use crate::workload::tpcc::input::{LineInput, NewOrderInput};
-use crate::workload::tpcc::rows;
 use crate::workload::tpcc::schema::{
     Customer, CustomerKey, District, DistrictKey, Item, ItemKey, NewOrder as NewOrderTable,
-    NewOrderByWarehouse, NewOrderKey, OrderLine, OrderLineKey, Orders, OrdersByCustomer, OrdersKey,
-    Stock, StockKey, Warehouse, WarehouseKey,
+    NewOrderByWarehouse, NewOrderKey, NewOrderRow, OrderLine, OrderLineKey, OrderLineRow, OrderRow,
+    Orders, OrdersByCustomer, OrdersKey, Stock, StockKey, Warehouse, WarehouseKey,
 };
 use crate::workload::tpcc::text::{Text, is_original};
 
@@ -386,7 +385,7 @@ impl NewOrder {
             };
             self.take_from_stock(tx, stock, line, line.supply_w_id != input.w_id)?;
             let quantity = i64::from(line.quantity);
-            let order_line = rows::OrderLine {
+            let order_line = OrderLineRow {
                 ol_o_id: answer.o_id,
                 ol_d_id: input.d_id,
                 ol_w_id: input.w_id,
@@ -436,7 +435,7 @@ impl NewOrder {
     ) -> Result<()> {
         let (w_id, d_id, c_id) = (input.w_id, input.d_id, input.c_id);
         let local = input.lines().iter().all(|line| line.supply_w_id == w_id);
-        let order = rows::Order {
+        let order = OrderRow {
             o_id,
             o_d_id: d_id,
             o_w_id: w_id,
@@ -451,7 +450,7 @@ impl NewOrder {
         if let Some(by_customer) = &self.orders_by_customer {
             tx.insert(by_customer, (w_id, d_id, c_id, o_id), row)?;
         }
-        let new_order = rows::NewOrder { no_o_id: o_id, no_d_id: d_id, no_w_id: w_id };
+        let new_order = NewOrderRow { no_o_id: o_id, no_d_id: d_id, no_w_id: w_id };
         let row = tx.create(&self.new_order, |row| new_order.fill(row))?;
         tx.insert(&self.new_order_key, (w_id, d_id, o_id), row)?;
         tx.insert(&self.new_order_by_warehouse, (w_id, o_id, d_id), row)

@@ -17,9 +17,8 @@ use super::existing;
 use crate::workload::loading::Fill;
 use crate::workload::resolve::Resolve;
 use crate::workload::tpcc::input::{CustomerInput, PaymentInput};
-use crate::workload::tpcc::rows;
 use crate::workload::tpcc::schema::{
-    Customer, District, DistrictKey, History, Warehouse, WarehouseKey,
+    Customer, District, DistrictKey, History, HistoryRow, Warehouse, WarehouseKey,
 };
 use crate::workload::tpcc::text::Text;
 
@@ -159,7 +158,7 @@ impl Payment {
             }
         };
         self.charge(&mut tx, customer, input, &answer)?;
-        let history = rows::History {
+        let history = HistoryRow {
             h_c_id: answer.c_id,
             h_c_d_id: input.c_d_id,
             h_c_w_id: input.c_w_id,
