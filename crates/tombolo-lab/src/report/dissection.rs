@@ -45,7 +45,7 @@ pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
         }
     }
     if figures::goes_down(dissection) {
-        text.push_str(&format!("\n{}\n", canvas.style.strong(Figure::Throughput.title())));
+        text.push_str(&format!("\n{}\n", canvas.style.strong(Figure::Throughput.item().title)));
         text.push_str(&rows(&Figure::Throughput.rows(dissection), canvas));
     }
     text.push_str(&closing(dissection, canvas));

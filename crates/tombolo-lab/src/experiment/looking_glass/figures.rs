@@ -57,21 +57,11 @@ impl Figure {
         }
     }
 
-    /// Its name on the command line.
-    pub const fn id(self) -> &'static str {
-        self.item().id
-    }
-
-    /// What it shows.
-    pub const fn title(self) -> &'static str {
-        self.item().title
-    }
-
     /// What `paper` prints of it, with ours from `dissection`.
     pub fn reproduce(self, dissection: &Dissection) -> Reproduction {
         let mut rows = self.rows(dissection);
         rows.extend(self.call_rows(dissection));
-        Reproduction { id: self.id().to_owned(), rows, notes: dissection.notes.clone() }
+        Reproduction { id: self.item().id.to_owned(), rows, notes: dissection.notes.clone() }
     }
 
     /// Its rows, without those by call.

@@ -89,10 +89,10 @@ fn every_row_of_the_paper_is_there_with_ours_beside_it() {
     let rows = |figure: Figure| figure.rows(&example);
     for figure in Figure::ALL {
         let rows = rows(figure);
-        assert!(!rows.is_empty(), "{}", figure.id());
-        assert_eq!(Figure::find(figure.id()), Some(figure));
+        assert!(!rows.is_empty(), "{}", figure.item().id);
+        assert_eq!(Figure::find(figure.item().id), Some(figure));
         for row in &rows {
-            assert!(row.ours.is_some(), "{}: {}", figure.id(), row.name);
+            assert!(row.ours.is_some(), "{}: {}", figure.item().id, row.name);
             assert_eq!(row.ratio.is_some(), row.paper.is_some(), "{}", row.name);
             assert!(row.reference.starts_with("LG-"), "{}", row.name);
         }

@@ -135,9 +135,9 @@ fn dissection_view(found: &Dissection) -> Value {
         .into_iter()
         .map(|figure| {
             let charts = figures::charts(figure, found);
-            let id = figure.id().trim_start_matches("lg/");
+            let id = figure.item().id.trim_start_matches("lg/");
             let units = by_unit(&figure.rows(found));
-            context! { id, title => figure.title(), charts => Serde(charts), units }
+            context! { id, title => figure.item().title, charts => Serde(charts), units }
         })
         .collect();
     context! {

@@ -78,7 +78,7 @@ impl Stored {
 /// The results in a file that holds `bytes`, in order; `file` is its name in errors.
 ///
 /// # Errors
-/// When there is none, or something in it is no result.
+/// When the file is missing or empty, or a line of it is not a result.
 pub fn read(file: &str, bytes: &[u8]) -> Result<Vec<Stored>, Failure> {
     let text = str::from_utf8(bytes).map_err(|error| {
         let before = &bytes[..error.valid_up_to()];

@@ -104,7 +104,11 @@ fn the_same_results_give_the_same_bytes() {
 fn every_figure_is_there_with_the_papers_numbers() {
     let page = everything();
     for figure in Figure::ALL {
-        assert!(page.contains(&format!(">{}</h3>", figure.title())), "{}", figure.title());
+        assert!(
+            page.contains(&format!(">{}</h3>", figure.item().title)),
+            "{}",
+            figure.item().title
+        );
     }
     for number in ["1,730,000 instructions", "180,000 instructions", "46,500", "34.6 %", "29.8 %"] {
         assert!(page.contains(number), "{number}");
