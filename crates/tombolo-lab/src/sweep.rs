@@ -68,7 +68,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of `values`; zeros when there is none.
+    /// Of `values`; zeros when there are no values.
     pub fn of(mut values: Vec<f64>) -> Self {
         values.sort_unstable_by(f64::total_cmp);
         let at = |i: usize| values.get(i).copied().unwrap_or(0.0);

@@ -181,7 +181,7 @@ enum Detail {
     Instructions,
 }
 
-/// A program under callgrind. It is gone when this is.
+/// A program under callgrind, which ends when this is dropped.
 struct Running {
     child: Option<Child>,
     dir: TempDir,

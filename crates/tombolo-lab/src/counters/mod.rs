@@ -66,7 +66,7 @@ named! {
         Insert = "insert",
         /// Committing.
         Commit = "commit",
-        /// Everything in the transaction that is none of the calls above.
+        /// Everything in the transaction outside the calls above.
         Other = "other",
     }
 }

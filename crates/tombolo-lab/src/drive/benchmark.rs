@@ -35,8 +35,8 @@ use crate::store::metered::Metered;
 use crate::store::{Erased, Handles};
 use crate::workload::{Workload, WorkloadInput};
 
-/// What a store can do besides what [`Store`] says: no part of it, for not every store can. What is not said of a kind
-/// is that of a store in memory, of which nothing is kept.
+/// What some stores can do and [`Store`] therefore does not have. The defaults are those of a store in memory that
+/// keeps no files.
 pub(super) trait Kind<S>: 'static {
     /// What the store verifies itself.
     const CHECKS: StoreChecks;
@@ -277,7 +277,7 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
 
     /// Runs a group with its transactions announced to the meter, on the store with probes or on
     /// the one without. A transaction is looked at right before it runs, so that what looking ahead
-    /// costs is in its count and in no other's.
+    /// costs is in its own count.
     fn run_metered(&mut self, group: &Group<W::Input>, probes: bool) -> Result<(), CounterError> {
         let damaged = |what: &str| CounterError::Damaged(format!("{}: {what}", group.name));
         let Some(bound) = &self.bound else { return Err(damaged(NOT_LOADED)) };

@@ -2,7 +2,7 @@
 //! program it is, and what that does.
 //!
 //! It is this program with a hidden command, started with one end of a link as its standard input. Not
-//! here: what is said over the link and what follows (the engine's `pipeline/remote_checkpoint/`).
+//! here: the messages on the link and what they cause (the engine's `pipeline/remote_checkpoint/`).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

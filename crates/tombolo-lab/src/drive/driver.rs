@@ -139,7 +139,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
         Ok(self.clock.process_cpu().saturating_sub(before))
     }
 
-    /// Runs `count` transactions that nothing is measured of.
+    /// Runs `count` transactions without measuring them.
     ///
     /// # Errors
     /// What the store failed with.

@@ -172,7 +172,7 @@ pub trait Instance<W: Workload = Scale> {
     /// Why what ran could not be ended.
     fn rest(&mut self) -> Result<Quiescent<'_>, Failure>;
 
-    /// What a pipeline did, where there was one; for once it is at rest.
+    /// What a pipeline did, where there was one; called once it has stopped.
     fn pipeline(&mut self) -> Option<PipelineOutcome> {
         None
     }

@@ -1,4 +1,4 @@
-//! What a run through a pipeline finds out, besides what is measured of every profile.
+//! What only a run through a pipeline measures.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -75,7 +75,7 @@ pub(crate) struct RawFile {
     /// promises.
     memory: Vec<u8>,
     from: usize,
-    /// How many places of so many bytes the file has.
+    /// How many places of this size the file has.
     places: usize,
     bytes: usize,
     /// The place that is written next.

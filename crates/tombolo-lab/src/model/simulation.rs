@@ -470,7 +470,7 @@ impl<'s> Simulation<'s> {
         parts
     }
 
-    /// A part's log records, so many others, and the release of its locks.
+    /// A part's log records, a number of others, and the release of its locks.
     fn ending(&self, task: Task, records: f64, releases: bool) -> Parts {
         let Scenario { machine, load, .. } = self.scenario;
         let costs = &machine.costs;

@@ -38,7 +38,7 @@ impl Plan {
         with_workload!(&self.workload, scale => estimate::page_bytes(scale, transactions))
     }
 
-    /// Bytes that the run needs in memory, pages left out, for so many transactions.
+    /// Bytes that the run needs in memory, without pages, for a number of transactions.
     pub(crate) fn bytes(&self, transactions: u64, batch: u64) -> u64 {
         with_workload!(&self.workload, scale => self.bytes_of(scale, transactions, batch))
     }

@@ -122,7 +122,7 @@ fn short_hash(digest: Sha256) -> String {
     text
 }
 
-/// A figure that there is none of.
+/// What is shown in place of a figure that was not measured.
 const MISSING: &str = "–";
 #[cfg(test)]
 mod tests {

@@ -17,12 +17,12 @@ use crate::store::{DynamicStore, Erased};
 use crate::workload::error::WorkloadError;
 use crate::workload::{checks, tamper};
 
-/// Something a verification found wrong; results have it as it is.
+/// Something a verification found wrong; a field of results, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
     /// The file it is in, where it is known.
     pub file: Option<String>,
-    /// Where in the file (of pages, if none is named), in bytes.
+    /// Where in the file, in bytes; in the file of pages if no file is named.
     pub offset: Option<u64>,
     /// The check that found it.
     pub check: String,
@@ -173,7 +173,7 @@ impl<'s> Quiescent<'s> {
     /// Breaks the condition called `check`, and only it.
     ///
     /// # Errors
-    /// When there is none of that name or it cannot be broken here.
+    /// When no check has that name, or it cannot be broken here.
     pub fn tamper(&mut self, check: &str) -> Result<(), WorkloadError> {
         tamper(&mut Erased::new(self.store), check)
     }

@@ -91,7 +91,7 @@ impl RunResult {
         });
     }
 
-    /// What a pipeline did, besides what is measured of every profile.
+    /// Adds what only a run through a pipeline measures.
     pub(super) fn add_pipeline(&mut self, plan: &Plan, found: &PipelineOutcome, passes: &Passes) {
         debug_assert!(
             found.in_checkpoint.len() <= self.latency_transactions,

@@ -90,7 +90,7 @@ macro_rules! carried_out {
 pub trait DynamicStore {
     for_each_store_call! { declared }
     for_each_untyped_call! { declared }
-    /// Shows all rows of a table, one after the other: none is on the heap, as a pin is.
+    /// Shows all rows of a table, one after the other, without an allocation for each as a pin has.
     fn each_row(
         &mut self,
         table: &Table<Dynamic>,
@@ -218,7 +218,7 @@ impl<'s> Erased<'s> {
         handles.tables[table.position()]
     }
 
-    /// That no row has a key, whose value number `at` is to blame.
+    /// The error of a key that no row can have, because of its value number `at`.
     #[cold]
     fn unfit<I: IndexType>(&self, index: &Index<I>, at: usize) -> Error {
         let schema = self.store.schema();

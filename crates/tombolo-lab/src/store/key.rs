@@ -14,8 +14,8 @@ pub(super) struct KeyValues<'i> {
 }
 
 impl<'i> KeyValues<'i> {
-    /// The values of the first `columns` columns of `key`, up to one that no row can have; `Fit`
-    /// says whether there is such a one.
+    /// The values of the first `columns` columns of `key`, up to the first that no row can have; `Fit`
+    /// says whether there is one.
     pub(super) fn of<I: IndexType>(
         shape: &'i I::Shape,
         key: I::Key<'_>,

@@ -1,5 +1,5 @@
 //! `inspect`: what is in the files of a directory with a value log: the image's rings and blocks, segments,
-//! groups, transactions, records of every table. Nothing is changed, and no store is made of it.
+//! groups, transactions, records of every table. Nothing is changed, and no store is loaded.
 //!
 //! Not here: whether the rows make sense (`check.rs`).
 

@@ -190,7 +190,7 @@ pub trait Workload: Copy + fmt::Debug + Send + Sync + 'static {
     /// Breaks the condition called `check` of the database in `store`, and no other.
     ///
     /// # Errors
-    /// When there is none of that name, it cannot be broken alone, or the store refuses a call.
+    /// When no check has that name, it cannot be broken alone, or the store refuses a call.
     fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError>;
 
     /// Small scales, all mixes among them, on which tests of every workload run.

@@ -1,7 +1,7 @@
 //! Kinds of transaction: what is counted and timed apart. Their names are each workload's
 //! ([`Workload::KINDS`](super::Workload::KINDS)).
 
-/// The most kinds that a workload has: so many are counted side by side.
+/// The most kinds that a workload has: there are as many counters.
 pub const KINDS_MAX: usize = 6;
 
 /// A kind of transaction, by its place among those of its workload.

@@ -193,7 +193,7 @@ pub(crate) fn checks<R: Labelled>(
         })
     })?;
     keys.sort_unstable();
-    // Rows are inserted behind those that were loaded, perhaps not all of them, and none is ever deleted.
+    // Rows are inserted behind those that were loaded, perhaps not all of them, and never deleted.
     let missing = keys.first().is_none_or(|first| *first != 1);
     let twice = keys.windows(2).find(|pair| pair[0] == pair[1]).map(|pair| pair[0]);
     let records = match (missing, twice) {
@@ -208,7 +208,7 @@ pub(crate) fn checks<R: Labelled>(
 /// Breaks the condition called `check`, and no other.
 ///
 /// # Errors
-/// When there is none of that name, there is no row 1, or the store refuses a call.
+/// When no check has that name, there is no row 1, or the store refuses a call.
 pub(crate) fn tamper<R: Labelled, S: Store>(
     store: &mut S,
     check: &str,

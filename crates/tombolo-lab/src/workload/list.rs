@@ -144,7 +144,7 @@ macro_rules! list {
         /// Breaks the condition called `check` of the database in `store`, and no other.
         ///
         /// # Errors
-        /// When there is none of that name, it cannot be broken alone, or the store refuses a call.
+        /// When no check has that name, it cannot be broken alone, or the store refuses a call.
         pub fn tamper<S: Store>(store: &mut S, check: &str) -> Result<(), WorkloadError> {
             let info = info_of(store.schema());
             $(if info.name == <$scale>::NAME {
@@ -178,7 +178,7 @@ fn info_of(schema: &Schema) -> &'static WorkloadInfo {
 /// Asks all conditions of the database in `store`, whichever workload's it is.
 ///
 /// # Errors
-/// When it is of none, or the store refuses to be read.
+/// When it is of no known workload, or the store cannot be read.
 pub fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
     (info_of(store.schema()).checks)(store)
 }

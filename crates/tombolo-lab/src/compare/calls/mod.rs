@@ -202,7 +202,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads the settings of a comparison with the engines called `peers`, at so many `callers`.
+    /// Reads the settings of a comparison with the engines called `peers`, with these numbers of `callers`.
     ///
     /// # Errors
     /// When an engine is not in this build, or settings do not fit each other.

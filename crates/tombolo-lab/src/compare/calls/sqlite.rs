@@ -1,8 +1,8 @@
 //! Calls of SQLite (docs/compare.md).
 //!
 //! # Callers
-//! A lone caller has the connection for itself, its statements prepared. Several take turns on
-//! it, a lock around each transaction, their statements prepared once and kept by the connection.
+//! A single caller has a connection of its own with prepared statements. Several take turns on
+//! one, a lock around each transaction, their statements prepared once and kept by the connection.
 //! A database in a file has readers besides, each with a connection and a statement of its own; one in
 //! memory belongs to the one connection.
 //!
@@ -105,7 +105,7 @@ impl Engine for Sqlite {
     }
 }
 
-/// A caller that has the connection for itself.
+/// A single caller, with a connection of its own.
 struct Alone<'c> {
     begin: Statement<'c>,
     update: Statement<'c>,

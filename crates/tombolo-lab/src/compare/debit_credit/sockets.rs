@@ -5,9 +5,10 @@
 //! many calls, and writes them together. Its own processor time is the callers', not the server's.
 //!
 //! # Why not the clients of the libraries
-//! What is said is the libraries' ([`Protocol`]), the loop is not. With their asynchronous clients in its place a call
-//! took a quarter (PostgreSQL) to a half (Redis) more of its caller's processor time, on cores that the server needs:
-//! with 16 callers of 16 calls Redis executed 7 % less a second, and then a ratio is the client's doing.
+//! The messages are made and read by the libraries ([`Protocol`]), the loop is our own. With their asynchronous clients
+//! in its place a call took a quarter (PostgreSQL) to a half (Redis) more of its caller's processor time, on cores that
+//! the server needs: with 16 callers of 16 calls Redis executed 7 % less a second, and then a ratio measures the
+//! client.
 //!
 //! Not here: starting servers (`server.rs`).
 
@@ -66,7 +67,7 @@ pub(super) struct Callers<P> {
     buffer: Vec<u8>,
 }
 
-/// What is left of a batch, and what came of it so far.
+/// The rest of a batch, and the outcomes so far.
 struct Turn<'b> {
     inputs: Iter<'b, Input>,
     latencies: &'b mut Latencies,

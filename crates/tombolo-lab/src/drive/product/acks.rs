@@ -19,7 +19,7 @@ pub(crate) struct Acks {
 }
 
 impl Acks {
-    /// Opens the file, behind what it holds; makes it where there is none.
+    /// Opens the file to append to it; creates it if it is missing.
     ///
     /// # Errors
     /// When it cannot be written.

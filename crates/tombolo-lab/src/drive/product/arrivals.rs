@@ -1,10 +1,9 @@
-//! An open loop: the times at which calls should begin, whatever became of the calls before.
+//! An open loop: the times at which calls should begin, answered or not.
 //!
-//! Calls arrive one by one at random, so many a second on average (a Poisson process drawn from the
-//! seed). A call that begins late is timed from when it should have begun, so that a system that is
-//! too slow for the rate cannot hide it by having its callers wait. Between two batches, while inputs
-//! are made, this clock stands still: what was late before a batch's end is as late when the next
-//! one begins.
+//! Calls arrive one by one at random, at a given rate on average (a Poisson process drawn from the seed). A call that
+//! begins late is timed from when it should have begun, so that a system that is too slow for the rate cannot hide it
+//! by having its callers wait. Between two batches, while inputs are made, this clock stands still: a call that was
+//! late before a batch's end is as late when the next batch begins.
 //!
 //! Not here: calls (`clients.rs`).
 
@@ -61,7 +60,7 @@ impl Arrivals {
         self.began.0 += (now_ns - self.began.1) as f64;
     }
 
-    /// When the call should have begun that begins now; none if none is due.
+    /// When the call that begins now should have begun; `None` if no call is due.
     pub(crate) fn next(&mut self, now_ns: u64) -> Option<u64> {
         let due_ns = self.due();
         if due_ns > now_ns {

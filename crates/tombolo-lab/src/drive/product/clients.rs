@@ -326,7 +326,7 @@ fn run<W: Workload>(
             }
             inputs = &[];
         }
-        // In an open loop none may be under way because none is due.
+        // In an open loop, no call is under way while no call is due.
         if group.is_idle() && inputs.is_empty() {
             if let Some(arrivals) = &mut arrivals {
                 arrivals.end(now_ns);

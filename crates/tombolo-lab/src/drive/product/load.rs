@@ -44,7 +44,7 @@ impl Writing {
             };
             let written = write();
             drop(to_write); // the storing thread's next send fails then
-            // The receiver is gone only when loading failed otherwise.
+            // The receiver is dropped early only after another failure.
             let _ = report.send(written.map(|()| writer));
         });
         Ok(Self { records, empty, done, thread: started? })

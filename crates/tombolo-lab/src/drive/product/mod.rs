@@ -1,7 +1,7 @@
 //! Profile `memory` as users have it: behind a pipeline, with its value log on disk or without a log; or
 //! with only a part of that, as the product's ladder has it on its rungs.
 //!
-//! Load or open, start, run, come to rest: then the rows can be looked at, and nothing more runs. Only the
+//! Load or open, start, run, stop: then the rows can be read, and nothing more runs. Only the
 //! calls are measured, of which each answer is timed. The engine's processor time is the process's without
 //! the calling thread's.
 //!
@@ -125,7 +125,7 @@ pub(crate) type Resumed<W> = (Box<dyn Instance<W>>, W, (f64, f64));
 /// Opens the database that lies in `place`.
 ///
 /// # Errors
-/// When there is none of this workload, or it cannot be opened.
+/// When the directory holds no database of this workload, or it cannot be opened.
 pub(crate) fn resume<W: Workload>(
     plan: &Plan,
     workload: &W,

@@ -124,7 +124,7 @@ impl<'s, S: Store> Numbered<'s, S> {
     }
 }
 
-/// A commit behind the call's number; every other call as it is.
+/// A commit is preceded by writing the call's number; every other call is passed on unchanged.
 macro_rules! numbered {
     ($store:ident commit $arguments:tt $call:expr) => {{
         $store.write_number()?;

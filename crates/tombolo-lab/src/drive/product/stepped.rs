@@ -38,7 +38,7 @@ impl<P: MemoryProfile, W: Workload> Stepped<P, W> {
     ) -> Self {
         let mut options = pipeline::Options::new(&crate::settings::defaults(), 1);
         options.locate_ahead = Some(locate_ahead.unwrap_or(0)); // what is counted is not timed
-        // Every stage is counted by itself, and so is none that a caller would carry.
+        // Every stage is counted by itself, so no caller carries one.
         options.spread = Spread::One;
         // What happens must not depend on the time: no group is closed by it, and no transaction is
         // watched because one before took long, as all do under valgrind.

@@ -17,7 +17,7 @@ use crate::progress::Progress;
 use crate::report::Header;
 use crate::sweep::Spread;
 
-/// A deployment is chosen before a better one that is ahead by no more than so many percent and has more islands.
+/// A deployment is preferred to one with more islands that is faster by no more than this, in percent.
 const LEVEL_PERCENT: f64 = 3.0;
 /// Shares at which `--verify` measures deployments besides the one at hand, in percent.
 const VERIFIED: [u64; 5] = [5, 10, 20, 50, 75];
@@ -43,7 +43,7 @@ pub struct Question {
 /// Where points come from.
 #[derive(Clone, Copy, Debug)]
 pub enum Ground<'m> {
-    /// This machine, of so many cores, with the library's islands.
+    /// This machine, with its number of cores, and the library's islands.
     Here(Open, usize),
     /// The model of another one.
     Model(&'m Machine),
@@ -61,7 +61,7 @@ pub struct AdvicePoint {
     pub used_for_fit: bool,
 }
 
-/// What transactions cost with so many islands, in microseconds of one core.
+/// What transactions cost with a number of islands, in microseconds of one core.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/cli.md says what each field means")]
 pub struct Fitted {

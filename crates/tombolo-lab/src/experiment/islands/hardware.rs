@@ -1,6 +1,7 @@
 //! The hardware's figures: Figures 2 and 6 and Table 1 (ISL-8, ISL-9, ISL-11).
 //!
-//! What the paper draws without numbers has none here; a machine with fewer sockets than the figure needs says so.
+//! What the paper draws without numbers has no numbers here; a machine with fewer sockets than the figure needs gets
+//! a note.
 //! Not here: measuring the machine (`machine/`).
 
 use std::time::Duration;

@@ -10,7 +10,7 @@ use crate::numbers::mean_and_deviation;
 use crate::report::Header;
 use crate::sweep::Spread;
 
-/// Opens a database of so many islands in memory that will hold the keys from 1 to the second number.
+/// Opens a database in memory with a number of islands, for the keys from 1 to the second number.
 pub type Open = fn(u16, i32) -> Result<Box<dyn Deployment>, Failure>;
 
 /// A point.

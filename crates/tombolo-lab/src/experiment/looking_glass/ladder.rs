@@ -36,7 +36,7 @@ const PROFILES: [&str; 11] = [
 pub const IF_VARIANT: (&str, &str, &str) = ("S5", "if-locking", "no-locking");
 
 named! {
-    /// Which way is gone.
+    /// Which ladder, and so its direction.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Ladder by name {
         /// The paper's: down from the conventional engine, in the paper's order.

@@ -1,7 +1,7 @@
 //! The numbers that *OLTP Through the Looking Glass* prints, with their place in the list of facts
 //! (LG-…), units, and what has to be known about them.
 //!
-//! Nothing is added: where the paper draws a bar without a number there is none here (LG-E8), and
+//! Nothing is added: where the paper draws a bar without a number, there is no number here (LG-E8), and
 //! what is computed from its numbers says so. Not here: ours.
 
 use std::collections::BTreeMap;
@@ -120,7 +120,7 @@ pub struct Switch {
     pub removes: &'static str,
     /// Its share of New Order's instructions, in percent, where the paper prints one.
     pub percent: Option<f64>,
-    /// How exact it is, or why there is none.
+    /// How exact it is, or why the paper has no number.
     #[serde(default = "not_printed")]
     pub caveat: &'static str,
 }

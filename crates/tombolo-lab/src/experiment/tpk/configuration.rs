@@ -35,7 +35,7 @@ const SPIN_SHARED_US: u64 = 20;
 
 impl Configuration {
     /// Sets which stage has which thread and process, and a second copy of the rows, as far as `settings` do not
-    /// say otherwise, on a machine with so many cores.
+    /// say otherwise, on a machine with this number of cores.
     ///
     /// # Errors
     /// Usage, when a setting does not take its value.
@@ -63,7 +63,7 @@ impl Configuration {
         cores >= STAGE_THREADS
     }
 
-    /// What makes it another one on a machine with so many cores than on the paper's; nothing where
+    /// What makes it another one on a machine with this number of cores than on the paper's; nothing where
     /// nothing does.
     pub fn caveat(self, cores: usize) -> Option<String> {
         match self {

@@ -64,7 +64,7 @@ impl Paper for Tpk {
     }
 }
 
-/// How long a terminal takes where nothing else is said: the least of the paper's.
+/// How long a terminal takes by default: the shortest time of the paper.
 const TERMINAL: Duration = Duration::from_micros(500);
 /// Transactions of a run at the paper's sizes, by default (TPK-38).
 pub const TRANSACTIONS: u64 = 50_000;

@@ -153,7 +153,7 @@ impl Terminals {
         self.changed.notify_one();
     }
 
-    /// Sleeps until so many were answered; how long.
+    /// Sleeps until this many calls are answered; returns how long.
     fn wait_until(&self, answered: u64) -> Result<u64, Failure> {
         if self.answered.load(Ordering::Relaxed) >= answered {
             return Ok(0);

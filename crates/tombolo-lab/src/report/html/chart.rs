@@ -1,6 +1,6 @@
 //! The chart: rows with a bar of parts or some points each, all on one scale, next to the row's figures.
 //!
-//! What is shown is said here; `chart.html` draws it. Positions are percentages of a plot's width, so that
+//! What is shown is decided here; `chart.html` draws it. Positions are percentages of a plot's width, so that
 //! a chart is as wide as its page while its text keeps its size.
 
 use serde::{Deserialize, Serialize};

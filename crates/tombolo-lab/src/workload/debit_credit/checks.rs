@@ -84,7 +84,7 @@ pub fn checks(store: &mut dyn DynamicStore) -> std::result::Result<Vec<Check>, W
 /// Breaks the condition called `check`, and no other.
 ///
 /// # Errors
-/// When there is none of that name, the database is too small to break it alone, or the store
+/// When no check has that name, the database is too small to break it alone, or the store
 /// refuses a call.
 pub fn tamper<S: Store>(store: &mut S, check: &str) -> std::result::Result<(), WorkloadError> {
     let handles = Handles::resolve(store.schema())?;

@@ -13,7 +13,7 @@ use crate::workload::{Kind, WorkloadInput};
 
 /// The largest amount either way, in cents.
 pub const AMOUNT_MAX: i64 = 100_000;
-/// One request in so many brings a wrong code.
+/// One request in this many has a wrong code.
 pub const WRONG_CODE_IN: u64 = 1_000;
 
 /// The input of one transaction.

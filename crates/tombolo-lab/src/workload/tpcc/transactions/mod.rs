@@ -94,7 +94,7 @@ impl Transactions {
     /// Its abort, or what the store refused.
     ///
     /// # Panics
-    /// If the transactions were bound for the paper's mix and `input` is none of it.
+    /// If the transactions were bound for the paper's mix and `input` is not of that mix.
     #[inline]
     pub fn call<S: Store>(&self, store: &mut S, input: &Input) -> Result<Answer, Stop> {
         self.call_located(store, input, &Hints::none())
