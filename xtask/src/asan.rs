@@ -19,16 +19,12 @@ pub(crate) fn run(root: &Path, filter: Option<&str>) -> Result<(), Failure> {
     let flags = workspace_flags(root)?;
     let call = call(root, &flags, filter);
     eprintln!("xtask: {call}");
-    match call.run(root) {
-        Ok(outcome) if outcome.success && outcome.tests_passed > 0 => {
-            println!("asan: {} tests passed, no bad access", outcome.tests_passed);
+    match call.succeed(root)?.tests_passed {
+        0 => Err(Failure::check("asan ran no test; does the filter match any?")),
+        passed => {
+            println!("asan: {passed} tests passed, no bad access");
             Ok(())
         }
-        Ok(outcome) if outcome.success => {
-            Err(Failure::check("asan ran no test; does the filter match any?"))
-        }
-        Ok(_) => Err(Failure::check(format!("asan failed; run it alone: {call}"))),
-        Err(message) => Err(Failure::machine(message)),
     }
 }
 

@@ -173,7 +173,7 @@ impl Work<'_> {
 fn show(name: &str, file: &Path) {
     let said = std::fs::read(file).unwrap_or_default();
     let mut terminal = std::io::stdout().lock();
-    // A terminal that is gone is no reason to end the checks.
+    // The checks continue without a terminal.
     let _ = writeln!(terminal, "\nxtask: what {name} said ({})", file.display());
     let _ = terminal.write_all(&said).and_then(|()| terminal.flush());
 }

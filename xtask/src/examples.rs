@@ -27,15 +27,7 @@ static EXAMPLES: [Example; 6] = [
 pub(crate) fn run(root: &Path) -> Result<(), Failure> {
     let names = EXAMPLES.iter().flat_map(|(name, ..)| ["--example".to_string(), name.to_string()]);
     let build = Invocation::cargo(&format!("build --quiet {}", ci::CRATES)).with(names);
-    match build.run(root) {
-        Ok(outcome) if outcome.success => {}
-        Ok(_) => {
-            return Err(Failure::check(format!(
-                "the examples do not build; run it alone: {build}"
-            )));
-        }
-        Err(message) => return Err(Failure::machine(message)),
-    }
+    build.succeed(root)?;
     let place = target_folder(root).join("tmp").join("examples");
     let cleared = match std::fs::remove_dir_all(&place) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),

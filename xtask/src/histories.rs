@@ -11,11 +11,12 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::invocation::Invocation;
+use crate::options::Options;
 use crate::provenance::{stamped, tenths};
 use crate::stopwatch::Stopwatch;
 
 /// Histories of each kind by default, and transactions of each.
-const DEFAULTS: (&str, &str) = ("50", "10000");
+const DEFAULTS: (u64, u64) = (50, 10_000);
 
 /// Calls of cargo, each with the number of kinds that it judges.
 const CALLS: [(&str, u64); 2] = [
@@ -28,10 +29,10 @@ const CALLS: [(&str, u64); 2] = [
 
 /// The result: every history is proved to be what was promised.
 #[derive(Serialize)]
-struct Row<'w> {
+struct Row {
     command: &'static str,
-    histories_of_each_kind: &'w str,
-    transactions_of_each: &'w str,
+    histories_of_each_kind: String,
+    transactions_of_each: String,
     kinds: [&'static str; 6],
     undecided: u64,
     wall_s: f64,
@@ -43,8 +44,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let start = Stopwatch::start();
     for (call, kinds) in CALLS {
         let call = Invocation::cargo(call)
-            .env("TOMBOLO_HISTORIES", histories)
-            .env("TOMBOLO_TRANSACTIONS", transactions);
+            .env("TOMBOLO_HISTORIES", &*histories)
+            .env("TOMBOLO_TRANSACTIONS", &*transactions);
         eprintln!("xtask: {call}");
         let outcome = call.run(root).map_err(Failure::machine)?;
         if !outcome.success || outcome.tests_passed != kinds {
@@ -71,33 +72,25 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
 }
 
 /// How many histories, and of how many transactions.
-fn options<'w>(words: &[&'w str]) -> Result<(&'w str, &'w str), Failure> {
-    let (mut histories, mut transactions) = DEFAULTS;
-    for pair in words.chunks(2) {
-        let place = match pair[0] {
-            "--histories" => &mut histories,
-            "--transactions" => &mut transactions,
-            other => {
-                return Err(Failure::usage(format!(
-                    "histories: unknown option {other}: --histories N, --transactions N"
-                )));
-            }
-        };
-        let value = pair.get(1).filter(|value| value.parse::<u64>().is_ok());
-        *place = value
-            .ok_or_else(|| Failure::usage(format!("histories: {} needs a number", pair[0])))?;
-    }
-    Ok((histories, transactions))
+fn options(words: &[&str]) -> Result<(String, String), Failure> {
+    let given = Options::read("histories", &["--histories", "--transactions"], words)?;
+    let (histories, transactions) = DEFAULTS;
+    Ok((
+        given.number("--histories", histories)?.to_string(),
+        given.number("--transactions", transactions)?.to_string(),
+    ))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULTS, options};
+    use super::options;
 
     #[test]
     fn options_are_numbers() {
-        assert_eq!(options(&[]).unwrap(), DEFAULTS);
-        assert_eq!(options(&["--transactions", "9", "--histories", "7"]).unwrap(), ("7", "9"));
+        let text = |(a, b): (&str, &str)| (a.to_owned(), b.to_owned());
+        assert_eq!(options(&[]).unwrap(), text(("50", "10000")));
+        let given = options(&["--transactions", "9", "--histories", "7"]);
+        assert_eq!(given.unwrap(), text(("7", "9")));
         for words in [&["--histories"][..], &["--histories", "x"], &["--seeds", "1"]] {
             assert_eq!(options(words).unwrap_err().status(), 2, "{words:?}");
         }

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::process::{end_with_children, sleep};
+use crate::failure::Failure;
+use crate::process::{end_with_children, sleep, words};
 
 /// The polling interval for a program that runs in parallel with others.
 const LOOK: Duration = Duration::from_millis(20);
@@ -40,17 +41,21 @@ pub(crate) struct Outcome {
 impl Invocation {
     pub(crate) fn new(program: &str, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(ToString::to_string).collect();
-        Self { program: Program::Other(program.to_string()), arguments, environment: Vec::new() }
+        Self::of(Program::Other(program.to_string()), arguments)
+    }
+
+    fn of(program: Program, arguments: Vec<String>) -> Self {
+        Self { program, arguments, environment: Vec::new() }
     }
 
     /// `cargo` with these arguments, separated by spaces.
     pub(crate) fn cargo(arguments: &str) -> Self {
-        Self { program: Program::Cargo, ..Self::new("", &words(arguments)) }
+        Self::of(Program::Cargo, words(arguments))
     }
 
     /// `cargo xtask` with these arguments, separated by spaces.
     pub(crate) fn xtask(arguments: &str) -> Self {
-        Self { program: Program::Ourselves, ..Self::new("", &words(arguments)) }
+        Self::of(Program::Ourselves, words(arguments))
     }
 
     pub(crate) fn with(mut self, arguments: impl IntoIterator<Item = String>) -> Self {
@@ -66,6 +71,15 @@ impl Invocation {
     /// Runs to the end, passing standard output through line by line, and adds up what the test harnesses report.
     pub(crate) fn run(&self, root: &Path) -> Result<Outcome, String> {
         self.run_into(root, &mut std::io::stdout().lock())
+    }
+
+    /// The same; a program that fails is a failure of the chore.
+    pub(crate) fn succeed(&self, root: &Path) -> Result<Outcome, Failure> {
+        let outcome = self.run(root).map_err(Failure::machine)?;
+        match outcome.success {
+            true => Ok(outcome),
+            false => Err(Failure::check(format!("`{self}` failed; see above"))),
+        }
     }
 
     fn run_into(&self, root: &Path, terminal: &mut impl Write) -> Result<Outcome, String> {
@@ -146,10 +160,6 @@ impl std::fmt::Display for Invocation {
         })?;
         self.arguments.iter().try_for_each(|argument| write!(out, " {}", quoted(argument)))
     }
-}
-
-fn words(text: &str) -> Vec<&str> {
-    text.split_whitespace().collect()
 }
 
 fn quoted(word: &str) -> String {

@@ -26,7 +26,7 @@ pub(crate) fn run(root: &Path, page: &str) -> Result<(), Failure> {
                 "no browser; run `apt-get install -y --no-install-recommends chromium`",
             )
         })?;
-    // A browser's window may not get as narrow as a phone; a frame does, and asks no one.
+    // A browser's window may not get as narrow as a phone; a frame does.
     let frame = sibling(&page, "phone.html");
     std::fs::write(&frame, framed(&page)).map_err(|error| {
         Failure::machine(format!("{} cannot be written: {error}", frame.display()))
@@ -38,14 +38,12 @@ pub(crate) fn run(root: &Path, page: &str) -> Result<(), Failure> {
         let picture = sibling(&page, name);
         let call = shot(browser, shown, &picture, width, *dark);
         eprintln!("xtask: {call}");
-        match call.run(root) {
-            Ok(outcome) if outcome.success && picture.is_file() => {
-                println!("{}", picture.display());
-                Ok(())
-            }
-            Ok(_) => Err(Failure::check(format!("no picture was taken; run it alone: {call}"))),
-            Err(message) => Err(Failure::machine(message)),
+        call.succeed(root)?;
+        if !picture.is_file() {
+            return Err(Failure::check(format!("no picture was taken; run it alone: {call}")));
         }
+        println!("{}", picture.display());
+        Ok(())
     });
     let removed = std::fs::remove_file(&frame);
     taken?;

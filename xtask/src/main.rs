@@ -28,6 +28,7 @@ mod kills;
 mod look;
 mod loom;
 mod needs;
+mod options;
 mod process;
 mod provenance;
 mod random;

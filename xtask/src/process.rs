@@ -54,6 +54,11 @@ fn parents() -> Vec<(u32, u32)> {
     numbers.filter_map(parent).collect()
 }
 
+/// The words of a command line; no word contains a blank.
+pub(crate) fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
 /// The end of a process.
 #[derive(Clone, Debug)]
 pub(crate) struct Ended {

@@ -10,22 +10,13 @@ use crate::invocation::Invocation;
 use crate::process::{LOOK, PATIENCE, sleep};
 use crate::stopwatch::Stopwatch;
 
-/// The path of the command: the given one, or a new build.
-pub(crate) fn program(root: &Path, named: Option<&Path>) -> Result<PathBuf, Failure> {
-    match named {
-        Some(named) => Ok(named.to_owned()),
-        None => build(root),
+/// The path of the command: the given one, or that of a new build as shipped.
+pub(crate) fn program(root: &Path, named: Option<&str>) -> Result<PathBuf, Failure> {
+    if let Some(named) = named {
+        return Ok(named.into());
     }
-}
-
-/// Builds the command as shipped; returns its path.
-fn build(root: &Path) -> Result<PathBuf, Failure> {
-    let call = Invocation::cargo("build --release --quiet -p tombolo-cli");
-    match call.run(root) {
-        Ok(outcome) if outcome.success => Ok(target_folder(root).join("release").join("tombolo")),
-        Ok(_) => Err(Failure::check(format!("`{call}` failed"))),
-        Err(message) => Err(Failure::machine(message)),
-    }
+    Invocation::cargo("build --release --quiet -p tombolo-cli").succeed(root)?;
+    Ok(target_folder(root).join("release").join("tombolo"))
 }
 
 /// Copies a database's directory: the files in it.

@@ -7,10 +7,11 @@ use crate::asan;
 use crate::failure::Failure;
 use crate::folders::target_folder;
 use crate::invocation::Invocation;
+use crate::options::Options;
 use std::path::Path;
 
 /// The default number of interleavings.
-const SEEDS: &str = "2000";
+const SEEDS: u64 = 2_000;
 
 /// Runs interleavings, with the options in `words`.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
@@ -30,26 +31,12 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
 }
 
 /// The first seed, and how many.
-fn options<'w>(words: &[&'w str]) -> Result<(&'w str, &'w str), Failure> {
-    let (mut first, mut seeds) = ("0", SEEDS);
-    for pair in words.chunks(2) {
-        let place = match pair[0] {
-            "--seed" => &mut first,
-            "--seeds" => &mut seeds,
-            other => {
-                return Err(Failure::usage(format!(
-                    "shuttle: unknown option {other}: --seed S, --seeds N"
-                )));
-            }
-        };
-        let value = pair.get(1).filter(|value| value.parse::<u64>().is_ok());
-        *place =
-            value.ok_or_else(|| Failure::usage(format!("shuttle: {} needs a number", pair[0])))?;
-    }
-    Ok((first, seeds))
+fn options(words: &[&str]) -> Result<(u64, u64), Failure> {
+    let given = Options::read("shuttle", &["--seed", "--seeds"], words)?;
+    Ok((given.number("--seed", 0)?, given.number("--seeds", SEEDS)?))
 }
 
-fn call(root: &Path, workspace_flags: &str, first: &str, seeds: &str) -> Invocation {
+fn call(root: &Path, workspace_flags: &str, first: u64, seeds: u64) -> Invocation {
     Invocation::cargo("test -p tombolo-storage --test interleavings --profile loom")
         .with([
             "--target-dir".to_string(),
@@ -57,8 +44,8 @@ fn call(root: &Path, workspace_flags: &str, first: &str, seeds: &str) -> Invocat
         ])
         // RUSTFLAGS replaces the flags of .cargo/config.toml, so they are repeated here.
         .env("RUSTFLAGS", format!("--cfg shuttle {workspace_flags}").trim_end())
-        .env("TOMBOLO_SEED", first)
-        .env("TOMBOLO_SEEDS", seeds)
+        .env("TOMBOLO_SEED", first.to_string())
+        .env("TOMBOLO_SEEDS", seeds.to_string())
 }
 
 #[cfg(test)]
@@ -68,8 +55,8 @@ mod tests {
 
     #[test]
     fn seeds_are_numbers() {
-        assert_eq!(options(&[]).unwrap(), ("0", SEEDS));
-        assert_eq!(options(&["--seeds", "9", "--seed", "7"]).unwrap(), ("7", "9"));
+        assert_eq!(options(&[]).unwrap(), (0, SEEDS));
+        assert_eq!(options(&["--seeds", "9", "--seed", "7"]).unwrap(), (7, 9));
         for words in [&["--seeds"][..], &["--seed", "x"], &["--only", "log"]] {
             assert_eq!(options(words).unwrap_err().status(), 2, "{words:?}");
         }
@@ -77,7 +64,7 @@ mod tests {
 
     #[test]
     fn the_call_names_the_scheduler_and_the_seeds() {
-        let shown = call(Path::new("/r"), "-Ctarget-cpu=x86-64-v3", "7", "9").to_string();
+        let shown = call(Path::new("/r"), "-Ctarget-cpu=x86-64-v3", 7, 9).to_string();
         assert!(shown.contains("RUSTFLAGS='--cfg shuttle -Ctarget-cpu=x86-64-v3'"), "{shown}");
         assert!(shown.contains("TOMBOLO_SEED=7") && shown.contains("TOMBOLO_SEEDS=9"), "{shown}");
     }

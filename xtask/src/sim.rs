@@ -163,11 +163,8 @@ fn build(root: &Path, build: Build) -> Result<PathBuf, Failure> {
         call = call.env("RUSTFLAGS", flags.trim_end());
     }
     let call = call.with(["--target-dir".to_string(), folder.display().to_string()]);
-    match call.run(root) {
-        Ok(outcome) if outcome.success => Ok(folder.join(place).join("tombolo-sim")),
-        Ok(_) => Err(Failure::check(format!("sim: `{call}` failed"))),
-        Err(message) => Err(Failure::machine(message)),
-    }
+    call.succeed(root)?;
+    Ok(folder.join(place).join("tombolo-sim"))
 }
 
 #[cfg(test)]

@@ -20,7 +20,8 @@ use serde::Serialize;
 
 use crate::failure::Failure;
 use crate::needs;
-use crate::process::{Ended, PATIENCE, Running};
+use crate::options::Options;
+use crate::process::{Ended, PATIENCE, Running, words};
 use crate::provenance::{stamped, tenths};
 use crate::random::Random;
 use crate::shipped::{self, copy};
@@ -65,44 +66,14 @@ const TRANSACTIONS: [(u32, u32); 2] = [(1, 60), (32, 1_500)];
 /// Processes between two lines of progress.
 const PROCESSES_PER_REPORT: u64 = 50;
 
-/// The options of the command line.
-#[derive(Debug, Default)]
-struct Options<'a> {
-    program: Option<&'a Path>,
-    errors: u64,
-    seed: u64,
-}
-
-fn options<'a>(words: &[&'a str]) -> Result<Options<'a>, Failure> {
-    let mut options = Options::default();
-    for pair in words.chunks(2) {
-        let [flag, value] = *pair else {
-            return Err(Failure::usage(format!("trace: {} needs a value", pair[0])));
-        };
-        let number = || {
-            let wrong = |_| Failure::usage(format!("trace: {flag} {value}: expected a number"));
-            value.replace('_', "").parse::<u64>().map_err(wrong)
-        };
-        match flag {
-            "--program" => options.program = Some(Path::new(value)),
-            "--errors" => options.errors = number()?,
-            "--seed" => options.seed = number()?,
-            _ => {
-                let what = "there are --program, --errors, --seed";
-                return Err(Failure::usage(format!("trace: no option {flag}; {what}")));
-            }
-        }
-    }
-    Ok(options)
-}
-
 /// Traces `tombolo`, with the options in `words`.
 pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
-    let options = options(words)?;
+    let given = Options::read("trace", &["--program", "--errors", "--seed"], words)?;
+    let (errors, seed) = (given.number("--errors", 0)?, given.number("--seed", 0)?);
     if !needs::on_path("strace") {
         return Err(Failure::machine("trace: strace is missing; `cargo xtask test` installs it"));
     }
-    let program = shipped::program(root, options.program)?;
+    let program = shipped::program(root, given.get("--program"))?;
     let clock = Stopwatch::start();
     let folder = crate::folders::target_folder(root).join("trace");
     let tracer = Tracer::prepare(program, folder).map_err(machine)?;
@@ -113,7 +84,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
         let counts = tracer.round(round, &mut base).map_err(|what| tracer.broken(round, what))?;
         rounds.push(RoundRow::new(round, &counts, base));
     }
-    let errors = with_errors(&tracer, &options)?;
+    let errors = with_errors(&tracer, errors, seed)?;
     let _ = std::fs::remove_dir_all(&tracer.folder);
     let wall_s = tenths(clock.elapsed().as_secs_f64());
     println!("{}", stamped(root, Row { command: "trace", wall_s, rounds, errors }));
@@ -187,13 +158,12 @@ impl RoundRow {
 }
 
 /// Runs processes in each of which a call fails; returns the number of each kind.
-fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<ErrorsRow, Failure> {
+fn with_errors(tracer: &Tracer, processes: u64, seed: u64) -> Result<ErrorsRow, Failure> {
     // By number of callers: transactions in the log before the measured ones.
     let mut bases = [0; TRANSACTIONS.len()];
-    let mut row =
-        ErrorsRow { processes: options.errors, seed: options.seed, ..ErrorsRow::default() };
-    for number in 0..options.errors {
-        let mut random = Random::new(options.seed, 0, number as usize);
+    let mut row = ErrorsRow { processes, seed, ..ErrorsRow::default() };
+    for number in 0..processes {
+        let mut random = Random::new(seed, 0, number as usize);
         let at = random.below(TRANSACTIONS.len() as u64) as usize;
         let (clients, transactions) = TRANSACTIONS[at];
         let round = |fails| Round { clients, transactions, fails };
@@ -211,7 +181,7 @@ fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<ErrorsRow, Fail
         let failed = round(Some(failing));
         let counts = tracer.round(failed, &mut bases[at]);
         let counts = counts.map_err(|what| {
-            let again = format!("{what} (--seed {}, number {number})", options.seed);
+            let again = format!("{what} (--seed {seed}, number {number})");
             tracer.broken(failed, again)
         })?;
         match (counts.has_failed, counts.making_has_failed, counts.image_has_failed) {
@@ -222,11 +192,8 @@ fn with_errors(tracer: &Tracer, options: &Options<'_>) -> Result<ErrorsRow, Fail
         }
         row.after_answers += u64::from(counts.has_failed && counts.answered > 0);
         if (number + 1).is_multiple_of(PROCESSES_PER_REPORT) {
-            eprintln!(
-                "xtask: trace: {} of {} with errors, none broke a rule",
-                number + 1,
-                options.errors
-            );
+            let done = number + 1;
+            eprintln!("xtask: trace: {done} of {processes} with errors, none broke a rule");
         }
     }
     Ok(row)
@@ -256,7 +223,7 @@ impl Tracer {
         let folder = folder.canonicalize().map_err(|error| error.to_string())?;
         let tracer = Self { program, folder };
         let base = tracer.file("base");
-        let words = tracer.words(&base, 1, &["--warehouses", "1", "--transactions", "1"]);
+        let words = Self::words(&base, 1, "--warehouses 1 --transactions 1");
         let loaded = Running::start(&tracer.program, &words, &tracer.folder)?.finish(PATIENCE)?;
         match loaded.succeeded() {
             true => Ok(tracer),
@@ -277,31 +244,14 @@ impl Tracer {
         self.folder.join(name).display().to_string()
     }
 
-    fn words(&self, data: &str, clients: u32, more: &[&str]) -> Vec<String> {
-        let clients = clients.to_string();
-        let words = [
-            "run",
-            "tpcc",
-            "--profile",
-            "memory",
-            "--durability",
-            "group",
-            "--mix",
-            "paper",
-            "--latency-transactions",
-            "0",
-            "--log-segment-bytes",
-            "4MB",
-            "--checkpoint-log-bytes",
-            CHECKPOINT_LOG_BYTES,
-            "--volatile-ok",
-            "--json",
-            "--data",
-            data,
-            "--clients",
-            &clients,
-        ];
-        words.iter().chain(more).map(|&word| word.to_owned()).collect()
+    fn words(data: &str, clients: u32, more: &str) -> Vec<String> {
+        let mut all = words(&format!(
+            "run tpcc --profile memory --durability group --mix paper --latency-transactions 0 \
+             --log-segment-bytes 4MB --checkpoint-log-bytes {CHECKPOINT_LOG_BYTES} --volatile-ok --json \
+             --clients {clients} {more} --data"
+        ));
+        all.push(data.to_owned());
+        all
     }
 
     /// Runs a process and judges it.
@@ -347,18 +297,16 @@ impl Tracer {
 
     fn traced(&self, round: Round, acks: &str, trace: &str) -> Result<Ended, String> {
         let Round { clients, transactions, fails } = round;
-        let transactions = transactions.to_string();
-        let more = ["--resume", "--acks", acks, "--transactions", &transactions];
-        let mut words: Vec<String> =
-            ["-f", "-y", "-x", "-s", "64", "-qq", "--seccomp-bpf", "-o", trace, "-e", CALLS]
-                .map(str::to_owned)
-                .to_vec();
+        let mut all = words(&format!("-f -y -x -s 64 -qq --seccomp-bpf -e {CALLS} -o"));
+        all.push(trace.to_owned());
         if let Some(Failing { call, error, when, .. }) = fails {
-            words.extend(["-e".to_owned(), format!("inject={call}:error={error}:when={when}")]);
+            all.extend(words(&format!("-e inject={call}:error={error}:when={when}")));
         }
-        words.extend(["--".to_owned(), self.program.display().to_string()]);
-        words.extend(self.words(&self.file("data"), clients, &more));
-        Running::start(Path::new("strace"), &words, &self.folder)?.finish(PATIENCE)
+        all.extend(["--".to_owned(), self.program.display().to_string()]);
+        let more = format!("--resume --transactions {transactions}");
+        all.extend(Self::words(&self.file("data"), clients, &more));
+        all.extend(["--acks".to_owned(), acks.to_owned()]);
+        Running::start(Path::new("strace"), &all, &self.folder)?.finish(PATIENCE)
     }
 }
 

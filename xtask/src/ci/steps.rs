@@ -6,6 +6,9 @@ use crate::failure::Failure;
 use crate::findings::Findings;
 use crate::invocation::{Invocation, Outcome};
 
+use Action::{Call, Figures, Tidy};
+use Lane::{Command, Crates, First};
+
 /// One check: its name for `--only`, its purpose, its lane and its action.
 pub(super) struct Step {
     pub(super) name: &'static str,
@@ -37,62 +40,70 @@ pub(super) enum Action {
 
 /// All steps; those of one lane in the order of execution.
 pub(super) static STEPS: [Step; 20] = [
-    first("fmt", "the code is formatted", Action::Call(fmt)),
-    first("tidy", "the rules that no compiler knows hold", Action::Tidy),
-    first("figures", "documents agree with results/", Action::Figures),
-    first("python", "verify_dump.py detects planted errors", Action::Call(python)),
-    of_crates("clippy", "no lint complains, with every feature", clippy),
-    of_crates("doc", "the documentation builds, its links are valid", doc),
-    of_crates(
+    step(First, "fmt", "the code is formatted", Call(fmt)),
+    step(First, "tidy", "the rules that no compiler knows hold", Tidy),
+    step(First, "figures", "documents agree with results/", Figures),
+    step(First, "python", "verify_dump.py detects planted errors", Call(python)),
+    step(Crates, "clippy", "no lint complains, with every feature", Call(clippy)),
+    step(Crates, "doc", "the documentation builds, its links are valid", Call(doc)),
+    step(
+        Crates,
         "test",
         "the crates pass their tests; other engines have the same rows; components do their work or none",
-        test,
+        Call(test),
     ),
-    of_crates("profiles", "every paged profile has the same rows as a map", profiles),
-    of_crates("doctest", "the examples in the documentation run", doctest),
-    of_crates(
+    step(Crates, "profiles", "every paged profile has the same rows as a map", Call(profiles)),
+    step(Crates, "doctest", "the examples in the documentation run", Call(doctest)),
+    step(
+        Crates,
         "examples",
         "the library's examples, built without the command, find the rows of earlier runs",
-        examples,
+        Call(examples),
     ),
-    of_crates("loom", "shared structures keep their invariants in every interleaving", loom),
-    of_crates("shuttle", "2,000 random interleavings of sessions are serializable", shuttle),
-    of_command("release", "the command builds as shipped", release),
-    of_command("commands", "the command line does what it documents", commands),
-    of_command(
+    step(
+        Crates,
+        "loom",
+        "shared structures keep their invariants in every interleaving",
+        Call(loom),
+    ),
+    step(
+        Crates,
+        "shuttle",
+        "2,000 random interleavings of sessions are serializable",
+        Call(shuttle),
+    ),
+    step(Command, "release", "the command builds as shipped", Call(release)),
+    step(Command, "commands", "the command line does what it documents", Call(commands)),
+    step(
+        Command,
         "kills",
         "100 processes, killed, starved or damaged, lose nothing that they acknowledged",
-        kills,
+        Call(kills),
     ),
-    of_command("sim", "10,000 simulated worlds of crashes and lies obey every rule", sim),
-    of_command(
+    step(Command, "sim", "10,000 simulated worlds of crashes and lies obey every rule", Call(sim)),
+    step(
+        Command,
         "islands",
         "10,000 simulated worlds of islands that crash while they commit obey every rule",
-        islands,
+        Call(islands),
     ),
-    of_command("plants", "a sample of the bugs planted on purpose is detected", plants),
-    of_command("trace", "one fdatasync per flush, and no answer before it, by system calls", trace),
-    of_command("soak", "20 calling threads lose no call and no money, and none starves", soak),
+    step(Command, "plants", "a sample of the bugs planted on purpose is detected", Call(plants)),
+    step(
+        Command,
+        "trace",
+        "one fdatasync per flush, and no answer before it, by system calls",
+        Call(trace),
+    ),
+    step(
+        Command,
+        "soak",
+        "20 calling threads lose no call and no money, and none starves",
+        Call(soak),
+    ),
 ];
 
-const fn first(name: &'static str, shows: &'static str, action: Action) -> Step {
-    Step { name, shows, lane: Lane::First, action }
-}
-
-const fn of_crates(
-    name: &'static str,
-    shows: &'static str,
-    call: fn(&Path) -> Option<Invocation>,
-) -> Step {
-    Step { name, shows, lane: Lane::Crates, action: Action::Call(call) }
-}
-
-const fn of_command(
-    name: &'static str,
-    shows: &'static str,
-    call: fn(&Path) -> Option<Invocation>,
-) -> Step {
-    Step { name, shows, lane: Lane::Command, action: Action::Call(call) }
+const fn step(lane: Lane, name: &'static str, shows: &'static str, action: Action) -> Step {
+    Step { name, shows, lane, action }
 }
 
 fn fmt(_: &Path) -> Option<Invocation> {
@@ -191,15 +202,13 @@ fn islands(root: &Path) -> Option<Invocation> {
 
 /// The simulator in a build of its own, in which bugs can be planted; all of them are for a person to run.
 fn plants(root: &Path) -> Option<Invocation> {
-    let sample = ["--plants", "6"].map(str::to_string);
-    own(root, "tombolo-sim", "sim").map(|call| call.with(sample))
+    own(root, "tombolo-sim", "sim --plants 6")
 }
 
 /// The build of `release`, for a few seconds.
 fn soak(root: &Path) -> Option<Invocation> {
     let program = crate::soak::program(root).display().to_string();
-    let words = ["--program", &program, "--seconds", "5"].map(str::to_string);
-    own(root, "tombolo", "soak").map(|call| call.with(words))
+    own(root, "tombolo", "soak --seconds 5 --program").map(|call| call.with([program]))
 }
 
 fn loom(root: &Path) -> Option<Invocation> {
@@ -276,9 +285,9 @@ impl Step {
     /// The command that repeats this step.
     pub(super) fn alone(&self, root: &Path) -> Option<String> {
         match self.action {
-            Action::Call(call) => call(root).map(|call| call.to_string()),
-            Action::Tidy => Some("cargo xtask tidy".to_string()),
-            Action::Figures => Some("cargo xtask figures --check".to_string()),
+            Call(call) => call(root).map(|call| call.to_string()),
+            Tidy => Some("cargo xtask tidy".to_string()),
+            Figures => Some("cargo xtask figures --check".to_string()),
         }
     }
 
@@ -290,15 +299,13 @@ impl Step {
     ) -> Result<Outcome, Failure> {
         let nothing = Outcome { success: true, tests_passed: 0 };
         match self.action {
-            Action::Call(call) => {
-                call(root).map_or(Ok(nothing), |call| run(&call)).map_err(|message| {
-                    Failure::machine(format!(
-                        "{message}; `cargo xtask test` installs what the checks need"
-                    ))
-                })
-            }
-            Action::Tidy => Ok(judged(&crate::tidy::findings(root)?)),
-            Action::Figures => Ok(judged(&crate::figures::findings(root)?)),
+            Call(call) => call(root).map_or(Ok(nothing), |call| run(&call)).map_err(|message| {
+                Failure::machine(format!(
+                    "{message}; `cargo xtask test` installs what the checks need"
+                ))
+            }),
+            Tidy => Ok(judged(&crate::tidy::findings(root)?)),
+            Figures => Ok(judged(&crate::figures::findings(root)?)),
         }
     }
 }

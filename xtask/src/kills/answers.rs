@@ -20,7 +20,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// Counts on the answers in `text`.
+    /// Adds the answers in `text`.
     pub(super) fn add(&mut self, text: &str) {
         for (client, seq) in numbers(text) {
             self.count += 1;

@@ -1,4 +1,4 @@
-//! What can be done to a process or to its files, how often each comes, and what came of it.
+//! What can be done to a process or to its files, how often each kind occurs, and the outcome.
 //!
 //! Not here: how it is done (`strike.rs`, `starve.rs`, `damage.rs`).
 
@@ -29,7 +29,7 @@ pub(super) enum Kind {
     Damage,
 }
 
-/// Kinds and how often each comes.
+/// Kinds and how often each occurs.
 const KINDS: [(Kind, u64); 12] = [
     (Kind::Working, 4),
     (Kind::AnyTime, 2),
@@ -77,19 +77,19 @@ impl Kind {
     }
 }
 
-/// What came of a case whose database held.
+/// The outcome of a case that lost nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// What was to happen happened, here: one place for each time.
+    /// It struck, once at each of these places.
     Struck(Vec<String>),
-    /// It did not, however often it was tried; why.
+    /// It did not strike in any of its tries; why.
     Missed(String),
-    /// It cannot happen on this machine; why.
+    /// It is impossible on this machine; why.
     Skipped(String),
 }
 
 impl Outcome {
-    /// It happened once.
+    /// It struck once.
     pub(super) fn struck(place: impl Into<String>) -> Self {
         Self::Struck(vec![place.into()])
     }

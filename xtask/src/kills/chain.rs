@@ -15,7 +15,7 @@ use super::answers::Answers;
 use super::case::{self, Kind, Outcome, Random};
 use super::summary::CaseEnd;
 use crate::failure::Failure;
-use crate::process::{Ended, MEMORY_KB, PATIENCE, Running};
+use crate::process::{Ended, MEMORY_KB, PATIENCE, Running, words};
 use crate::shipped::{copy, wait_until_free};
 
 /// Cases that one directory lives through; the last spoils its files.
@@ -56,15 +56,14 @@ impl World {
     pub(super) fn prepare(program: PathBuf, folder: PathBuf, seed: u64) -> Result<Self, Failure> {
         let machine = |what: String| Failure::machine(format!("kills: {what}"));
         let path = folder.display();
-        // What an earlier call kept is gone now.
+        // Removes what an earlier call left.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).map_err(|error| machine(format!("{path}: {error}")))?;
         let mut world = Self { program, folder, seed, data_kb: 0, commit: String::new() };
-        let mut words = world.run_words(&world.base(), &world.base_acks(), seed, SEGMENT);
-        // The most memory that a later run takes is that with a second copy of the rows.
-        words.extend(["--checkpoint-copy", "memory"].map(str::to_owned));
-        words.extend(["--warehouses", "1", "--transactions", "100"].map(str::to_owned));
-        let started = Running::start(&world.program, &words, &world.folder);
+        let mut run = world.run_words(&world.base(), &world.base_acks(), seed, SEGMENT);
+        // A later run takes the most memory when it keeps a second copy of the rows.
+        run.extend(words("--checkpoint-copy memory --warehouses 1 --transactions 100"));
+        let started = Running::start(&world.program, &run, &world.folder);
         let mut process = started.map_err(machine)?;
         while !process.ended() {
             world.data_kb = world.data_kb.max(process.data_kb().unwrap_or_default());
@@ -78,7 +77,7 @@ impl World {
         Ok(world)
     }
 
-    /// Memory that a run takes, about.
+    /// Roughly the memory that a run takes.
     pub(super) fn data_kb(&self) -> u64 {
         self.data_kb
     }
@@ -94,7 +93,7 @@ impl World {
     /// Removes everything but the files of chains that failed.
     pub(super) fn end(&self, has_failed: bool) {
         let gone = if has_failed { self.base() } else { self.folder.clone() };
-        // What stays does no harm.
+        // Remaining files do no harm.
         let _ = std::fs::remove_dir_all(gone);
     }
 
@@ -104,40 +103,17 @@ impl World {
 
     /// The words of a run on `data`; how long it takes and whether it resumes is the caller's.
     fn run_words(&self, data: &Path, acks: &Path, seed: u64, segment: &str) -> Vec<String> {
-        let (data, acks) = (data.display().to_string(), acks.display().to_string());
-        let seed = seed.to_string();
-        let words = [
-            "run",
-            "tpcc",
-            "--profile",
-            "memory",
-            "--durability",
-            "group",
-            "--data",
-            &data,
-            "--acks",
-            &acks,
-            "--clients",
-            CLIENTS,
-            "--latency-transactions",
-            "100",
-            "--seed",
-            &seed,
-            "--log-segment-bytes",
-            segment,
-            "--checkpoint-log-bytes",
-            CHECKPOINT_LOG_BYTES,
-            "--mix",
-            "standard",
-            // Little at a time, since most runs are killed soon.
-            "--batch",
-            "5k",
-            // For the small disks of some cases, and for machines whose disk is memory: processes die here, not
-            // the machine.
-            "--volatile-ok",
-            "--json",
-        ];
-        words.map(str::to_owned).to_vec()
+        // Little at a time, since most runs are killed soon. Volatile files for the small disks of some cases, and for
+        // machines whose disk is memory: processes die here, not the machine.
+        let mut run = words(&format!(
+            "run tpcc --profile memory --durability group --mix standard --seed {seed} --batch 5k --clients {CLIENTS} \
+             --latency-transactions 100 --log-segment-bytes {segment} --checkpoint-log-bytes {CHECKPOINT_LOG_BYTES} \
+             --volatile-ok --json"
+        ));
+        for (flag, path) in [("--data", data), ("--acks", acks)] {
+            run.extend([flag.to_owned(), path.display().to_string()]);
+        }
+        run
     }
 }
 
@@ -215,7 +191,7 @@ impl<'w> Chain<'w> {
         {
             return self.end_case("end-of-chain", cases, Err(what), report);
         }
-        // What stays does no harm.
+        // Remaining files do no harm.
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 
@@ -228,7 +204,7 @@ impl<'w> Chain<'w> {
         Ok(())
     }
 
-    /// Prints what is to be said of a case, and reports its outcome.
+    /// Prints a case that failed or did not strike, and reports the outcome.
     fn end_case(
         &mut self,
         kind: &'static str,
@@ -261,22 +237,18 @@ impl<'w> Chain<'w> {
         self.runs += 1;
         let acks = self.folder.join(format!("acks-{}", self.runs));
         let seed = self.world.seed + 1_000 * self.number as u64 + u64::from(self.runs);
-        let mut words = self.world.run_words(data, &acks, seed, segment);
+        let mut run = self.world.run_words(data, &acks, seed, segment);
         // Another number of parts than the last process had, every time.
         let threads = 1 + self.runs % CHECKPOINT_THREADS;
         // Each opening chooses anew whether there is a second copy of the rows.
         let copy = if seed.is_multiple_of(2) { "memory" } else { "none" };
-        words.extend([
-            "--resume".to_owned(),
-            "--checkpoint-copy".to_owned(),
-            copy.to_owned(),
-            "--checkpoint-threads".to_owned(),
-            threads.to_string(),
-        ]);
-        (words, acks)
+        run.extend(words(&format!(
+            "--resume --checkpoint-copy {copy} --checkpoint-threads {threads}"
+        )));
+        (run, acks)
     }
 
-    /// Counts on the answers in `file`.
+    /// Adds the answers in `file`.
     pub(super) fn answers_of(&mut self, file: &Path) {
         let text = std::fs::read(file).unwrap_or_default(); // there is none before the first answer
         self.answers.add(&String::from_utf8_lossy(&text));

@@ -1,4 +1,4 @@
-//! Files that are spoilt while no process has them.
+//! Files that are damaged while no process has them.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::case::{Outcome, Random};
 use super::chain::Chain;
 use crate::process::Ended;
 
-/// How many places are spoilt until one is found that is read: the log before the image is spare, and so is a place of
+/// How many places are damaged until one is found that is read: the log before the image is not, nor is one place of
 /// each ring.
 const TRIES: u32 = 12;
 

@@ -7,7 +7,7 @@ use super::case::{Outcome, Random};
 use super::chain::{Chain, segment};
 use super::strike::{endless, has_answered};
 use crate::needs;
-use crate::process::{Ended, MEMORY_KB, PATIENCE, Running};
+use crate::process::{Ended, MEMORY_KB, PATIENCE, Running, words};
 use crate::shipped::copy;
 
 /// How many limits are tried.
@@ -22,10 +22,10 @@ pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
     let (mut too_little_kb, mut enough_kb) = (0, (data_kb * 3 / 2).min(MEMORY_KB));
     let mut limit_kb = data_kb * (50 + random.below(60)) / 100;
     for _ in 0..TRIES {
-        let (mut words, acks) = chain.next_run(&chain.data(), segment(random));
-        words.extend(["--transactions", "20k"].map(str::to_owned));
+        let (mut run, acks) = chain.next_run(&chain.data(), segment(random));
+        run.extend(words("--transactions 20k"));
         let program = chain.world.program();
-        let process = Running::start_within(limit_kb, program, &words, &chain.folder)?;
+        let process = Running::start_within(limit_kb, program, &run, &chain.folder)?;
         let ended = process.finish(PATIENCE)?;
         chain.answers_of(&acks);
         let is_refused = ended.is_clear_refusal() && ended.status == Some(3);
@@ -51,13 +51,13 @@ pub(super) fn memory(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outco
 }
 
 /// Whether memory ended it in a way that loses nothing and says what is missing, but not well: a buffer that the heap
-/// has no room for. Counted apart, until every one of them is a refusal (docs/recovery.md).
+/// has no room for. Counted separately, until each of them is a refusal (docs/recovery.md).
 fn is_abrupt(ended: &Ended) -> bool {
     let has_aborted = ended.signal == Some(6) || ended.status == Some(134);
     has_aborted && ended.stderr.contains("memory allocation of ")
 }
 
-/// A file system in memory, gone when dropped.
+/// A file system in memory, unmounted when dropped.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -74,7 +74,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // What stays mounted is said by the system.
+        // The system reports what stays mounted.
         let _ = Command::new("umount").arg(&self.0).status();
     }
 }
@@ -87,7 +87,7 @@ fn mount(words: &[&str], at: &Path) -> Result<(), String> {
     }
 }
 
-/// Its disk fills up with log, without a checkpoint that makes room: the run ends and says so, and all that was
+/// Its disk fills up with log, without a checkpoint that makes room: the run ends and reports it, and all that was
 /// answered can be read while the disk is full. A run with checkpoints then continues in the room that they
 /// make or says that the disk is full. Once there is room, a run continues where the last one ended.
 pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Outcome, String> {
@@ -107,20 +107,20 @@ pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Ou
     };
     let data = disk.0.join("data");
     copy(&chain.data(), &data)?;
-    let (mut words, acks) = chain.next_run(&data, segment(random));
-    words.extend(["--checkpoints", "off"].map(str::to_owned));
+    let (mut run, acks) = chain.next_run(&data, segment(random));
+    run.extend(words("--checkpoints off"));
     let program = chain.world.program().to_owned();
     chain.raise_memory();
-    let ended = chain.start(&program, &endless(words))?.finish(PATIENCE)?;
+    let ended = chain.start(&program, &endless(run))?.finish(PATIENCE)?;
     chain.answers_of(&acks);
     let is_refused = ended.is_clear_refusal() && ended.status == Some(3);
     if !is_refused || !ended.stderr.contains("full") {
         return Err(format!("a full disk ended it with {}", ended.brief()));
     }
     chain.verify(&data)?;
-    let (mut words, acks) = chain.next_run(&data, segment(random));
-    words.extend(["--transactions", "500"].map(str::to_owned));
-    let within = chain.call(&words)?;
+    let (mut run, acks) = chain.next_run(&data, segment(random));
+    run.extend(words("--transactions 500"));
+    let within = chain.call(&run)?;
     chain.answers_of(&acks);
     let is_refused = within.is_clear_refusal() && within.status == Some(3);
     if !(within.succeeded() || is_refused && within.stderr.contains("full")) {
@@ -128,9 +128,9 @@ pub(super) fn full_disk(chain: &mut Chain<'_>, random: &mut Random) -> Result<Ou
     }
     chain.verify(&data)?;
     disk.grow(megabytes + 200)?;
-    let (mut words, acks) = chain.next_run(&data, segment(random));
-    words.extend(["--transactions", "500"].map(str::to_owned));
-    let again = chain.call(&words)?;
+    let (mut run, acks) = chain.next_run(&data, segment(random));
+    run.extend(words("--transactions 500"));
+    let again = chain.call(&run)?;
     chain.answers_of(&acks);
     if !again.succeeded() {
         return Err(format!("with room again, it ended with {}", again.brief()));

@@ -1,6 +1,6 @@
-//! Processes that are killed, or that get a failed call from the system.
+//! Processes that are killed, or for which a system call fails.
 //!
-//! strace strikes at the n-th call *of a thread*: it counts for each thread apart. A thread that makes too few is not
+//! strace strikes at the n-th call *of a thread*: each thread is counted separately. A thread that makes too few is not
 //! struck; then the process is killed as it is, and another is tried with a smaller n. strace must stop at every system
 //! call (no `--seccomp-bpf`): a signal sent at the stop that filter makes is lost.
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::case::{Outcome, Random};
 use super::chain::{Chain, SMALL_SEGMENT, segment};
 use super::place::{self, Of};
-use crate::process::{Ended, PATIENCE, Running, sleep};
+use crate::process::{Ended, PATIENCE, Running, sleep, words};
 use crate::shipped::wait_until_free;
 
 /// How long a call is waited for after the first answers.
@@ -21,9 +21,9 @@ const TRIES: u32 = 4;
 const RECOVERY_US: u64 = 800_000;
 
 /// Words for a run that does not end by itself.
-pub(super) fn endless(mut words: Vec<String>) -> Vec<String> {
-    words.extend(["--seconds", "600"].map(str::to_owned));
-    words
+pub(super) fn endless(mut run: Vec<String>) -> Vec<String> {
+    run.extend(words("--seconds 600"));
+    run
 }
 
 /// Whether anything was answered, as the file of answers shows.
@@ -59,7 +59,7 @@ pub(super) fn any_time(chain: &mut Chain<'_>, random: &mut Random) -> Result<Out
     Ok(Outcome::struck(place))
 }
 
-/// A process that was killed said nothing wrong before.
+/// Verifies that a process was killed, and did not end by itself.
 fn killed(chain: &mut Chain<'_>, process: Running, acks: &Path) -> Result<Ended, String> {
     let ended = process.finish(Duration::from_secs(10))?;
     chain.answers_of(acks);
@@ -75,17 +75,15 @@ fn trace(chain: &Chain<'_>) -> PathBuf {
 }
 
 /// The words that run the command under strace, with `fault` at the `nth` time a thread makes `call`.
-fn traced(chain: &Chain<'_>, call: &str, fault: &str, nth: u64, words: Vec<String>) -> Vec<String> {
-    let inject = format!("inject={call}:{fault}:when={nth}");
-    let (calls, trace) = (format!("trace={call}"), trace(chain));
+fn traced(chain: &Chain<'_>, call: &str, fault: &str, nth: u64, run: Vec<String>) -> Vec<String> {
+    let trace = trace(chain);
     // An earlier trace would be of another process.
     let _ = std::fs::remove_file(&trace);
-    let trace = trace.display().to_string();
-    let words_of_strace =
-        ["-f", "-y", "-qq", "-s", "0", "-o", &trace, "-e", &calls, "-e", &inject, "--"];
-    let mut all: Vec<String> = words_of_strace.map(str::to_owned).to_vec();
+    let mut all =
+        words(&format!("-f -y -qq -s 0 -e trace={call} -e inject={call}:{fault}:when={nth} -o"));
+    all.extend([trace.display().to_string(), "--".to_owned()]);
     all.push(chain.world.program().display().to_string());
-    all.extend(words);
+    all.extend(run);
     all
 }
 
@@ -201,7 +199,7 @@ fn recover_for_a_while(chain: &Chain<'_>, random: &mut Random) -> Result<Option<
     }
 }
 
-/// The n-th `call` of a thread fails. A failure of the log ends the run, which says so with `word`; that
+/// The n-th `call` of a thread fails. A failure of the log ends the run, which reports it with `word`; that
 /// nothing is answered after it, `cargo xtask trace` shows. A failure of the image ends checkpoints: the run
 /// continues, and is killed when it has answered more.
 pub(super) fn failed(

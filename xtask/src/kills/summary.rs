@@ -1,4 +1,4 @@
-//! What came of all cases, by kind and by place.
+//! The outcomes of all cases, by kind and by place.
 //!
 //! A harness whose kills strike nothing would find every database whole. So a kind of which no case struck is a failure
 //! of the harness, and so are too few strikes in all; cases that a machine cannot do are not counted there.
@@ -10,18 +10,18 @@ use serde::Serialize;
 use super::case::Outcome;
 use crate::provenance::{Host, line, tenths};
 
-/// Of all cases in which something could strike, so many of a hundred must.
+/// The least percentage of strikes among the cases in which something could strike.
 const STRUCK_PERCENT_MIN: u64 = 90;
-/// A kind with so many cases must have struck.
+/// A kind with at least this many cases must have struck.
 const CASES_OF_KIND_MIN: u64 = 3;
 
 /// How one case ended.
 #[derive(Clone, Debug)]
 pub(super) struct CaseEnd {
     pub(super) kind: &'static str,
-    /// What came of it, or what is wrong.
+    /// The outcome, or what is wrong.
     pub(super) outcome: Result<Outcome, String>,
-    /// Answers that were counted on.
+    /// Calls that were answered.
     pub(super) acknowledged: u64,
 }
 

@@ -1,4 +1,4 @@
-//! A small tree of files in the system's temporary folder, for the tests; gone when dropped.
+//! A small tree of files in the system's temporary folder, for the tests; removed when dropped.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};

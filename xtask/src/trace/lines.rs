@@ -22,11 +22,11 @@ pub(super) struct Call {
     pub(super) name: String,
     /// The path behind the file's number.
     pub(super) path: String,
-    /// What is written, as far as it is shown.
+    /// The bytes that are written, or their beginning.
     pub(super) data: Vec<u8>,
     /// How much is written.
     pub(super) bytes: u64,
-    /// Where to, if the call says so.
+    /// The offset, if the call has one.
     pub(super) offset: Option<u64>,
 }
 
