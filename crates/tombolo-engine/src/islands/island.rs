@@ -45,7 +45,13 @@ pub trait Host<P: MemoryProfile> {
     ) -> Option<TransactionNumber>;
     /// The most bytes that a waiting call of this island may log.
     fn log_bytes_of_call(&self, call: u64) -> usize;
-    /// Answers the caller of a transaction over several islands.
+    /// Runs the last step of a transaction over several islands that has written: all its parts were executed. It may
+    /// run again only if the whole transaction does.
+    ///
+    /// # Errors
+    /// Why it is not to commit.
+    fn last_step(&mut self, call: u64) -> std::result::Result<(), Vec<u8>>;
+    /// Answers the caller of a transaction over several islands. Where nothing was written, no last step ran.
     fn answer(&mut self, call: u64, answer: Answer);
     /// A call of this island waited too long for a lock.
     fn give_up(&mut self, call: u64);
@@ -279,7 +285,10 @@ impl Island {
                 }
             }
             Action::Settle(number) => host.when_durable(Event::Settled(number)),
-            Action::Commit { number, participants } => {
+            Action::Commit { number, call, participants } => {
+                if let Some(Err(why)) = call.map(|call| host.last_step(call)) {
+                    return self.feed(Event::Refused { number, why });
+                }
                 match self.commit(number, &participants, store) {
                     Ok(()) => {
                         self.feed(Event::Ended(number));

@@ -509,7 +509,7 @@ impl World {
             Action::Prepare { number, age } => self.node(island).store.prepare(number, age),
             Action::Settle(number) => self.node(island).store.settle(number),
             Action::Forget(number) => self.node(island).store.forget(number),
-            Action::Commit { number, participants } => {
+            Action::Commit { number, participants, .. } => {
                 let ended = self.node(island).store.commit(number, participants);
                 self.feed(island, ended);
             }

@@ -380,6 +380,10 @@ impl Host<MemoryLogged> for Turn<'_> {
         }
     }
 
+    fn last_step(&mut self, _: u64) -> Result<(), Vec<u8>> {
+        Ok(()) // there are none yet
+    }
+
     fn answer(&mut self, call: u64, answer: Answer) {
         let Some(Waiting::Across { transaction, runs, .. }) = self.outside.waiting.get_mut(&call)
         else {

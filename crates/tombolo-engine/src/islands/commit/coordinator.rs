@@ -276,13 +276,14 @@ impl Coordinator {
             self.die(number, turn);
         } else if transaction.parts.iter().any(wrote) {
             transaction.step = Step::Deciding;
+            let call = transaction.call;
             let remote = transaction.parts.iter().filter(|part| part.island != turn.peers.me);
             let mut participants: Vec<IslandId> =
                 remote.filter(|part| wrote(part)).map(|part| part.island).collect();
             if plant::is(Plant::DecisionNotWritten) && participants.len() == 1 {
                 participants.clear();
             }
-            turn.act(Action::Commit { number, participants });
+            turn.act(Action::Commit { number, call, participants });
             if plant::is(Plant::DecisionSentEarly) {
                 transaction.tell(true, turn);
             }

@@ -103,6 +103,9 @@ pub enum Action {
     Commit {
         /// The transaction.
         number: TransactionNumber,
+        /// Its caller, if this island is the coordinator: every part was executed, so its last step may run now,
+        /// and refuse the commit.
+        call: Option<u64>,
         /// Those that prepared, if this island is the coordinator.
         participants: Vec<IslandId>,
     },

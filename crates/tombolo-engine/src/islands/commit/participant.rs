@@ -210,7 +210,7 @@ impl Participant {
         match part.step {
             Step::Prepared if is_commit => {
                 part.step = Step::Committing;
-                turn.act(Action::Commit { number, participants: Vec::new() });
+                turn.act(Action::Commit { number, call: None, participants: Vec::new() });
             }
             // Said again.
             Step::Committing => (),
@@ -271,7 +271,7 @@ impl Participant {
     /// A commit that found no room runs again.
     pub(super) fn retry(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         if self.find(number).is_some_and(|part| part.step == Step::Committing) {
-            turn.act(Action::Commit { number, participants: Vec::new() });
+            turn.act(Action::Commit { number, call: None, participants: Vec::new() });
         }
     }
 

@@ -142,7 +142,7 @@ fn where_only_the_own_part_wrote_it_commits_alone() {
     let mut island = Island::new();
     let number = island.begin(&[ME, A]);
     island.only_read(A, number);
-    let commit = Action::Commit { number, participants: Vec::new() };
+    let commit = Action::Commit { number, call: Some(7), participants: Vec::new() };
     assert_eq!(island.executed(number, true), [Did::Action(commit)]);
     assert_eq!(island.on(Event::Ended(number)), []);
     let did = island.on(Event::Durable(number));
@@ -157,7 +157,7 @@ fn a_decision_stays_until_all_that_prepared_confirm() {
     assert_eq!(island.yes(A, number), []);
     // A question before the decision has no answer yet.
     assert_eq!(island.hears(A, Message::Question { number }), []);
-    let commit = Action::Commit { number, participants: vec![A, B] };
+    let commit = Action::Commit { number, call: Some(7), participants: vec![A, B] };
     assert_eq!(island.yes(B, number), [Did::Action(commit)]);
     assert_eq!(island.yes(B, number), [], "said again");
     assert_eq!(island.hears(A, Message::Question { number }), []);
@@ -241,7 +241,7 @@ fn a_vote_counts_after_its_link_broke() {
     let number = island.begin(&[A, B]);
     island.yes(A, number);
     assert_eq!(island.on(Event::LinkBroken(A)), []);
-    let commit = Action::Commit { number, participants: vec![A, B] };
+    let commit = Action::Commit { number, call: Some(7), participants: vec![A, B] };
     assert_eq!(island.yes(B, number), [Did::Action(commit)]);
     assert_eq!(island.on(Event::Durable(number))[1..], [decision(B, number, true)]);
     assert_eq!(island.hears(A, Message::Hello), [decision(A, number, true)]);
@@ -276,7 +276,7 @@ fn a_part_is_prepared_and_committed() {
     }
     assert_eq!(island.on(Event::LinkBroken(A)), []);
     assert_eq!(island.hears(A, Message::Hello), question);
-    let commit = || Did::Action(Action::Commit { number, participants: Vec::new() });
+    let commit = || Did::Action(Action::Commit { number, call: None, participants: Vec::new() });
     let decided = Message::Decision { number, is_commit: true };
     assert_eq!(island.hears(A, decided.clone()), [commit()]);
     assert_eq!(island.hears(A, decided.clone()), [], "said again");

@@ -20,6 +20,8 @@ type Store = MemoryStore<MemoryLogged>;
 
 const ISLANDS: u16 = 3;
 const ACCOUNTS: i32 = 5;
+/// Why a last step refuses a transaction.
+const LAST_STEP: &[u8] = b"by its last step";
 
 /// What an island's actions lead to, until the world takes it.
 #[derive(Default)]
@@ -88,6 +90,10 @@ impl Host<MemoryLogged> for Surroundings {
 
     fn log_bytes_of_call(&self, _: u64) -> usize {
         500
+    }
+
+    fn last_step(&mut self, call: u64) -> std::result::Result<(), Vec<u8>> {
+        if call.is_multiple_of(7) { Err(LAST_STEP.to_vec()) } else { Ok(()) }
     }
 
     fn answer(&mut self, call: u64, answer: Answer) {
@@ -197,6 +203,7 @@ struct World {
     again: Vec<(u64, Age)>,
     committed: u64,
     aborted: u64,
+    refused: u64,
     calls: u64,
     random: Rng,
     has_faults: bool,
@@ -211,6 +218,7 @@ impl World {
             again: Vec::new(),
             committed: 0,
             aborted: 0,
+            refused: 0,
             calls: 0,
             random: Rng::from_seed(seed),
             has_faults: true,
@@ -268,6 +276,9 @@ impl World {
         for (call, answer) in answers {
             match answer {
                 Answer::Committed { .. } => self.committed += 1,
+                Answer::Aborted(Reason::Refused { why, .. }) if why == LAST_STEP => {
+                    self.refused += 1;
+                }
                 Answer::Aborted(Reason::Refused { why, .. }) if why != LOG_FULL => {
                     panic!("{}", String::from_utf8(why).unwrap())
                 }
@@ -393,7 +404,7 @@ impl World {
 
 #[test]
 fn money_moves_between_islands_and_stays() {
-    let (mut committed, mut aborted) = (0, 0);
+    let (mut committed, mut aborted, mut refused) = (0, 0, 0);
     for seed in 0..20 {
         let mut world = World::new(seed);
         for _ in 0..4_000 {
@@ -417,6 +428,8 @@ fn money_moves_between_islands_and_stays() {
         assert_eq!(sum, i64::from(ISLANDS) * i64::from(ACCOUNTS) * 1_000, "seed {seed}");
         committed += world.committed;
         aborted += world.aborted;
+        refused += world.refused;
     }
     assert!(committed > 1_000 && aborted > 100, "{committed} committed, {aborted} aborted");
+    assert!(refused > 100, "{refused} refused by their last step");
 }

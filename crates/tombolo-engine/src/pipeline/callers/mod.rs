@@ -120,6 +120,11 @@ impl<R, A> Submitter<R, A> {
         put.map_err(|call| (call.request, self.refusal()))
     }
 
+    /// Whether calls wait to run, or no more are accepted. One that another thread submits concurrently may be missed.
+    pub fn has_waiting(&self) -> bool {
+        !self.intake.is_open_and_empty()
+    }
+
     /// Wakes the thread that processes calls, for calls that were submitted silently.
     pub fn wake(&self) {
         self.intake.wake();

@@ -12,13 +12,13 @@ use std::time::Duration;
 use tombolo_storage::sync::{Ordering, Spin};
 
 use crate::pipeline::callers::carrying::{Carrying, Debt, HandedOn};
-use crate::pipeline::stage::StageKind;
+use crate::pipeline::stage::{Stage, StageKind, Step};
 use crate::pipeline::stage_loop::WhenBroken;
 use crate::pipeline::stages::Executor;
 use crate::pipeline::stages::execution::Execution;
 use crate::pipeline::stages::execution::carried::{Carried, NotRun, Panicked, Stands, Terms};
 use crate::pipeline::state::get;
-use crate::pipeline::transport::{Held, Refusal, Seat, panic_message};
+use crate::pipeline::transport::{Durability, Held, Refusal, Seat, panic_message};
 use crate::threads::{give_way, pause};
 
 /// How often a waiting caller yields its core to other threads: one of them may hold execution
@@ -79,6 +79,17 @@ impl<E: Executor> Taken<'_, E> {
     pub fn executor(&mut self) -> &mut E {
         let Some(held) = &mut self.held else { unreachable!("it is given back once") };
         held.stage().run_carried(|executor| executor)
+    }
+
+    /// The position of the log behind a transaction that has logged so many bytes.
+    pub fn log_end(&mut self, log_bytes: usize) -> u64 {
+        let Some(held) = &mut self.held else { unreachable!("it is given back once") };
+        held.stage().log_end(log_bytes)
+    }
+
+    /// Nothing waits until what was logged is durable.
+    pub const fn wait_for_nothing(&mut self) {
+        self.terms.durability = Durability::Async;
     }
 
     /// Gives execution back after a transaction that logged so many bytes.
@@ -188,7 +199,8 @@ impl<E: Executor> Carrier<E> {
         }
     }
 
-    /// Takes execution for a transaction over several pipelines, if no call waits for it.
+    /// Takes execution for a transaction over several pipelines. Calls that wait for it run first, on this thread, as
+    /// far as one step of the stage goes; not if others still wait then.
     ///
     /// # Errors
     /// Why the pipeline runs none any more.
@@ -203,7 +215,7 @@ impl<E: Executor> Carrier<E> {
             WhileTaken::Leave => None,
         });
         let mut held = held?;
-        let refusal = match caught(|| held.stage().admit(terms)) {
+        let refusal = match caught(|| self.admit_behind_queue(&mut held, terms)) {
             Ok(Ok(())) => return Some(Ok(Taken { carrier: self, held: Some(held), terms })),
             Ok(Err(not_run)) => {
                 self.give_back(held, Stands::Volatile);
@@ -215,6 +227,30 @@ impl<E: Executor> Carrier<E> {
             Err(panic) => self.broken(held, &*panic),
         };
         Some(Err(refusal))
+    }
+
+    /// Whether a transaction over several pipelines may run, after the calls that wait.
+    fn admit_behind_queue(
+        &self,
+        held: &mut Held<'_, Execution<E>>,
+        terms: Terms,
+    ) -> Result<(), NotRun> {
+        let stage = held.stage();
+        let admitted = stage.admit(terms);
+        if !matches!(admitted, Err(NotRun::Queued)) {
+            return admitted;
+        }
+        let now_ns = self.carrying.clock.now_ns();
+        stage.set_carried(true);
+        let step = stage.step(now_ns);
+        stage.set_carried(false);
+        let ns = self.carrying.clock.now_ns().saturating_sub(now_ns);
+        self.carrying.shared.counters.worked(StageKind::Execution, ns);
+        if step == Step::Ended {
+            self.execution.wake(); // the stage ends on its own thread
+            return admitted;
+        }
+        stage.admit(terms)
     }
 
     /// Takes execution if the thread that has it gives it back soon. A transaction is shorter than the

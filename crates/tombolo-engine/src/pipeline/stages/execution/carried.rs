@@ -113,6 +113,11 @@ impl<E: Executor> Execution<E> {
         Ok(())
     }
 
+    /// The position of the log behind a transaction that has logged so many bytes; 0 without a log.
+    pub(crate) fn log_end(&self, log_bytes: usize) -> u64 {
+        self.log.as_ref().map_or(0, |log| log.position + log_bytes as u64)
+    }
+
     /// Passes on a transaction's records; returns the condition for reporting its outcome.
     fn end_logged(&mut self, terms: Terms, may_have_logged: bool) -> Stands {
         let Some(log) = &mut self.log else { unreachable!("it is logged") };
