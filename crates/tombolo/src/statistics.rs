@@ -32,7 +32,7 @@ pub struct Statistics {
     /// Of these, closures that reached their islands as they went: with declared parts they would hold their
     /// islands for less time.
     pub over_islands_by_closure: u64,
-    /// Of these, declared parts on which islands agreed by messages.
+    /// Of these, declared parts that their islands ran, by messages: their caller did not get all islands at once.
     pub over_islands_by_messages: u64,
     /// Calls that were queued but refused without running: for lack of room in the log, or after
     /// a failure.

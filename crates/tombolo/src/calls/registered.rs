@@ -33,8 +33,8 @@ trait Callable<I, A>: Send + Sync {
     ) -> usize;
     fn envelope(self: Arc<Self>, input: I, held: usize) -> Box<dyn Envelope>;
     fn name(&self) -> &'static str;
-    /// The same as one step of a transaction over several islands, which puts its answer into `answer`.
-    fn step(self: Arc<Self>, input: I, answer: Arc<Mutex<Option<A>>>) -> Box<dyn Step>;
+    /// The same as one step of a transaction over several islands.
+    fn step(self: Arc<Self>, input: I) -> Arc<dyn Answering<A>>;
 }
 
 impl<B: Body> Callable<B::Input, B::Answer> for Registration<B> {
@@ -56,33 +56,52 @@ impl<B: Body> Callable<B::Input, B::Answer> for Registration<B> {
         Registration::name(self)
     }
 
-    fn step(
-        self: Arc<Self>,
-        input: B::Input,
-        answer: Arc<Mutex<Option<B::Answer>>>,
-    ) -> Box<dyn Step> {
-        Box::new(OneStep { registration: self, input, answer })
+    fn step(self: Arc<Self>, input: B::Input) -> Arc<dyn Answering<B::Answer>> {
+        Arc::new(OneStep { registration: self, call: Mutex::new((input, None)) })
     }
 }
 
-/// One step of a part of a transaction over several islands.
-pub(crate) trait Step: Send {
-    /// Runs it within the open transaction of `store`, and keeps its answer.
+/// A step of a transaction over several islands.
+pub(crate) trait Step: Send + Sync {
+    /// Runs it within the open transaction of `store`, and keeps its answer instead of an earlier run's.
     fn run(&self, store: &mut GuardedProduct<'_>, tables: &Tables) -> Result<(), Stop>;
+}
+
+/// A step, and the answer of its last run.
+pub(crate) trait Answering<A>: Step {
+    /// Takes the answer, if there is one.
+    fn take(&self) -> Option<A>;
+    /// A copy of it.
+    fn copy(&self) -> Option<A>
+    where
+        A: Clone;
 }
 
 /// A call as a step.
 struct OneStep<B: Body> {
     registration: Arc<Registration<B>>,
-    input: B::Input,
-    answer: Arc<Mutex<Option<B::Answer>>>,
+    /// Its input, and its answer once it has run.
+    call: Mutex<(B::Input, Option<B::Answer>)>,
 }
 
 impl<B: Body> Step for OneStep<B> {
     fn run(&self, store: &mut GuardedProduct<'_>, tables: &Tables) -> Result<(), Stop> {
-        let answer = self.registration.run_step(store, tables, &self.input)?;
-        *self.answer.lock() = Some(answer); // a later run replaces it
+        let (input, answer) = &mut *self.call.lock();
+        *answer = Some(self.registration.run_step(store, tables, input)?);
         Ok(())
+    }
+}
+
+impl<B: Body> Answering<B::Answer> for OneStep<B> {
+    fn take(&self) -> Option<B::Answer> {
+        self.call.lock().1.take()
+    }
+
+    fn copy(&self) -> Option<B::Answer>
+    where
+        B::Answer: Clone,
+    {
+        self.call.lock().1.clone()
     }
 }
 
@@ -207,8 +226,8 @@ where
     }
 
     /// One call as a step of a transaction over several islands.
-    pub(crate) fn step(&self, input: I, answer: Arc<Mutex<Option<A>>>) -> Box<dyn Step> {
-        self.callable.clone().step(input, answer)
+    pub(crate) fn step(&self, input: I) -> Arc<dyn Answering<A>> {
+        self.callable.clone().step(input)
     }
 
     /// An envelope with `input`.

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::thread;
 
-use tombolo_engine::islands::commit::IslandId;
+use tombolo_engine::islands::commit::{Event, IslandId};
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
 use tombolo_storage::memory::budget::Budget;
@@ -123,8 +123,29 @@ pub(crate) trait Neighbour: Send {
     /// for the next turn.
     fn receive(&mut self, site: &mut Site, log_bytes_max: u64, from: IslandId);
 
+    /// Takes its turn: does all that has arrived, as far as the log has room.
+    fn attend(&mut self, site: &mut Site, log_bytes_max: u64);
+
+    /// Hands over what it owes since that was last called.
+    fn owed(&mut self) -> Owed;
+
     /// The locks of the parts that it holds.
     fn locks(&self) -> &Locks;
+}
+
+/// What an island owes when all that it has logged is durable.
+#[derive(Default)]
+pub(crate) struct Owed {
+    /// What happens then.
+    pub(crate) events: Vec<Event<'static>>,
+    /// The calls that waited for a lock and have ended, by the pipeline's number.
+    pub(crate) ended: Vec<(u64, Box<dyn Envelope>)>,
+}
+
+impl Owed {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.events.is_empty() && self.ended.is_empty()
+    }
 }
 
 /// The store of a database, or of one of several islands.

@@ -2,239 +2,31 @@
 //!
 //! Each part is a call of a registered procedure or closure at a key. Parts whose keys are on one island run there in
 //! one transaction, in the order in which they were given; islands work concurrently. No part sees another's
-//! answer: what one needs to know, its input says.
+//! answer: what one needs to know, its input says. A last step may see all answers, and refuse the transaction.
 //!
-//! Where nothing is logged the caller's thread runs all parts itself (`reach.rs`). Otherwise, or when it does not get
-//! the islands, they run them and agree by messages. Not here: how they agree (engine `islands/commit/`).
+//! The caller's thread runs all parts itself if it gets their islands (`reach.rs`). Otherwise they run them, and agree
+//! by messages. Not here: how the islands run them (`parts.rs`), how they agree (engine `islands/commit/`).
 
-use std::any::Any;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use tombolo_engine::islands::commit::IslandId;
-use tombolo_engine::pipeline::{Refusal, panic_message};
-use tombolo_storage::error::Error as StoreError;
-use tombolo_storage::memory::held::{Guard, Locks, Part as Held};
-use tombolo_storage::owner::Owner;
-use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
 
 use super::Islands;
 use super::calls::OnIslands;
-use super::helping;
+use super::helping::Helping;
 use super::key::IslandKey;
-use super::mail::Mail;
-use super::reach::{Finished, Reach};
-use crate::calls::{
-    Envelope, How, Otherwise, OverIslands, Ran, Settled, Step, Ticket, on_database_thread,
-    unless_held,
-};
+use super::parts::{LastStep, Transaction, Why};
+use super::reach::{Agreement, Finished, Reach};
+use crate::calls::{Answering, OverIslands, Settled, Step, on_database_thread};
 use crate::error::Error;
-use crate::product::{GuardedProduct, LOG_BYTES_PER_PART, Product};
 use crate::stop::Stop;
-use crate::tx::{self, Tables};
 
-/// Why a part, or the whole, did not commit.
-#[derive(Debug)]
-pub(crate) enum Why {
-    /// It met a lock, and is to run again.
-    Held(Owner),
-    /// What was executed of it is not valid any more: its closure is to run again.
-    Again,
-    Stopped(Stop),
-    Panicked(Box<str>),
-    Unreachable(IslandId),
-    /// An island's log failed.
-    Broken(Refusal),
-    /// The island's own words.
-    Refused(String),
-}
-
-impl Why {
-    pub(super) fn into_error(self, schema: &Schema) -> Error {
-        match self {
-            Self::Held(owner) => Error::stopped(Stop::Error(StoreError::Held { owner }), schema),
-            Self::Again => Error::stopped(Stop::Error(StoreError::LockTimeout), schema),
-            Self::Stopped(stop) => Error::stopped(stop, schema),
-            Self::Panicked(message) => Error::Panicked(message),
-            Self::Unreachable(island) => Error::IslandStopped(island.index()),
-            Self::Broken(refusal) => refusal.into(),
-            Self::Refused(words) => Error::NotPrepared(words),
-        }
-    }
-}
-
-/// What one island does.
-struct PartOfIsland {
-    island: IslandId,
-    work: Mutex<WorkOfPart>,
-    refused: Mutex<Option<Why>>,
-}
-
-/// The work of a part.
-enum WorkOfPart {
-    /// Calls, which may run again.
-    Steps(Vec<Box<dyn Step>>),
-    /// It was executed by a closure, which has to run again if this is not there.
-    Executed(Option<Held>),
-}
-
-impl PartOfIsland {
-    /// Executes it within the open transaction of `store`.
-    fn run(&self, store: &mut GuardedProduct<'_>, tables: &Tables) -> Result<(), Stop> {
-        match &*self.work.lock() {
-            WorkOfPart::Steps(steps) => steps.iter().try_for_each(|step| step.run(store, tables)),
-            WorkOfPart::Executed(_) => unreachable!("it was executed"),
-        }
-    }
-}
-
-/// A transaction under way.
-pub(crate) struct Transaction {
-    number: OnceLock<u64>,
-    how: OverIslands,
-    parts: Vec<PartOfIsland>,
-}
-
-impl Transaction {
-    /// Of parts that were executed, in the order in which their islands were reached.
-    pub(super) fn executed(parts: impl Iterator<Item = (IslandId, Held)>) -> Arc<Self> {
-        let part = |(island, held)| {
-            let work = Mutex::new(WorkOfPart::Executed(Some(held)));
-            PartOfIsland { island, work, refused: Mutex::new(None) }
-        };
-        let (number, how) = (OnceLock::new(), OverIslands::Closure);
-        Arc::new(Self { number, how, parts: parts.map(part).collect() })
-    }
-
-    /// Enters it; returns its envelope.
-    pub(super) fn enter(self: &Arc<Self>, mail: &Mail) -> Box<AcrossEnvelope> {
-        let is_first = self.number.set(mail.enter(self)).is_ok();
-        assert!(is_first, "a transaction begins once");
-        Box::new(AcrossEnvelope { transaction: self.clone(), ended: None })
-    }
-
-    /// What an island has not taken of what was executed there is not valid any more.
-    pub(super) fn invalidate(&self, island: IslandId) {
-        if let WorkOfPart::Executed(held) = &mut *self.part(island).work.lock() {
-            *held = None;
-        }
-    }
-
-    /// The number by which islands find it.
-    pub(super) fn number(&self) -> u64 {
-        *self.number.get().expect("it is entered before it begins")
-    }
-
-    /// How it is counted.
-    pub(super) const fn how(&self) -> OverIslands {
-        self.how
-    }
-
-    /// How many islands have a part.
-    pub(super) const fn islands(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// What islands are sent.
-    pub(super) fn payloads(&self) -> Vec<(IslandId, Vec<u8>)> {
-        let number = self.number().to_le_bytes();
-        self.parts.iter().map(|part| (part.island, number.to_vec())).collect()
-    }
-
-    /// The transaction's number in what an island was sent.
-    pub(super) fn number_in(payload: &[u8]) -> u64 {
-        u64::from_le_bytes(payload.try_into().expect("islands are sent a number"))
-    }
-
-    /// The most bytes that a part may log.
-    pub(super) const fn log_bytes_max(&self) -> u64 {
-        LOG_BYTES_PER_PART
-    }
-
-    fn part(&self, island: IslandId) -> &PartOfIsland {
-        let part = self.parts.iter().find(|part| part.island == island);
-        part.expect("an island is sent its own part")
-    }
-
-    /// Executes an island's part as one transaction, which is set aside.
-    pub(super) fn run_part(
-        &self,
-        island: IslandId,
-        store: &mut Product,
-        locks: &Locks,
-        tables: &Tables,
-    ) -> Result<Held, Why> {
-        let (guard, part) = (Guard::part(locks), self.part(island));
-        if let WorkOfPart::Executed(held) = &mut *part.work.lock() {
-            return held.take().ok_or(Why::Again);
-        }
-        let run = || tx::run_steps(store, &guard, |store| part.run(store, tables));
-        match unless_held(&guard, run).map_err(Why::Held)? {
-            Ok(Ok(())) => Ok(guard.into_part().expect("what is executed is set aside")),
-            Ok(Err(stop)) => Err(Why::Stopped(stop)),
-            Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
-        }
-    }
-
-    /// Notes why an island's part is refused.
-    pub(super) fn refuse(&self, island: IslandId, why: Why) {
-        *self.part(island).refused.lock() = Some(why);
-    }
-
-    /// Why an island's part was refused; in `words` if the store refused to prepare it.
-    pub(super) fn refusal(&self, island: IslandId, words: Vec<u8>) -> Why {
-        let why = self.part(island).refused.lock().take();
-        why.unwrap_or_else(|| Why::Refused(String::from_utf8_lossy(&words).into_owned()))
-    }
-}
-
-/// The envelope of a transaction over several islands.
-pub(crate) struct AcrossEnvelope {
-    transaction: Arc<Transaction>,
-    ended: Option<Ran<Result<(), Why>>>,
-}
-
-impl AcrossEnvelope {
-    pub(super) const fn transaction(&self) -> &Arc<Transaction> {
-        &self.transaction
-    }
-
-    pub(super) fn end(&mut self, ended: Result<(), Why>) {
-        self.ended = Some(Ran::Ended(Ok(ended)));
-    }
-}
-
-impl Envelope for AcrossEnvelope {
-    fn run(&mut self, _: &mut Product, _: &mut Tables) -> How {
-        unreachable!("its parts run on their islands")
-    }
-
-    fn of_islands(&mut self) -> Option<&mut dyn Any> {
-        Some(self)
-    }
-
-    fn end_otherwise(&mut self, how: Otherwise) {
-        self.ended = Some(Ran::Otherwise(how));
-    }
-
-    fn name(&self) -> &'static str {
-        "a transaction over several islands"
-    }
-
-    fn input(&mut self) -> &mut dyn Any {
-        unreachable!("its parts have their inputs")
-    }
-
-    fn ran(&mut self) -> &mut dyn Any {
-        &mut self.ended
-    }
-}
-
-/// The answer of a part, once the transaction has committed; see [`Answers::take`].
+/// The answer of a part, once it has run; see [`Answers`].
 pub struct Part<A> {
-    answer: Arc<Mutex<Option<A>>>,
+    step: Arc<dyn Answering<A>>,
 }
 
 impl<A> fmt::Debug for Part<A> {
@@ -243,7 +35,7 @@ impl<A> fmt::Debug for Part<A> {
     }
 }
 
-/// The answers of a transaction that has committed on all its islands.
+/// The answers of a transaction whose parts have all run.
 #[derive(Debug)]
 pub struct Answers(());
 
@@ -253,7 +45,15 @@ impl Answers {
     /// # Panics
     /// When it is a part of another transaction, which did not commit.
     pub fn take<A>(&self, part: Part<A>) -> A {
-        part.answer.lock().take().expect("a part of the transaction that committed")
+        part.step.take().expect("a part of the transaction that committed")
+    }
+
+    /// A copy of the answer of a part.
+    ///
+    /// # Panics
+    /// When it is a part of another transaction, whose parts did not all run.
+    pub fn get<A: Clone>(&self, part: &Part<A>) -> A {
+        part.step.copy().expect("a part of the transaction whose parts have run")
     }
 }
 
@@ -261,19 +61,19 @@ impl Answers {
 #[must_use = "nothing runs before `commit` is called"]
 pub struct Across<'d> {
     islands: &'d Islands,
-    parts: Vec<PartOfIsland>,
+    steps: Vec<(IslandId, Arc<dyn Step>)>,
 }
 
 impl fmt::Debug for Across<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let islands: Vec<_> = self.parts.iter().map(|part| part.island).collect();
+        let islands: Vec<_> = self.steps.iter().map(|(island, _)| island).collect();
         f.debug_struct("Across").field("islands", &islands).finish_non_exhaustive()
     }
 }
 
 impl<'d> Across<'d> {
     pub(super) const fn new(islands: &'d Islands) -> Self {
-        Self { islands, parts: Vec::new() }
+        Self { islands, steps: Vec::new() }
     }
 
     /// Adds a call of a procedure or closure at a key. It may run more than once before the transaction commits: if it
@@ -332,20 +132,9 @@ impl<'d> Across<'d> {
         I: Send + 'static,
         A: Send + 'static,
     {
-        let answer = Arc::new(Mutex::new(None));
-        let step = procedure.on(island).step(input, answer.clone());
-        let island = IslandId(island as u16);
-        match self.parts.iter().find(|part| part.island == island) {
-            Some(part) => match &mut *part.work.lock() {
-                WorkOfPart::Steps(steps) => steps.push(step),
-                WorkOfPart::Executed(_) => unreachable!("it has calls"),
-            },
-            None => {
-                let work = Mutex::new(WorkOfPart::Steps(vec![step]));
-                self.parts.push(PartOfIsland { island, work, refused: Mutex::new(None) });
-            }
-        }
-        Part { answer }
+        let step = procedure.on(island).step(input);
+        self.steps.push((IslandId(island as u16), step.clone()));
+        Part { step }
     }
 
     /// Runs the parts and commits them, all or none, and blocks until that is durable.
@@ -356,47 +145,99 @@ impl<'d> Across<'d> {
     /// long; [`Error::Unknown`] when the island on which it began stopped meanwhile: it may have committed, on all
     /// islands or on none.
     pub fn commit(self) -> Result<Answers, Error> {
-        let Self { islands, parts } = self;
-        let Some(first) = parts.first() else { return Ok(Answers(())) };
+        self.end(None).map(|()| Answers(()))
+    }
+
+    /// The same with a last step, which sees the answers of all parts: its error undoes them all. It may run more than
+    /// once, and on another thread; it has to compute and nothing else.
+    ///
+    /// ```
+    /// use tombolo::{Database, Error, Stop, Table};
+    ///
+    /// #[derive(Table)]
+    /// struct Account {
+    ///     #[key]
+    ///     id: u64,
+    ///     cents: i64,
+    /// }
+    ///
+    /// let db = Database::builder().define::<Account>().islands(2).in_memory()?;
+    /// let by_id = db.index::<AccountKey>()?;
+    /// let book = db.register_closure("book", move |tx, &(id, cents): &(u64, i64)| {
+    ///     let cents = tx.find_row(&by_id, id)?.map_or(0, |(_, account)| account.cents) + cents;
+    ///     tx.upsert_row(&by_id, &Account { id, cents })?;
+    ///     Ok(cents)
+    /// });
+    /// // An account may be overdrawn as long as its owner's other one makes up for it.
+    /// let withdraw = |cents: i64| {
+    ///     let mut across = db.across();
+    ///     let giro = across.part(&book, &1u64, (1, -cents))?;
+    ///     let savings = across.part(&book, &2u64, (2, 0))?;
+    ///     across.commit_if(move |answers| match answers.get(&giro) + answers.get(&savings) {
+    ///         ..0 => Err(Stop::Abort("not enough money")),
+    ///         both => Ok(both),
+    ///     })
+    /// };
+    /// book.at(&2u64)?.call((2, 100))?;
+    /// assert_eq!(withdraw(70), Ok(30));
+    /// assert_eq!(withdraw(70), Err(Error::Aborted("not enough money")));
+    /// assert_eq!(withdraw(30), Ok(0));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Across::commit`], and that of the last step.
+    pub fn commit_if<A, F>(self, last: F) -> Result<A, Error>
+    where
+        F: Fn(&Answers) -> Result<A, Stop> + Send + Sync + 'static,
+        A: Send + 'static,
+    {
+        let combined = Arc::new(Mutex::new(None));
+        let put = combined.clone();
+        let last = move || {
+            let answer = last(&Answers(()))?;
+            *put.lock() = Some(answer);
+            Ok(())
+        };
+        self.end(Some(Arc::new(last)))?;
+        Ok(combined.lock().take().expect("what has committed has run its last step"))
+    }
+
+    fn end(self, last: Option<LastStep>) -> Result<(), Error> {
+        let Self { islands, steps } = self;
         if on_database_thread() {
             return Err(Error::Nested);
         }
-        let core = islands.databases[first.island.index()].core();
-        let ended = match run_directly(islands, &parts) {
-            Some(ended) => ended,
-            None => Self::commit_by_messages(islands, parts)?,
+        if steps.is_empty() {
+            let ended = Transaction::of_steps(steps, last).run_last();
+            return ended.map_err(|why| why.into_error(&islands.schema()));
+        }
+        let ended = match run_directly(islands, &steps, last.as_ref()) {
+            Some(Finished::Ended(ended)) => Some(ended),
+            Some(Finished::Agreeing((), agreement)) => match islands.wait_for(agreement)? {
+                Err(Why::Again) => None,
+                ended => Some(ended),
+            },
+            None => None,
         };
-        ended.map(|()| Answers(())).map_err(|why| why.into_error(&core.schema.get()))
-    }
-
-    fn commit_by_messages(
-        islands: &Islands,
-        parts: Vec<PartOfIsland>,
-    ) -> Result<Result<(), Why>, Error> {
-        let first = parts[0].island;
-        let core = islands.databases[first.index()].core();
-        let transaction =
-            Arc::new(Transaction { number: OnceLock::new(), how: OverIslands::Messages, parts });
-        let envelope = transaction.enter(&islands.mail);
-        let number = transaction.number();
-        let ticket = core.submit_helped(envelope).inspect_err(|_| islands.mail.leave(number))?;
-        islands.wait_for(first, number, ticket)
+        let ended = match ended {
+            Some(ended) => ended,
+            None => run_by_messages(islands, steps, last)?,
+        };
+        ended.map_err(|why| why.into_error(&islands.schema()))
     }
 }
 
 impl Islands {
-    /// Waits for the end of a transaction that began on island `first`, and gives islands their turns meanwhile.
-    pub(super) fn wait_for(
-        &self,
-        first: IslandId,
-        number: u64,
-        ticket: Ticket,
-    ) -> Result<Result<(), Why>, Error> {
+    /// Waits for the end of a transaction on which islands agree, and gives them their turns meanwhile.
+    pub(super) fn wait_for(&self, agreement: Agreement<'_>) -> Result<Result<(), Why>, Error> {
+        let Agreement { first, number, ticket, mut helping } = agreement;
         let core = self.databases[first.index()].core();
         if core.carrier().is_some() {
             let slots = core.reply_slots(ticket);
-            let is_done = || slots.is_done(ticket.tag);
-            helping::help_until((&self.mail, &self.databases), first, is_done);
+            helping.until(|| slots.is_done(ticket.tag));
+        } else {
+            helping.end();
         }
         let ended = core.wait::<Result<(), Why>, Settled>(ticket);
         self.mail.leave(number);
@@ -404,25 +245,46 @@ impl Islands {
     }
 }
 
-/// Runs the parts on this thread; without an answer if it does not get their islands.
-fn run_directly(islands: &Islands, parts: &[PartOfIsland]) -> Option<Result<(), Why>> {
-    let mut reach = Reach::new(islands, OverIslands::Parts).filter(|reach| !reach.is_logged())?;
-    // In the order in which a thread waits for islands.
-    let after = |last: Option<IslandId>| {
-        let rest = parts.iter().filter(|part| last.is_none_or(|last| part.island > last));
-        rest.min_by_key(|part| part.island)
-    };
+/// Runs the steps on this thread; without an answer if it does not get their islands.
+fn run_directly<'d>(
+    islands: &'d Islands,
+    steps: &[(IslandId, Arc<dyn Step>)],
+    last: Option<&LastStep>,
+) -> Option<Finished<'d, ()>> {
+    let mut reach = Reach::new(islands, OverIslands::Parts)?;
+    reach.begin_at(steps[0].0); // a caller's first part is often its own island's: the decisions are shared out
     let mut run_all = || {
-        let mut next = after(None);
-        while let Some(part) = next {
-            reach.run(part.island, |store, tables| part.run(store, tables))?;
-            next = after(Some(part.island));
+        // In the order in which a thread waits for islands; those of one in the order in which they were given.
+        let mut next = steps.iter().map(|(island, _)| *island).min();
+        while let Some(island) = next {
+            next = None;
+            for (other, step) in steps {
+                if *other == island {
+                    reach.run(island, |store, tables| step.run(store, tables))?;
+                } else if *other > island && next.is_none_or(|next| *other < next) {
+                    next = Some(*other);
+                }
+            }
         }
-        Ok(())
+        last.map_or(Ok(()), |last| last())
     };
     let ran = catch_unwind(AssertUnwindSafe(&mut run_all));
-    match reach.finish(ran)? {
-        Finished::Ended(ended) => Some(ended),
-        Finished::Agreeing(..) => unreachable!("nothing is logged"),
-    }
+    reach.finish(ran)
+}
+
+/// Lets the islands run the steps and agree.
+fn run_by_messages(
+    islands: &Islands,
+    steps: Vec<(IslandId, Arc<dyn Step>)>,
+    last: Option<LastStep>,
+) -> Result<Result<(), Why>, Error> {
+    let first = steps[0].0;
+    let core = islands.databases[first.index()].core();
+    let mut helping = Helping::begin(islands);
+    steps.iter().for_each(|(island, _)| helping.add(*island));
+    let transaction = Transaction::of_steps(steps, last);
+    let envelope = transaction.enter(&islands.mail);
+    let number = transaction.number();
+    let ticket = core.submit_helped(envelope).inspect_err(|_| islands.mail.leave(number))?;
+    islands.wait_for(Agreement { first, number, ticket, helping })
 }

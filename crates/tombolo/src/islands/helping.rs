@@ -8,10 +8,12 @@
 use std::cell::Cell;
 
 use tombolo_engine::islands::commit::IslandId;
+use tombolo_engine::pipeline::Taken;
 use tombolo_storage::sync::Spin;
 
-use super::mail::Mail;
-use crate::database::Database;
+use super::Islands;
+use crate::calls::Runner;
+use crate::core::Core;
 
 /// A set of islands; those with equal numbers modulo 64 are in it together.
 type Set = u64;
@@ -38,41 +40,141 @@ pub(super) fn note(island: IslandId) -> bool {
     helps.is_some()
 }
 
-/// Gives turns to the islands that follow from a call of `first`, until the caller's own answer is there or there is
-/// nothing to do for a moment.
-pub(super) fn help_until(
-    (mail, islands): (&Mail, &[Database]),
-    first: IslandId,
-    is_done: impl Fn() -> bool,
-) {
-    let in_set = |set: Set| {
-        let ids = (0..islands.len()).map(|island| IslandId(island as u16));
-        ids.filter(move |island| set & set_of(*island) != 0)
-    };
-    let give_turns = |rung: Set| {
-        let give = |island: IslandId| mail.give_turn(island, islands[island.index()].core());
-        in_set(rung).fold(false, |gave, island| gave | give(island))
-    };
-    let outer = RUNG.replace(Some(0));
-    let (mut known, mut spin) = (set_of(first), Spin::new());
-    while !is_done() {
-        // Before the turns: what is rung for during them is for others.
-        let rung = RUNG.replace(Some(0)).unwrap_or_default();
-        known |= rung;
-        let has_given = give_turns(rung);
-        let help = |island: IslandId| islands[island.index()].core().help();
-        if has_given || in_set(known).any(help) {
-            spin = Spin::new();
-        } else if !spin.again() {
-            break;
+/// A caller that helps, until this is dropped.
+pub(super) struct Helping<'d> {
+    islands: &'d Islands,
+    /// Islands that it helps even if they were not rung for.
+    known: Set,
+    /// Positions of islands' logs for which transactions wait, since this thread gave these islands a turn.
+    awaited: Vec<(IslandId, u64)>,
+    outer: Option<Set>,
+    is_over: bool,
+    sleeps: bool,
+}
+
+impl<'d> Helping<'d> {
+    pub(super) fn begin(islands: &'d Islands) -> Self {
+        let (awaited, outer) = (Vec::new(), RUNG.replace(Some(0)));
+        Self { islands, known: 0, awaited, outer, is_over: false, sleeps: false }
+    }
+
+    /// An island of its transaction.
+    pub(super) fn add(&mut self, island: IslandId) {
+        self.known |= set_of(island);
+    }
+
+    /// Gives back an island that this thread has taken for the transaction.
+    pub(super) fn give_back(&mut self, island: IslandId, taken: Taken<'_, Runner>) {
+        self.add(island);
+        let position = self.islands.mail.give_back(island, taken);
+        self.awaited.extend(position.map(|position| (island, position)));
+    }
+
+    /// Gives turns until the caller's own answer is there, or there is nothing to do for a moment: then it may sleep
+    /// until it is there.
+    pub(super) fn until(&mut self, is_done: impl Fn() -> bool) {
+        let mut spin = Spin::new();
+        while !is_done() {
+            // Before the turns: what is rung for during them is for others.
+            let rung = RUNG.replace(Some(0)).unwrap_or_default();
+            self.known |= rung;
+            if self.give_turns(rung) || self.keep_promises() || self.wait_for_log() || self.help() {
+                spin = Spin::new();
+            } else if !spin.again() && self.falls_asleep() {
+                break;
+            }
+        }
+        for _ in 0..ROUNDS_AFTER {
+            match RUNG.replace(Some(0)).unwrap_or_default() {
+                0 => break,
+                rung => _ = self.give_turns(rung),
+            }
+        }
+        self.end();
+    }
+
+    /// Says that this thread sleeps, unless something is promised on its islands.
+    fn falls_asleep(&mut self) -> bool {
+        self.sleep(true);
+        let is_awaited = |(island, _)| self.islands.mail.awaited(island).is_some();
+        if in_set(self.islands, self.known).any(is_awaited) {
+            self.sleep(false);
+        }
+        self.sleeps
+    }
+
+    fn sleep(&mut self, does: bool) {
+        if self.sleeps != does {
+            self.sleeps = does;
+            in_set(self.islands, self.known)
+                .for_each(|(island, _)| self.islands.mail.sleeps(island, does));
         }
     }
-    for _ in 0..ROUNDS_AFTER {
-        match RUNG.replace(Some(0)).unwrap_or_default() {
-            0 => break,
-            rung => _ = give_turns(rung),
+
+    /// Rings for the islands that had no turn since, and for those whose promises others wait for.
+    pub(super) fn end(&mut self) {
+        if std::mem::replace(&mut self.is_over, true) {
+            return;
         }
+        let mail = &self.islands.mail;
+        let mut left = RUNG.replace(self.outer).unwrap_or_default();
+        let promised = self.awaited.iter().filter(|(island, _)| mail.sleepers_wait(*island));
+        promised.for_each(|(island, _)| left |= set_of(*island));
+        in_set(self.islands, left).for_each(|(island, _)| mail.ring(island));
     }
-    let left = RUNG.replace(outer).unwrap_or_default();
-    in_set(left).for_each(|island| mail.ring(island));
+
+    /// Gives each of these islands a turn, or notes that it is busy; returns whether there was anything to do.
+    fn give_turns(&mut self, rung: Set) -> bool {
+        let (islands, mut has_given) = (self.islands, false);
+        for (island, core) in in_set(islands, rung) {
+            let Some(position) = islands.mail.give_turn(island, core) else {
+                note(island);
+                continue;
+            };
+            has_given = true;
+            self.awaited.extend(position.map(|position| (island, position)));
+        }
+        has_given
+    }
+
+    /// Keeps promises of the known islands; returns whether there were any.
+    fn keep_promises(&self) -> bool {
+        let known = in_set(self.islands, self.known);
+        known.fold(false, |kept, (island, _)| kept | self.islands.mail.keep_promises(island))
+    }
+
+    /// Waits for a log for which a transaction waits; returns whether there is one.
+    fn wait_for_log(&mut self) -> bool {
+        let own = self.awaited.pop();
+        let awaited = own.or_else(|| {
+            in_set(self.islands, self.known)
+                .find_map(|(island, _)| Some((island, self.islands.mail.awaited(island)?)))
+        });
+        let Some((island, position)) = awaited else { return false };
+        let carrier = self.islands.databases[island.index()].core().carrier();
+        // A log that fails breaks its island, which then answers.
+        carrier.is_some_and(|carrier| {
+            let _ = carrier.wait(position);
+            true
+        })
+    }
+
+    /// Runs the calls that wait on the known islands; returns whether there was anything to do.
+    fn help(&self) -> bool {
+        let (known, mail) = (in_set(self.islands, self.known), &self.islands.mail);
+        known.fold(false, |helped, (island, core)| helped | mail.help(island, core))
+    }
+}
+
+fn in_set(islands: &Islands, set: Set) -> impl Iterator<Item = (IslandId, &Core)> {
+    let all = islands.databases.iter().enumerate();
+    let all = all.map(|(island, database)| (IslandId(island as u16), &**database.core()));
+    all.filter(move |(island, _)| set & set_of(*island) != 0)
+}
+
+impl Drop for Helping<'_> {
+    fn drop(&mut self) {
+        self.end();
+        self.sleep(false);
+    }
 }

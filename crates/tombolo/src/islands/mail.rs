@@ -7,8 +7,10 @@
 //! ```
 //!
 //! A message is put into the inbox of its island and never lost while that island runs; so links within a process
-//! break only when an island stops. An inbox is emptied by an `Attend` call, of which at most one waits in the
-//! pipeline's queue. Its reply leaves when all that ran before is durable, which is what the protocol waits for.
+//! break only when an island stops. An inbox is emptied by an `Attend` call, whose reply leaves when all that ran
+//! before is durable, which is what the protocol waits for. A caller that helps takes the island's execution for the
+//! turn instead: no call is queued, and what the turn owes is *promised*, to be kept by the first thread that looks
+//! when the log is durable up to a position.
 //!
 //! Not here: what an island does in its turn (`member.rs`), the protocol (engine `islands/`). Invariant: an inbox that
 //! is not empty has been rung for, or its island's next batch, or the timer, rings.
@@ -20,12 +22,16 @@ use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
 use tombolo_engine::islands::commit::{Event, IslandId};
-use tombolo_engine::pipeline::{self, Pipeline, Reply, Sink, Submitter, Tagged};
-use tombolo_storage::sync::{AtomicBool, AtomicU64, Mutex, Ordering, Parker};
+use tombolo_engine::pipeline::{
+    self, Carrier, Pipeline, Reply, Sink, Stands, Submitter, Tagged, Taken, Terms, WhileTaken,
+};
+use tombolo_storage::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, Parker};
 
-use super::across::Transaction;
 use super::helping;
-use crate::calls::{Envelope, How, LaterSlots, Otherwise, ReplySlots, Request, Runner};
+use super::parts::Transaction;
+use crate::calls::{
+    Envelope, How, LaterSlots, OnDatabaseThread, Otherwise, Owed, ReplySlots, Request, Runner,
+};
 use crate::core::Core;
 use crate::product::Product;
 use crate::tx::Tables;
@@ -43,10 +49,26 @@ pub(super) enum Item {
     Event(Event<'static>),
 }
 
+/// When the timer looks whether a promise can be kept, if no thread has before.
+const PROMISE_NS: u64 = 20_000_000;
+
+/// What an island's turn owes when the log is durable up to a position.
+struct Promised {
+    position: u64,
+    /// Whether a transaction cannot go on without it.
+    is_urgent: bool,
+    owed: Owed,
+}
+
 /// One island's inbox.
 #[derive(Default)]
 struct Post {
     inbox: Mutex<Vec<Item>>,
+    promised: Mutex<Vec<Promised>>,
+    /// Callers that sleep until their transaction with a part here has ended.
+    sleepers: AtomicU32,
+    /// When the timer looks at these, on the common clock.
+    promised_ns: AtomicU64,
     /// Whether an `Attend` call is on its way that has not emptied the inbox.
     is_rung: AtomicBool,
     /// Whether the log had no room for the last turn: the next one writes nothing.
@@ -62,8 +84,19 @@ struct Post {
 
 struct Door {
     submitter: Submitter<Request, Box<dyn Envelope>>,
+    /// Present if callers carry.
+    carrier: Option<Carrier<Runner>>,
+    slots: Vec<Arc<ReplySlots>>,
     /// The room in the log of each turn.
     log_bytes_max: u64,
+}
+
+impl Post {
+    /// When the timer looks at it next.
+    fn next_ns(&self) -> u64 {
+        let (due, promised) = (&self.due_ns, &self.promised_ns);
+        due.load(Ordering::SeqCst).min(promised.load(Ordering::SeqCst))
+    }
 }
 
 /// The mail of the islands of one database.
@@ -82,7 +115,8 @@ pub(crate) struct Mail {
 
 impl Mail {
     pub(super) fn new(islands: usize, clock: Arc<dyn Clock>) -> Self {
-        let post = |_| Post { due_ns: AtomicU64::new(NEVER_NS), ..Post::default() };
+        let never = || AtomicU64::new(NEVER_NS);
+        let post = |_| Post { due_ns: never(), promised_ns: never(), ..Post::default() };
         Self {
             posts: (0..islands).map(post).collect(),
             transactions: Mutex::new(BTreeMap::new()),
@@ -97,7 +131,8 @@ impl Mail {
     /// The island's pipeline runs: its turns may come.
     pub(super) fn open(&self, turns: Arc<Turns>, pipeline: &Pipeline<Runner>, log_bytes_max: u64) {
         let island = turns.island;
-        let door = Door { submitter: pipeline.register(turns), log_bytes_max };
+        let (slots, carrier) = (turns.slots.clone(), pipeline.carrier());
+        let door = Door { submitter: pipeline.register(turns), carrier, slots, log_bytes_max };
         let is_first = self.post(island).door.set(door).is_ok();
         assert!(is_first, "an island opens once");
     }
@@ -145,9 +180,122 @@ impl Mail {
         }
     }
 
-    /// Gives an island its turn on this thread, which helps; returns whether it did anything.
-    pub(super) fn give_turn(&self, island: IslandId, core: &Core) -> bool {
-        self.submit(island) | core.help()
+    /// Gives an island its turn on this thread, which helps; without an answer if the island is busy. The answer may be
+    /// the position of the log for which a transaction waits then.
+    pub(super) fn give_turn(&self, island: IslandId, core: &Core) -> Option<Option<u64>> {
+        let log_bytes_max = self.log_bytes_max(island);
+        let terms = Terms { durability: pipeline::Durability::Group, log_bytes_max };
+        let mut taken = core.carrier()?.take(terms, WhileTaken::Spin)?.ok()?;
+        let _entered = OnDatabaseThread::enter();
+        let (site, member) = taken.executor().island();
+        member.attend(site, log_bytes_max);
+        Some(self.give_back(island, taken))
+    }
+
+    /// Gives an island back after its turn, and promises what it owes. Returns the position of the log for which a
+    /// transaction waits.
+    pub(super) fn give_back(&self, island: IslandId, mut taken: Taken<'_, Runner>) -> Option<u64> {
+        let (site, member) = taken.executor().island();
+        let (log_bytes, owed) = (site.store.log_bytes(), member.owed());
+        let position = taken.log_end(log_bytes);
+        let is_urgent = self.promise(island, position, owed);
+        if !is_urgent {
+            taken.wait_for_nothing();
+        }
+        // A stage that breaks breaks its island, whose promises are not kept then.
+        if let Ok(Stands::Durable | Stands::Volatile) = taken.end(log_bytes) {
+            self.keep_promises(island);
+            return None;
+        }
+        is_urgent.then_some(position)
+    }
+
+    /// Notes what is owed when the log is durable up to `position`; returns whether a transaction waits for that.
+    fn promise(&self, island: IslandId, position: u64, owed: Owed) -> bool {
+        if owed.is_empty() {
+            return false;
+        }
+        // A participant has released its locks when it confirms.
+        let is_late =
+            |event: &Event<'_>| matches!(event, Event::Durable(of) if of.island != island);
+        let is_urgent = !owed.ended.is_empty() || !owed.events.iter().all(is_late);
+        let post = self.post(island);
+        post.promised.lock().push(Promised { position, is_urgent, owed });
+        self.look_at_promises(post);
+        is_urgent
+    }
+
+    /// The timer is to look at an island's promises.
+    fn look_at_promises(&self, post: &Post) {
+        let at_ns = self.clock.now_ns().saturating_add(PROMISE_NS);
+        post.promised_ns.fetch_min(at_ns, Ordering::SeqCst);
+        if at_ns < self.timer_ns.load(Ordering::SeqCst) {
+            self.timer.unpark(());
+        }
+    }
+
+    /// Keeps an island's promises as far as its log is durable, and rings for it; returns whether there were any.
+    pub(super) fn keep_promises(&self, island: IslandId) -> bool {
+        let post = self.post(island);
+        let Some(Door { carrier: Some(carrier), slots, .. }) = post.door.get() else {
+            return false;
+        };
+        let mut promised = post.promised.lock();
+        let is_over = |promised: &mut Promised| carrier.look(promised.position).is_some();
+        let kept: Vec<Promised> = promised.extract_if(.., is_over).collect();
+        drop(promised);
+        let has_kept = !kept.is_empty();
+        for Promised { position, owed, .. } in kept {
+            // If the log failed, its island is broken, and its callers hear of that.
+            if let Some(Ok(())) = carrier.look(position) {
+                self.keep(island, slots, owed);
+            }
+        }
+        has_kept
+    }
+
+    /// What an island's turn owed happens: it is durable.
+    fn keep(&self, island: IslandId, slots: &[Arc<ReplySlots>], owed: Owed) {
+        let Owed { events, ended } = owed;
+        for (number, envelope) in ended {
+            LaterSlots::answer(slots, number, envelope);
+        }
+        if !events.is_empty() {
+            self.post(island).inbox.lock().extend(events.into_iter().map(Item::Event));
+            self.ring(island);
+        }
+    }
+
+    /// The position of the log for which a transaction waits on an island.
+    pub(super) fn awaited(&self, island: IslandId) -> Option<u64> {
+        let promised = self.post(island).promised.lock();
+        promised.iter().find(|promised| promised.is_urgent).map(|promised| promised.position)
+    }
+
+    /// Whether what is promised on an island is for callers that sleep.
+    pub(super) fn sleepers_wait(&self, island: IslandId) -> bool {
+        let post = self.post(island);
+        let promised = post.promised.lock();
+        let is_for_call = |promised: &Promised| !promised.owed.ended.is_empty();
+        promised.iter().any(is_for_call)
+            || (post.sleepers.load(Ordering::SeqCst) > 0
+                && promised.iter().any(|promised| promised.is_urgent))
+    }
+
+    /// A caller with a part on this island sleeps, or does no more. It looks for promises after it has said so, and a
+    /// thread that promises looks for sleepers after that: one of them sees the other.
+    pub(super) fn sleeps(&self, island: IslandId, does: bool) {
+        let sleepers = &self.post(island).sleepers;
+        match does {
+            true => sleepers.fetch_add(1, Ordering::SeqCst),
+            false => sleepers.fetch_sub(1, Ordering::SeqCst),
+        };
+    }
+
+    /// Runs the calls that wait on an island, if any do; returns whether there was anything to do.
+    pub(super) fn help(&self, island: IslandId, core: &Core) -> bool {
+        let door = self.post(island).door.get();
+        door.is_some_and(|door| door.submitter.has_waiting()) && core.help()
     }
 
     /// Rings if something waits that was not rung for.
@@ -158,12 +306,14 @@ impl Mail {
         }
     }
 
+    /// An `Attend` call begins. Before the inbox is emptied: what comes later is rung for.
+    pub(super) fn begin_turn(&self, island: IslandId) {
+        self.post(island).is_rung.store(false, Ordering::SeqCst);
+    }
+
     /// Empties an island's inbox at its turn.
     pub(super) fn take(&self, island: IslandId, into: &mut Vec<Item>) {
-        let post = self.post(island);
-        // Before it is emptied: what comes later is rung for.
-        post.is_rung.store(false, Ordering::SeqCst);
-        into.append(&mut post.inbox.lock());
+        into.append(&mut self.post(island).inbox.lock());
     }
 
     /// Takes from an island's inbox what another has sent, in order.
@@ -215,21 +365,29 @@ impl Mail {
         while !self.is_over.load(Ordering::SeqCst) {
             let (now_ns, mut next_ns) = (self.clock.now_ns(), NEVER_NS);
             for (island, post) in self.posts.iter().enumerate() {
-                let due_ns = post.due_ns.load(Ordering::SeqCst);
-                if due_ns <= now_ns {
-                    post.due_ns.store(NEVER_NS, Ordering::SeqCst); // its turn says the next
-                    self.ring(IslandId(island as u16));
-                } else {
-                    next_ns = next_ns.min(due_ns);
+                let island = IslandId(island as u16);
+                if post.promised_ns.load(Ordering::SeqCst) <= now_ns {
+                    post.promised_ns.store(NEVER_NS, Ordering::SeqCst);
+                    self.keep_promises(island);
+                    if !post.promised.lock().is_empty() {
+                        self.look_at_promises(post);
+                    }
                 }
+                if post.due_ns.load(Ordering::SeqCst) <= now_ns {
+                    post.due_ns.store(NEVER_NS, Ordering::SeqCst); // its turn says the next
+                    self.ring(island);
+                }
+                next_ns = next_ns.min(post.next_ns());
             }
             self.timer_ns.store(next_ns, Ordering::SeqCst);
             // A deadline that was noted meanwhile has woken the thread, or is seen now.
-            let is_later = |post: &Post| post.due_ns.load(Ordering::SeqCst) >= next_ns;
-            if self.posts.iter().all(is_later) {
+            if self.posts.iter().all(|post| post.next_ns() >= next_ns) {
                 match next_ns {
                     NEVER_NS => self.timer.park(),
-                    next_ns => _ = self.timer.park_for(Duration::from_nanos(next_ns - now_ns)),
+                    next_ns => {
+                        let ns = next_ns.saturating_sub(now_ns);
+                        _ = self.timer.park_for(Duration::from_nanos(ns));
+                    }
                 }
             }
             self.timer_ns.store(0, Ordering::SeqCst); // it looks anyway
@@ -271,9 +429,7 @@ impl Mail {
 #[derive(Default)]
 pub(crate) struct Attend {
     /// What happens when all that ran is durable.
-    pub(super) events: Vec<Event<'static>>,
-    /// The calls that waited for a lock and have ended now, by the pipeline's number.
-    pub(super) ended: Vec<(u64, Box<dyn Envelope>)>,
+    pub(super) owed: Owed,
 }
 
 impl Envelope for Attend {
@@ -313,14 +469,8 @@ impl Turns {
             Reply::Durable(Ok(mut envelope)) | Reply::Volatile(Ok(mut envelope)) => {
                 let attend = envelope.of_islands().and_then(|own| own.downcast_mut::<Attend>());
                 let attend = attend.expect("an island's own calls are its turns");
-                for (number, envelope) in attend.ended.drain(..) {
-                    LaterSlots::answer(&self.slots, number, envelope);
-                }
-                if !attend.events.is_empty() {
-                    let events = attend.events.drain(..).map(Item::Event);
-                    self.mail.post(self.island).inbox.lock().extend(events);
-                    self.mail.ring(self.island);
-                }
+                self.mail.keep(self.island, &self.slots, std::mem::take(&mut attend.owed));
+                self.mail.keep_promises(self.island);
             }
             Reply::Refused(pipeline::Refusal::LogFull) => {
                 let post = self.mail.post(self.island);

@@ -25,12 +25,12 @@ use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::held::{Guard, Locks};
 use tombolo_storage::profile::MemoryLogged;
 
-use super::across::{AcrossEnvelope, Transaction, Why};
 use super::deadlines::{Deadlines, Due};
 use super::mail::{Attend, Item, Mail};
+use super::parts::{AcrossEnvelope, Transaction, Why};
 use crate::calls::{
-    Counters, Envelope, How, Later, LaterSlots, Neighbour, Otherwise, ReplySlots, Request, Site,
-    hold_to, run_guarded,
+    Counters, Envelope, How, Later, LaterSlots, Neighbour, Otherwise, Owed, ReplySlots, Request,
+    Site, hold_to, run_guarded,
 };
 use crate::product::Product;
 use crate::stop::Stop;
@@ -51,7 +51,17 @@ enum Waiting {
     /// For a lock of `holder`.
     Call { number: u64, request: Request, holder: TransactionNumber },
     /// For its parts.
-    Across { number: u64, envelope: Box<dyn Envelope>, transaction: Arc<Transaction>, runs: u32 },
+    Across(Across),
+}
+
+/// A transaction over several islands that waits for its parts.
+struct Across {
+    number: u64,
+    envelope: Box<dyn Envelope>,
+    transaction: Arc<Transaction>,
+    runs: u32,
+    /// Whether its last step has run.
+    has_run_last: bool,
 }
 
 /// What an island's actions lead to.
@@ -64,9 +74,7 @@ struct Outside {
     last_call: u64,
     deadlines: Deadlines,
     /// What happens when all that ran is durable.
-    owed: Vec<Event<'static>>,
-    /// Calls that waited and have ended.
-    ended: Vec<(u64, Box<dyn Envelope>)>,
+    owed: Owed,
     is_logged: bool,
     /// The most bytes of a turn, and up to where the store's log buffer may grow in this one.
     log_bytes_max: usize,
@@ -97,8 +105,7 @@ impl Member {
             waiting: BTreeMap::new(),
             last_call: 0,
             deadlines: Deadlines::default(),
-            owed: Vec::new(),
-            ended: Vec::new(),
+            owed: Owed::default(),
             is_logged: log_bytes_max.is_some(),
             log_bytes_max: log_bytes_max.map_or(usize::MAX, |bytes| bytes as usize),
             log_end: 0,
@@ -113,14 +120,16 @@ impl Member {
         let Some(envelope) = &mut request.envelope else { unreachable!("it was not answered yet") };
         let Some(own) = envelope.of_islands() else { return self.call(site, number, request) };
         if let Some(attend) = own.downcast_mut::<Attend>() {
-            self.outside.begin_turn(&site.store, log_bytes_max);
+            self.outside.mail.begin_turn(self.outside.me);
             self.outside.is_full = log_bytes_max == 0;
-            self.attend(site, attend);
+            self.attend(site, log_bytes_max);
             self.outside.is_full = false;
+            attend.owed = self.owed();
             return false;
         }
         let Some(envelope) = request.envelope.take() else { unreachable!("just seen") };
         self.begin(site, log_bytes_max, number, envelope);
+        self.ring_if_owing();
         true
     }
 
@@ -139,43 +148,23 @@ impl Member {
         let work = Work::Local { call, payload: Vec::new() };
         self.on(site, Event::Held { by: holder, work });
         self.end_turn();
+        self.ring_if_owing();
         true
     }
 
-    /// An island's turn: all that arrived, as far as the log has room.
-    fn attend(&mut self, site: &mut Site, attend: &mut Attend) {
-        self.outside.mail.take(self.outside.me, &mut self.new);
-        self.items.extend(self.new.drain(..));
-        self.go_on(site);
-        let now_ns = self.outside.mail.clock.now_ns();
-        while !self.island.has_more() {
-            if let Some(due) = self.outside.deadlines.take(now_ns) {
-                self.due(site, due);
-            } else if let Some(item) = self.items.pop_front() {
-                match item {
-                    Item::Message { from, bytes } => {
-                        self.on(site, Event::Received { from, message: &bytes });
-                    }
-                    Item::Event(event) => self.on(site, event),
-                }
-            } else {
-                break;
-            }
+    /// Asks for a turn whose reply says when what is owed is durable.
+    fn ring_if_owing(&self) {
+        if !self.outside.owed.is_empty() {
+            self.outside.mail.ring(self.outside.me);
         }
-        attend.events.append(&mut self.outside.owed);
-        attend.ended.append(&mut self.outside.ended);
-        self.end_turn();
     }
 
     fn due(&mut self, site: &mut Site, due: Due) {
         match due {
             Due::Passed(deadline) => self.on(site, Event::Passed(deadline)),
             Due::Again(call, age) => {
-                let Some(Waiting::Across { transaction, .. }) = self.outside.waiting.get(&call)
-                else {
-                    return;
-                };
-                let parts = transaction.payloads();
+                let Some(Waiting::Across(across)) = self.outside.waiting.get(&call) else { return };
+                let parts = across.transaction.payloads();
                 let at = site.tables.unix_us();
                 self.on(site, Event::Begin { call, at, age: Some(age), parts });
             }
@@ -198,8 +187,8 @@ impl Member {
 
     /// Without a log nothing has to become durable.
     fn volatile(&mut self, site: &mut Site) {
-        while !self.outside.is_logged && !self.outside.owed.is_empty() {
-            for event in std::mem::take(&mut self.outside.owed) {
+        while !self.outside.is_logged && !self.outside.owed.events.is_empty() {
+            for event in std::mem::take(&mut self.outside.owed.events) {
                 let Self { island, outside, .. } = self;
                 let Site { store, tables, counters } = site;
                 island.on(event, store, &mut Turn { outside, tables, counters });
@@ -218,11 +207,10 @@ impl Member {
             Deadline::Local(call) => !outside.waiting.contains_key(call),
             Deadline::Retry(_) => false,
         });
-        let has_news = !outside.owed.is_empty() || !outside.ended.is_empty();
-        if has_news || island.has_more() || !items.is_empty() {
+        if island.has_more() || !items.is_empty() {
             outside.mail.ring(outside.me);
         }
-        let is_idle = !has_news && island.is_idle() && outside.waiting.is_empty();
+        let is_idle = outside.owed.is_empty() && island.is_idle() && outside.waiting.is_empty();
         let state = (machine.is_linked(), is_idle);
         outside.mail.note(outside.me, state, outside.deadlines.next_ns());
     }
@@ -259,7 +247,9 @@ impl Neighbour for Member {
             transaction.invalidate(self.outside.me); // what is left comes first, and may run other parts
         }
         let parts = transaction.payloads();
-        let call = self.outside.wait(Waiting::Across { number, envelope, transaction, runs: 0 });
+        let (runs, has_run_last) = (0, false);
+        let across = Across { number, envelope, transaction, runs, has_run_last };
+        let call = self.outside.wait(Waiting::Across(across));
         self.on(site, Event::Begin { call, at, age: None, parts });
         self.end_turn();
     }
@@ -276,6 +266,33 @@ impl Neighbour for Member {
         self.end_turn();
     }
 
+    fn attend(&mut self, site: &mut Site, log_bytes_max: u64) {
+        self.outside.begin_turn(&site.store, log_bytes_max);
+        self.outside.mail.take(self.outside.me, &mut self.new);
+        self.items.extend(self.new.drain(..));
+        self.go_on(site);
+        let now_ns = self.outside.mail.clock.now_ns();
+        while !self.island.has_more() {
+            if let Some(due) = self.outside.deadlines.take(now_ns) {
+                self.due(site, due);
+            } else if let Some(item) = self.items.pop_front() {
+                match item {
+                    Item::Message { from, bytes } => {
+                        self.on(site, Event::Received { from, message: &bytes });
+                    }
+                    Item::Event(event) => self.on(site, event),
+                }
+            } else {
+                break;
+            }
+        }
+        self.end_turn();
+    }
+
+    fn owed(&mut self) -> Owed {
+        std::mem::take(&mut self.outside.owed)
+    }
+
     fn locks(&self) -> &Locks {
         self.island.locks()
     }
@@ -286,6 +303,14 @@ impl Outside {
         self.last_call += 1;
         self.waiting.insert(self.last_call, waiting);
         self.last_call
+    }
+
+    /// A transaction over several islands that is not answered yet.
+    fn across(&mut self, call: u64) -> &mut Across {
+        match self.waiting.get_mut(&call) {
+            Some(Waiting::Across(across)) => across,
+            _ => unreachable!("a transaction is answered once"),
+        }
     }
 
     fn begin_turn(&mut self, store: &Product, log_bytes_max: u64) {
@@ -301,16 +326,15 @@ impl Outside {
         if let Some(otherwise) = otherwise {
             envelope.end_otherwise(otherwise);
         }
-        self.ended.push((number, envelope));
+        self.owed.ended.push((number, envelope));
     }
 
     /// Answers a transaction over several islands; what it answers is durable.
     fn answer_across(&mut self, call: u64, ended: Result<(), Why>) {
-        let Some(Waiting::Across { number, mut envelope, transaction, .. }) =
-            self.waiting.remove(&call)
-        else {
+        let Some(Waiting::Across(across)) = self.waiting.remove(&call) else {
             unreachable!("a transaction is answered once")
         };
+        let Across { number, mut envelope, transaction, .. } = across;
         self.mail.leave(transaction.number());
         let across = envelope.of_islands().and_then(|own| own.downcast_mut::<AcrossEnvelope>());
         across.expect("it is the envelope of a transaction over several islands").end(ended);
@@ -380,21 +404,25 @@ impl Host<MemoryLogged> for Turn<'_> {
         }
     }
 
-    fn last_step(&mut self, _: u64) -> Result<(), Vec<u8>> {
-        Ok(()) // there are none yet
+    fn last_step(&mut self, call: u64) -> Result<(), Vec<u8>> {
+        let (me, across) = (self.outside.me, self.outside.across(call));
+        across.has_run_last = true;
+        across.transaction.run_last().map_err(|why| {
+            across.transaction.refuse(me, why);
+            Vec::new()
+        })
     }
 
     fn answer(&mut self, call: u64, answer: Answer) {
-        let Some(Waiting::Across { transaction, runs, .. }) = self.outside.waiting.get_mut(&call)
-        else {
-            unreachable!("a transaction is answered once")
-        };
+        let Across { transaction, runs, has_run_last, .. } = self.outside.across(call);
         let ended = match answer {
-            Answer::Committed { .. } => Ok(()),
+            Answer::Committed { .. } if *has_run_last => Ok(()),
+            Answer::Committed { .. } => transaction.run_last(),
             Answer::RunAgain(age) => {
                 *runs += 1;
+                let runs = *runs;
                 let now_ns = self.outside.mail.clock.now_ns();
-                self.outside.deadlines.set_again(call, age, *runs, now_ns);
+                self.outside.deadlines.set_again(call, age, runs, now_ns);
                 return;
             }
             Answer::Aborted(Reason::Refused { island, why }) => {
@@ -437,7 +465,7 @@ impl Host<MemoryLogged> for Turn<'_> {
     }
 
     fn when_durable(&mut self, event: Event<'static>) {
-        self.outside.owed.push(event);
+        self.outside.owed.events.push(event);
     }
 
     fn reserve(&mut self, store: &mut Product, bytes: usize) -> bool {

@@ -6,6 +6,7 @@
 //! | `key.rs` | keys, and the islands on which they are |
 //! | `calls.rs` | calls of one island |
 //! | `across.rs` | transactions over several islands |
+//! | `parts.rs` | the same, as the islands run them |
 //! | `transaction.rs` | transactions that reach islands as their closure goes |
 //! | `reach.rs` | the islands that a thread has taken for either |
 //! | `member.rs` | an island, as its execution stage runs it |
@@ -43,6 +44,7 @@ mod key;
 mod mail;
 mod member;
 mod opening;
+mod parts;
 mod reach;
 mod transaction;
 

@@ -27,7 +27,8 @@ use tombolo_storage::memory::held::{Guard, Part};
 use tombolo_storage::store::Store;
 
 use super::Islands;
-use super::across::{Transaction, Why};
+use super::helping::Helping;
+use super::parts::{Transaction, Why};
 use crate::calls::{OnDatabaseThread, OverIslands, Runner, Ticket};
 use crate::core::Core;
 use crate::product::{GuardedProduct, LOG_BYTES_PER_PART};
@@ -40,8 +41,12 @@ pub(super) struct Reach<'d> {
     how: OverIslands,
     is_logged: bool,
     reached: Vec<Reached<'d>>,
+    /// Where it begins, if not on the island that it reaches first.
+    first: Option<IslandId>,
     /// Why it cannot commit, once that is certain.
     doomed: Option<Doomed>,
+    /// Where transactions are logged: what islands do while the thread has them may ask for turns of others.
+    helping: Option<Helping<'d>>,
     _entered: OnDatabaseThread,
 }
 
@@ -62,18 +67,20 @@ enum Doomed {
 }
 
 /// How a transaction finished.
-pub(super) enum Finished<A> {
+pub(super) enum Finished<'d, A> {
     /// It has ended on all islands.
     Ended(Result<A, Why>),
     /// The islands agree on it. If it commits, this is its answer.
-    Agreeing(A, Agreement),
+    Agreeing(A, Agreement<'d>),
 }
 
-/// Islands that agree on a transaction.
-pub(super) struct Agreement {
+/// Islands that agree on a transaction, and its caller, who helps them.
+pub(super) struct Agreement<'d> {
+    /// Where it began.
     pub(super) first: IslandId,
     pub(super) number: u64,
     pub(super) ticket: Ticket,
+    pub(super) helping: Helping<'d>,
 }
 
 /// Up to where an island's log has to be durable.
@@ -84,14 +91,15 @@ impl<'d> Reach<'d> {
     pub(super) fn new(islands: &'d Islands, how: OverIslands) -> Option<Self> {
         let core = islands.databases[0].core(); // all have the same settings
         core.carrier()?;
-        let (reached, doomed, is_logged) = (Vec::new(), None, core.is_durable());
+        let (reached, first, doomed, is_logged) = (Vec::new(), None, None, core.is_durable());
+        let helping = is_logged.then(|| Helping::begin(islands));
         let _entered = OnDatabaseThread::enter();
-        Some(Self { islands, how, is_logged, reached, doomed, _entered })
+        Some(Self { islands, how, is_logged, reached, first, doomed, helping, _entered })
     }
 
-    /// Whether transactions are logged.
-    pub(super) const fn is_logged(&self) -> bool {
-        self.is_logged
+    /// The transaction begins on this island, in whatever order it reaches its islands: its log has the decision.
+    pub(super) const fn begin_at(&mut self, island: IslandId) {
+        self.first = Some(island);
     }
 
     /// The island that it did not get, or where it met a lock.
@@ -179,15 +187,21 @@ impl<'d> Reach<'d> {
 
     /// Ends the transaction after its code did: commits on all islands, undoes all, or lets them agree. Without an
     /// answer if it may run again.
-    pub(super) fn finish<A>(mut self, ran: thread::Result<Result<A, Stop>>) -> Option<Finished<A>> {
+    pub(super) fn finish<A>(
+        mut self,
+        ran: thread::Result<Result<A, Stop>>,
+    ) -> Option<Finished<'d, A>> {
         let ended = match ran {
             Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
             Ok(ended) => ended.map_err(Why::Stopped),
         };
-        let agrees = self.is_logged && self.reached.len() > 1;
+        let is_set_aside = self.is_logged && self.reached.len() > 1;
         let mut parts = Vec::new();
+        if let Some(first) = self.first.filter(|_| is_set_aside) {
+            self.reached.sort_by_key(|reached| reached.island != first);
+        }
         if ended.is_ok() && self.doomed.is_none() {
-            match agrees {
+            match is_set_aside {
                 true => parts = self.set_aside(),
                 false => self.admit_commit(),
             }
@@ -202,16 +216,21 @@ impl<'d> Reach<'d> {
             None => None,
         };
         let ended = match (ended, why) {
-            (Ok(answer), None) if agrees => {
-                let agreement = self.agree(parts);
-                // A log that fails breaks its island, which then answers.
-                let _ = self.give_back().and_then(|positions| self.wait(&positions));
-                return Some(Finished::Agreeing(answer, agreement));
+            (Ok(answer), None) if parts.iter().any(|(_, part)| !part.changes.is_empty()) => {
+                return Some(Finished::Agreeing(answer, self.agree(parts)));
             }
             (Ok(_), Some(why)) | (Err(_), Some(why @ Why::Unreachable(_))) => Err(why),
             (ended, _) => ended,
         };
-        let is_durable = self.end(ended.is_ok()).and_then(|positions| self.wait(&positions));
+        let given_back = match parts.is_empty() {
+            true => self.end(ended.is_ok()),
+            false => {
+                // It only read, all of it at one moment: there is nothing to agree on.
+                self.count(true);
+                self.give_back()
+            }
+        };
+        let is_durable = given_back.and_then(|positions| self.wait(&positions));
         Some(Finished::Ended(is_durable.and(ended)))
     }
 
@@ -243,10 +262,10 @@ impl<'d> Reach<'d> {
         parts
     }
 
-    /// Lets the islands begin to agree on a transaction whose parts are set aside.
-    fn agree(&mut self, parts: Vec<(IslandId, Part)>) -> Agreement {
+    /// Lets the islands begin to agree on a transaction whose parts are set aside, and gives them back.
+    fn agree(&mut self, parts: Vec<(IslandId, Part)>) -> Agreement<'d> {
         let (mail, first) = (&*self.islands.mail, parts[0].0);
-        let transaction = Transaction::executed(parts.into_iter());
+        let transaction = Transaction::executed(parts, self.how);
         let (ticket, number) = self.core(first).open_slot();
         let mut begins = Some(transaction.enter(mail));
         for Reached { island, taken } in &mut self.reached {
@@ -259,24 +278,36 @@ impl<'d> Reach<'d> {
             // What could not be held at once is not valid when another transaction has run.
             transaction.invalidate(*island);
         }
-        Agreement { first, number: transaction.number(), ticket }
+        let mut helping = self.helping.take().expect("transactions are logged");
+        while let Some(Reached { island, taken }) = self.reached.pop() {
+            helping.give_back(island, taken);
+        }
+        Agreement { first, number: transaction.number(), ticket, helping }
     }
 
     /// Ends the transaction on each island, the last first.
     fn end(&mut self, commits: bool) -> Result<Vec<Position>, Why> {
-        let (islands, runs_again) = (self.reached.len(), self.busy().is_some());
-        for at in (0..islands).rev() {
+        if self.busy().is_none() {
+            self.count(commits);
+        }
+        for at in (0..self.reached.len()).rev() {
             let runner = self.reached[at].taken.executor();
             let (store, locks, _) = runner.guarded();
             let undo = Err(EngineStop::Abort("another part did not commit"));
             let ended =
                 finish(&mut Guard::local(locks).over(store), if commits { Ok(()) } else { undo });
             assert!(ended.is_ok() == commits, "a part that can commit does: {ended:?}");
-            if at == 0 && !runs_again {
-                runner.counters().count_over_islands(islands, self.how, commits);
-            }
         }
         self.give_back()
+    }
+
+    /// Counts it on the island on which it began.
+    fn count(&mut self, commits: bool) {
+        let islands = self.reached.len();
+        if let Some(first) = self.reached.first_mut() {
+            let counters = first.taken.executor().counters();
+            counters.count_over_islands(islands, self.how, commits);
+        }
     }
 
     /// Gives the islands back, the last first.
@@ -289,6 +320,9 @@ impl<'d> Reach<'d> {
                 Ok(_) => {}
                 Err(refusal) => broken = Some(Why::Broken(refusal)),
             }
+        }
+        if let Some(mut helping) = self.helping.take() {
+            helping.until(|| true);
         }
         broken.map_or(Ok(positions), Err)
     }

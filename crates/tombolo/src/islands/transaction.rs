@@ -12,10 +12,10 @@ use tombolo_engine::islands::commit::IslandId;
 use tombolo_storage::error::Error as StoreError;
 
 use super::Islands;
-use super::across::Why;
 use super::deadlines::PATIENCE_NS;
 use super::key::IslandKey;
-use super::reach::{Agreement, Finished, Reach};
+use super::parts::Why;
+use super::reach::{Finished, Reach};
 use crate::calls::{CallOptions, OverIslands, on_database_thread, wait_a_moment};
 use crate::error::Error;
 use crate::stop::Stop;
@@ -94,7 +94,7 @@ impl Islands {
         loop {
             let reach = Reach::new(self, OverIslands::Closure).ok_or_else(|| {
                 let what = "a transaction that reaches islands as it goes needs the setting \
-                            pipeline_threads = carried: declare its parts (`across`)";
+                            pipeline_threads = auto: declare its parts (`across`)";
                 Error::Setting(what.to_owned())
             })?;
             let mut tx = IslandsTx { islands: self, reach };
@@ -107,8 +107,8 @@ impl Islands {
             let ended = match tx.reach.finish(ran) {
                 None => Err(Why::Again),
                 Some(Finished::Ended(ended)) => ended,
-                Some(Finished::Agreeing(answer, Agreement { first, number, ticket })) => {
-                    self.wait_for(first, number, ticket)?.map(|()| answer)
+                Some(Finished::Agreeing(answer, agreement)) => {
+                    self.wait_for(agreement)?.map(|()| answer)
                 }
             };
             match ended {

@@ -35,7 +35,12 @@ struct Bank {
 const ACCOUNTS: u64 = 24;
 
 fn builder(islands: usize) -> IslandsBuilder {
-    Database::builder().define::<Account>().set("log_segment_bytes", "1 MB").islands(islands)
+    builder_with("pipeline_threads", "auto", islands)
+}
+
+fn builder_with(setting: &str, value: &str, islands: usize) -> IslandsBuilder {
+    let builder = Database::builder().define::<Account>().set("log_segment_bytes", "1 MB");
+    builder.set(setting, value).islands(islands)
 }
 
 impl Bank {
@@ -202,6 +207,61 @@ fn a_part_that_panics_or_fails_changes_nothing() {
     assert!(statistics.iter().map(|island| island.aborted).sum::<u64>() >= 8);
 }
 
+#[test]
+fn a_last_step_sees_all_answers_and_may_refuse_them() {
+    let place = tempfile::tempdir().unwrap();
+    let open = |how| {
+        let builder = builder_with("pipeline_threads", how, 3);
+        Bank::new(builder.open(place.path().join(how)).unwrap())
+    };
+    // On the caller's thread in memory and on disk, and by messages.
+    for bank in [Bank::in_memory(3), open("auto"), open("two")] {
+        let (a, b) = apart(&bank.db);
+        bank.give_all(100);
+        let transfer = |cents: i64, last: fn(i64, i64) -> Result<i64, Stop>| {
+            let mut across = bank.db.across();
+            let left = across.part(&bank.book, &a, (a, -cents)).unwrap();
+            let more = across.part(&bank.book, &b, (b, cents)).unwrap();
+            across.commit_if(move |answers| last(answers.get(&left), answers.get(&more)))
+        };
+        let both =
+            |left, more| if left < 50 { Err(Stop::Abort("too much")) } else { Ok(left + more) };
+        assert_eq!(transfer(30, both), Ok(200));
+        assert_eq!(transfer(30, both), Err(Error::Aborted("too much")));
+        assert_eq!(transfer(90, both), Err(Error::Aborted("not enough money")), "a part is first");
+        let failed = transfer(1, |_, _| Err(std::fmt::Error.into())).unwrap_err();
+        assert_eq!(failed.own(), Some(&std::fmt::Error));
+        let panicked = transfer(1, |_, _| panic!("on purpose"));
+        assert_eq!(panicked, Err(Error::Panicked("on purpose".into())));
+        assert_eq!(transfer(20, both), Ok(200));
+        assert_eq!(bank.book.at(&a).unwrap().call((a, 0)), Ok(50));
+        assert_eq!(bank.book.at(&b).unwrap().call((b, 0)), Ok(150));
+        // Of parts that only read, too: all islands, one of them, none.
+        let mut across = bank.db.across();
+        let sums = across.everywhere(&bank.sum, ());
+        let sum =
+            across.commit_if(move |answers| Ok(sums.iter().map(|sum| answers.get(sum)).sum()));
+        assert_eq!(sum, Ok(100 * ACCOUNTS as i64));
+        let mut across = bank.db.across();
+        let sums = across.everywhere(&bank.sum, ());
+        let refused = across.commit_if(move |answers| match answers.get(&sums[0]) {
+            0 => Ok(()),
+            _ => Err(Stop::Abort("money")),
+        });
+        assert_eq!(refused, Err(Error::Aborted("money")));
+        let mut across = bank.db.across();
+        let part = across.part(&bank.book, &a, (a, 1)).unwrap();
+        let refused = across.commit_if(move |answers| match answers.get(&part) {
+            51 => Err::<(), _>(Stop::Abort("one more")),
+            _ => Ok(()),
+        });
+        assert_eq!(refused, Err(Error::Aborted("one more")));
+        assert_eq!(bank.db.across().commit_if(|_| Ok(7)), Ok(7));
+        assert_eq!(bank.money(), 100 * ACCOUNTS as i64);
+        bank.db.close().unwrap();
+    }
+}
+
 /// Transfers from several threads, on one island and over several, with sums meanwhile.
 fn stir(bank: &Bank, threads: u64, transfers: u64) {
     on_each(0..threads, |thread| {
@@ -253,7 +313,7 @@ fn durable_islands_are_closed_and_opened_again() {
     let statistics = bank.db.statistics();
     let sum = |of: fn(&Statistics) -> u64| statistics.iter().map(of).sum::<u64>();
     assert!(sum(|island| island.over_islands_by_closure) > 20);
-    assert!(sum(|island| island.over_islands_by_messages) > 20);
+    assert!(sum(|island| island.over_islands) > 100);
     bank.db.checkpoint().unwrap();
     stir(&bank, 3, 50);
     bank.db.close().unwrap();
@@ -307,9 +367,10 @@ fn killed_islands_keep_what_was_answered_and_lose_no_money() {
 
 #[test]
 fn a_call_that_waits_for_a_lock_ends_by_its_deadline_or_when_the_lock_goes() {
-    // In memory the thread that dawdles would have both islands.
+    // A caller that ran the parts itself would have both islands while one dawdles.
     let place = tempfile::tempdir().unwrap();
-    let bank = Bank::open(place.path(), 2);
+    let queued = builder_with("pipeline_threads", "two", 2);
+    let bank = Bank::new(queued.open(place.path()).unwrap());
     let (a, b) = apart(&bank.db);
     bank.give_all(100);
     let (is_held, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));

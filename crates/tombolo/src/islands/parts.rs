@@ -1,0 +1,255 @@
+//! A transaction over several islands, as they run it: its parts, its last step, and why it did not commit.
+//!
+//! Islands are sent its number, by which they find it; each runs its own part, and the first one the last step when
+//! all have run. Parts that a thread ran on islands it had taken are there already, set aside. Not here: how a caller
+//! puts one together (`across.rs`), taking islands (`reach.rs`), how they agree (engine `islands/commit/`).
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, OnceLock};
+
+use tombolo_engine::islands::commit::IslandId;
+use tombolo_engine::pipeline::{Refusal, panic_message};
+use tombolo_storage::error::Error as StoreError;
+use tombolo_storage::memory::held::{Guard, Locks, Part as Held};
+use tombolo_storage::owner::Owner;
+use tombolo_storage::schema::Schema;
+use tombolo_storage::sync::Mutex;
+
+use super::mail::Mail;
+use crate::calls::{Envelope, How, Otherwise, OverIslands, Ran, Step, unless_held};
+use crate::error::Error;
+use crate::product::{LOG_BYTES_PER_PART, Product};
+use crate::stop::Stop;
+use crate::tx::{self, Tables};
+
+/// Why a part, or the whole, did not commit.
+#[derive(Debug)]
+pub(crate) enum Why {
+    /// It met a lock, and is to run again.
+    Held(Owner),
+    /// What was executed of it is not valid any more: its closure is to run again.
+    Again,
+    Stopped(Stop),
+    Panicked(Box<str>),
+    Unreachable(IslandId),
+    /// An island's log failed.
+    Broken(Refusal),
+    /// The island's own words.
+    Refused(String),
+}
+
+impl Why {
+    pub(super) fn into_error(self, schema: &Schema) -> Error {
+        match self {
+            Self::Held(owner) => Error::stopped(Stop::Error(StoreError::Held { owner }), schema),
+            Self::Again => Error::stopped(Stop::Error(StoreError::LockTimeout), schema),
+            Self::Stopped(stop) => Error::stopped(stop, schema),
+            Self::Panicked(message) => Error::Panicked(message),
+            Self::Unreachable(island) => Error::IslandStopped(island.index()),
+            Self::Broken(refusal) => refusal.into(),
+            Self::Refused(words) => Error::NotPrepared(words),
+        }
+    }
+}
+
+/// What one island does.
+struct PartOfIsland {
+    island: IslandId,
+    work: WorkOfPart,
+    refused: Mutex<Option<Why>>,
+}
+
+/// The work of a part.
+enum WorkOfPart {
+    /// Steps, which may run again.
+    Steps(Vec<Arc<dyn Step>>),
+    /// It was executed; if this is not there any more, the whole transaction has to run again.
+    Executed(Mutex<Option<Held>>),
+}
+
+impl PartOfIsland {
+    const fn new(island: IslandId, work: WorkOfPart) -> Self {
+        Self { island, work, refused: Mutex::new(None) }
+    }
+}
+
+/// What runs after all parts, and may refuse what they did.
+pub(super) type LastStep = Arc<dyn Fn() -> Result<(), Stop> + Send + Sync>;
+
+/// A transaction under way.
+pub(crate) struct Transaction {
+    number: OnceLock<u64>,
+    how: OverIslands,
+    parts: Vec<PartOfIsland>,
+    /// Not if it has run.
+    last: Option<LastStep>,
+}
+
+impl Transaction {
+    /// Of steps that islands will run, those of an island in order, and then the last one.
+    pub(super) fn of_steps(
+        steps: Vec<(IslandId, Arc<dyn Step>)>,
+        last: Option<LastStep>,
+    ) -> Arc<Self> {
+        let mut parts: Vec<(IslandId, Vec<Arc<dyn Step>>)> = Vec::new();
+        for (island, step) in steps {
+            match parts.iter_mut().find(|part| part.0 == island) {
+                Some((_, steps)) => steps.push(step),
+                None => parts.push((island, vec![step])),
+            }
+        }
+        let part = |(island, steps)| PartOfIsland::new(island, WorkOfPart::Steps(steps));
+        let (number, how) = (OnceLock::new(), OverIslands::Messages);
+        Arc::new(Self { number, how, parts: parts.into_iter().map(part).collect(), last })
+    }
+
+    /// Of parts that were executed, in the order in which their islands were reached.
+    pub(super) fn executed(parts: Vec<(IslandId, Held)>, how: OverIslands) -> Arc<Self> {
+        let part = |(island, held)| {
+            PartOfIsland::new(island, WorkOfPart::Executed(Mutex::new(Some(held))))
+        };
+        let (number, last) = (OnceLock::new(), None);
+        Arc::new(Self { number, how, parts: parts.into_iter().map(part).collect(), last })
+    }
+
+    /// Enters it; returns its envelope.
+    pub(super) fn enter(self: &Arc<Self>, mail: &Mail) -> Box<AcrossEnvelope> {
+        let is_first = self.number.set(mail.enter(self)).is_ok();
+        assert!(is_first, "a transaction begins once");
+        Box::new(AcrossEnvelope { transaction: self.clone(), ended: None })
+    }
+
+    /// What an island has not taken of what was executed there is not valid any more.
+    pub(super) fn invalidate(&self, island: IslandId) {
+        if let WorkOfPart::Executed(held) = &self.part(island).work {
+            *held.lock() = None;
+        }
+    }
+
+    /// The number by which islands find it.
+    pub(super) fn number(&self) -> u64 {
+        *self.number.get().expect("it is entered before it begins")
+    }
+
+    /// How it is counted.
+    pub(super) const fn how(&self) -> OverIslands {
+        self.how
+    }
+
+    /// How many islands have a part.
+    pub(super) const fn islands(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// What islands are sent.
+    pub(super) fn payloads(&self) -> Vec<(IslandId, Vec<u8>)> {
+        let number = self.number().to_le_bytes();
+        self.parts.iter().map(|part| (part.island, number.to_vec())).collect()
+    }
+
+    /// The transaction's number in what an island was sent.
+    pub(super) fn number_in(payload: &[u8]) -> u64 {
+        u64::from_le_bytes(payload.try_into().expect("islands are sent a number"))
+    }
+
+    /// The most bytes that a part may log.
+    pub(super) const fn log_bytes_max(&self) -> u64 {
+        LOG_BYTES_PER_PART
+    }
+
+    fn part(&self, island: IslandId) -> &PartOfIsland {
+        let part = self.parts.iter().find(|part| part.island == island);
+        part.expect("an island is sent its own part")
+    }
+
+    /// Executes an island's part as one transaction, which is set aside.
+    pub(super) fn run_part(
+        &self,
+        island: IslandId,
+        store: &mut Product,
+        locks: &Locks,
+        tables: &Tables,
+    ) -> Result<Held, Why> {
+        let steps = match &self.part(island).work {
+            WorkOfPart::Steps(steps) => steps,
+            WorkOfPart::Executed(held) => return held.lock().take().ok_or(Why::Again),
+        };
+        let guard = Guard::part(locks);
+        let run = || {
+            tx::run_steps(store, &guard, |store| {
+                steps.iter().try_for_each(|step| step.run(store, tables))
+            })
+        };
+        match unless_held(&guard, run).map_err(Why::Held)? {
+            Ok(Ok(())) => Ok(guard.into_part().expect("what is executed is set aside")),
+            Ok(Err(stop)) => Err(Why::Stopped(stop)),
+            Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
+        }
+    }
+
+    /// Runs the last step, if there is one: all parts have run.
+    ///
+    /// # Errors
+    /// Why nothing is to commit.
+    pub(super) fn run_last(&self) -> Result<(), Why> {
+        let Some(last) = &self.last else { return Ok(()) };
+        match catch_unwind(AssertUnwindSafe(|| last())) {
+            Ok(ended) => ended.map_err(Why::Stopped),
+            Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
+        }
+    }
+
+    /// Notes why an island's part is refused.
+    pub(super) fn refuse(&self, island: IslandId, why: Why) {
+        *self.part(island).refused.lock() = Some(why);
+    }
+
+    /// Why an island's part was refused; in `words` if the store refused to prepare it.
+    pub(super) fn refusal(&self, island: IslandId, words: Vec<u8>) -> Why {
+        let why = self.part(island).refused.lock().take();
+        why.unwrap_or_else(|| Why::Refused(String::from_utf8_lossy(&words).into_owned()))
+    }
+}
+
+/// The envelope of a transaction over several islands.
+pub(crate) struct AcrossEnvelope {
+    transaction: Arc<Transaction>,
+    ended: Option<Ran<Result<(), Why>>>,
+}
+
+impl AcrossEnvelope {
+    pub(super) const fn transaction(&self) -> &Arc<Transaction> {
+        &self.transaction
+    }
+
+    pub(super) fn end(&mut self, ended: Result<(), Why>) {
+        self.ended = Some(Ran::Ended(Ok(ended)));
+    }
+}
+
+impl Envelope for AcrossEnvelope {
+    fn run(&mut self, _: &mut Product, _: &mut Tables) -> How {
+        unreachable!("its parts run on their islands")
+    }
+
+    fn of_islands(&mut self) -> Option<&mut dyn Any> {
+        Some(self)
+    }
+
+    fn end_otherwise(&mut self, how: Otherwise) {
+        self.ended = Some(Ran::Otherwise(how));
+    }
+
+    fn name(&self) -> &'static str {
+        "a transaction over several islands"
+    }
+
+    fn input(&mut self) -> &mut dyn Any {
+        unreachable!("its parts have their inputs")
+    }
+
+    fn ran(&mut self) -> &mut dyn Any {
+        &mut self.ended
+    }
+}
