@@ -134,9 +134,13 @@ impl<P: MemoryProfile<Log = ValueLog>> MemoryStore<P> {
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
-    /// Fails if the open transaction cannot commit, but for what indexes that are being added refuse.
+    /// Whether the open transaction commits if it ends now, so that another store's may commit before it. Indexes
+    /// that are being added could still refuse it.
+    ///
+    /// # Errors
+    /// Why it does not.
     #[inline(always)]
-    pub(super) fn admit_commit(&self) -> Result<()> {
+    pub fn admit_commit(&self) -> Result<()> {
         match (self.state, self.log.refusal()) {
             (State::Poisoned(reason), _) => Err(Error::Poisoned { reason }),
             (_, Some(refusal)) => Err(refusal),

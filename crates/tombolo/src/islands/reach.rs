@@ -171,8 +171,8 @@ impl<'d> Reach<'d> {
         let carrier = self.core(island).carrier().ok_or(Doomed::Stopped(island))?;
         let taken = carrier.take(terms, while_taken).ok_or(Doomed::Busy(island))?;
         let mut taken = taken.map_err(|_| Doomed::Stopped(island))?;
-        let (store, locks, _) = taken.executor().begin_guarded(LOG_BYTES_PER_PART);
-        begin(&mut Guard::local(locks).over(store)).map_err(Doomed::Failed)?;
+        let (store, ..) = taken.executor().begin_guarded(LOG_BYTES_PER_PART);
+        begin(store).map_err(Doomed::Failed)?; // each step looks at locks, with a guard of its own
         self.reached.push(Reached { island, taken });
         Ok(self.reached.len() - 1)
     }
@@ -237,8 +237,8 @@ impl<'d> Reach<'d> {
     /// Dooms the transaction if it cannot commit on an island.
     fn admit_commit(&mut self) {
         for at in 0..self.reached.len() {
-            let (store, locks, _) = self.reached[at].taken.executor().guarded();
-            if let Err(error) = Guard::local(locks).over(store).admit_commit() {
+            let (store, ..) = self.reached[at].taken.executor().guarded();
+            if let Err(error) = store.admit_commit() {
                 self.doom(Doomed::Failed(EngineStop::Error(error)));
             }
         }
@@ -292,10 +292,9 @@ impl<'d> Reach<'d> {
         }
         for at in (0..self.reached.len()).rev() {
             let runner = self.reached[at].taken.executor();
-            let (store, locks, _) = runner.guarded();
+            let (store, ..) = runner.guarded();
             let undo = Err(EngineStop::Abort("another part did not commit"));
-            let ended =
-                finish(&mut Guard::local(locks).over(store), if commits { Ok(()) } else { undo });
+            let ended = finish(store, if commits { Ok(()) } else { undo });
             assert!(ended.is_ok() == commits, "a part that can commit does: {ended:?}");
         }
         self.give_back()

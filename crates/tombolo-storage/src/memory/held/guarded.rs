@@ -34,16 +34,6 @@ impl<P: MemoryProfile> Guarded<'_, P> {
         (self.store, self.guard)
     }
 
-    /// Whether the open transaction commits if it ends now, so that another store's may commit before it. Indexes
-    /// that are being added could still refuse it: the caller's database adds none.
-    ///
-    /// # Errors
-    /// Why it does not.
-    pub fn admit_commit(&self) -> Result<()> {
-        self.guard.unless_met()?;
-        self.store.admit_commit()
-    }
-
     /// [`MemoryStore::scan_named`].
     ///
     /// # Errors
