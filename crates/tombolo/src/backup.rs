@@ -4,9 +4,9 @@
 //! transaction waits for a backup; checkpoints do, so the log grows meanwhile.
 
 use std::path::Path;
-use std::sync::Arc;
 
-use tombolo_engine::pipeline::Pipeline;
+use tombolo_engine::islands::membership::islands_in;
+use tombolo_engine::pipeline::{CheckpointHold, Pipeline};
 use tombolo_engine::rng::entropy;
 use tombolo_storage::backup;
 use tombolo_storage::disk::{Disk, OsDisk};
@@ -35,12 +35,32 @@ impl From<backup::Backup> for Backup {
 }
 
 impl Core {
-    fn back_up(&self, to: &dyn Disk, from: &[Arc<dyn Disk>]) -> Result<Backup, Error> {
+    /// Refuses a backup that cannot begin.
+    pub(crate) fn admit_backup(&self) -> Result<(), Error> {
+        if on_database_thread() {
+            return Err(Error::Nested);
+        }
+        if let Some(reason) = self.with_pipeline(Pipeline::poison)? {
+            return Err(Error::Poisoned(reason));
+        }
+        if self.disks().is_empty() {
+            let what = "not done: a database in memory has no files to copy";
+            return Err(Error::Directory(what.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Waits for the checkpoint that is being written; no other begins while the answer lives.
+    pub(crate) fn hold_checkpoints(&self) -> Result<CheckpointHold, Error> {
         let holding = self.with_pipeline(Pipeline::holding)?;
-        let _hold = holding().map_err(|refusal| self.checkpoint_refused(refusal))?;
+        holding().map_err(|refusal| self.checkpoint_refused(refusal))
+    }
+
+    fn back_up(&self, to: &dyn Disk) -> Result<Backup, Error> {
+        let _hold = self.hold_checkpoints()?;
         // If the database is closed meanwhile, by its own thread, all of it is durable.
         let mut durable = || self.with_pipeline(Pipeline::durable_group).unwrap_or_default();
-        Ok(backup::write(from, to, &LogSettings::default(), &mut durable)?.into())
+        Ok(backup::write(self.disks(), to, &LogSettings::default(), &mut durable)?.into())
     }
 }
 
@@ -85,20 +105,10 @@ impl Database {
     /// A copy that an error or the end of the process left unfinished is recognised, and is neither opened nor
     /// restored.
     pub fn backup(&self, to: impl AsRef<Path>) -> Result<Backup, Error> {
-        if on_database_thread() {
-            return Err(Error::Nested);
-        }
         let core = self.core();
-        if let Some(reason) = core.with_pipeline(Pipeline::poison)? {
-            return Err(Error::Poisoned(reason));
-        }
-        let from = core.disks();
-        if from.is_empty() {
-            let what = "not done: a database in memory has no files to copy";
-            return Err(Error::Directory(what.to_owned()));
-        }
+        core.admit_backup()?;
         let to = make_directory(to.as_ref())?;
-        core.back_up(&to, from)
+        core.back_up(&to)
     }
 
     /// Makes a database from the backup in `from`, in a new or an empty directory `to`, which can then be
@@ -110,8 +120,20 @@ impl Database {
     /// backup, or an unfinished one, and when `to` is not empty; [`Error::Damaged`],
     /// [`Error::OtherVersion`], [`Error::Disk`]. After an error there is no database in `to`.
     pub fn restore(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<Backup, Error> {
+        refuse_set(from.as_ref())?;
         let from = OsDisk::open(from.as_ref())?;
         let to = make_directory(to.as_ref())?;
         Ok(backup::restore(&from, &to, entropy())?.into())
+    }
+}
+
+/// Refuses the backup of a database of islands.
+pub(crate) fn refuse_set(directory: &Path) -> Result<(), Error> {
+    match islands_in(directory) {
+        0 => Ok(()),
+        islands => Err(Error::Directory(format!(
+            "{} holds a backup of {islands} islands: restore it with Islands::restore",
+            directory.display()
+        ))),
     }
 }

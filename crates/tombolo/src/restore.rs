@@ -10,6 +10,7 @@ use tombolo_storage::backup;
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::value_log::archive::RestoreTarget;
 
+use crate::backup::refuse_set;
 use crate::database::Database;
 use crate::error::Error;
 use crate::open::make_directory;
@@ -120,6 +121,7 @@ impl Restore {
     /// group or a time without an archive. After an error there is no database in `directory`.
     pub fn into(self, directory: impl AsRef<Path>) -> Result<Restored, Error> {
         let Self { backup, archive, target } = self;
+        refuse_set(&backup)?;
         let Some(archive) = archive else {
             if target != RestoreTarget::Latest {
                 let what =

@@ -11,15 +11,9 @@
 //! Checksums are CRC-32C, as eight hexadecimal digits: of the group, as its successor names it; of each
 //! file; in the last line of all lines before it.
 
-use super::{BACKUP_FILE, Backup, BackupFailure, CopiedFile, UNFINISHED_FILE};
-use crate::checksum;
-use crate::disk::{Disk, DiskError, Open};
+use super::sealed::{Sealed, hex};
+use super::{Backup, CopiedFile};
 use crate::value_log::LogPosition;
-
-const FIRST_LINE: &str = "tombolo backup 1";
-
-/// A longer file is no manifest: no database has so many files.
-const BYTES_MAX: u64 = 64 << 20;
 
 /// What a backup holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,91 +27,48 @@ impl Manifest {
         let bytes = self.files.iter().map(|file| file.bytes).sum();
         Backup { position: self.position, files: self.files.len(), bytes }
     }
+}
 
-    /// Writes it into a directory whose files are durable; it is durable when this returns.
-    ///
-    /// # Errors
-    /// When the disk is full or fails.
-    pub(super) fn write(&self, to: &dyn Disk) -> Result<(), DiskError> {
-        let file = to.open(BACKUP_FILE, Open::New)?;
-        file.write_at(self.encode().as_bytes(), 0)?;
-        file.sync()?;
-        to.sync_dir()
-    }
-
-    /// Reads it.
-    ///
-    /// # Errors
-    /// `NoBackup`, `Unfinished`, `OtherVersion`, `Damaged`, `Disk`.
-    pub(super) fn read(from: &dyn Disk) -> Result<Self, BackupFailure> {
-        let is_unfinished = from.exists(UNFINISHED_FILE)?;
-        let unfinished = || BackupFailure::Unfinished { file: UNFINISHED_FILE.to_owned() };
-        let file = match from.open(BACKUP_FILE, Open::Read) {
-            Err(error) if error.is_not_found() && is_unfinished => return Err(unfinished()),
-            Err(error) if error.is_not_found() => {
-                return Err(BackupFailure::NoBackup { file: error.file().to_owned() });
-            }
-            opened => opened?,
-        };
-        let mut bytes = vec![0; file.len()?.min(BYTES_MAX) as usize];
-        file.read_at(&mut bytes, 0)?;
-        let text = String::from_utf8_lossy(&bytes);
-        let (name, first) = (file.name().to_owned(), text.lines().next().unwrap_or_default());
-        match Self::decode(&text) {
-            Some(manifest) => Ok(manifest),
-            // Writing it may have been interrupted.
-            None if is_unfinished => Err(unfinished()),
-            None if first.starts_with("tombolo backup ") && first != FIRST_LINE => {
-                Err(BackupFailure::OtherVersion { file: name, found: first.to_owned() })
-            }
-            None => {
-                let what = "its checksum is not what it was".to_owned();
-                Err(BackupFailure::Damaged { file: name, what })
-            }
-        }
-    }
+impl Sealed for Manifest {
+    const FIRST_LINE: &str = "tombolo backup 1";
 
     fn encode(&self) -> String {
-        let LogPosition { group, checksum, transactions } = self.position;
-        let mut text = format!("{FIRST_LINE}\n");
-        text += &format!("group {group} {checksum:08x} transactions {transactions}\n");
+        let mut text = position_line("group", &self.position);
         for CopiedFile { name, bytes, checksum } in &self.files {
             text += &format!("file {name} {bytes} {checksum:08x}\n");
         }
-        let checksum = checksum::append(0, text.as_bytes());
-        text + &format!("checksum {checksum:08x}\n")
+        text
     }
 
     fn decode(text: &str) -> Option<Self> {
         let mut lines = text.lines();
-        if lines.next()? != FIRST_LINE {
-            return None;
-        }
-        let hex = |word: &str| u32::from_str_radix(word, 16).ok();
-        let words: Vec<_> = lines.next()?.split(' ').collect();
-        let ["group", group, checksum, "transactions", transactions] = words[..] else {
-            return None;
-        };
-        let (group, transactions) = (group.parse().ok()?, transactions.parse().ok()?);
-        let position = LogPosition { group, checksum: hex(checksum)?, transactions };
+        let position = position_in("group", lines.next()?)?;
         let mut manifest = Self { position, files: Vec::new() };
         for line in lines {
             let words: Vec<_> = line.split(' ').collect();
-            match words[..] {
-                ["file", name, bytes, checksum] if is_plain(name) => {
-                    manifest.files.push(CopiedFile {
-                        name: name.to_owned(),
-                        bytes: bytes.parse().ok()?,
-                        checksum: hex(checksum)?,
-                    })
-                }
-                ["checksum", _] => break,
-                _ => return None,
+            let ["file", name, bytes, checksum] = words[..] else { return None };
+            if !is_plain(name) {
+                return None;
             }
+            let (name, bytes, checksum) = (name.to_owned(), bytes.parse().ok()?, hex(checksum)?);
+            manifest.files.push(CopiedFile { name, bytes, checksum });
         }
-        // Every byte counts, the last line's too.
-        (manifest.encode() == text).then_some(manifest)
+        Some(manifest)
     }
+}
+
+/// The line of a position, which begins with `what`.
+pub(super) fn position_line(what: &str, position: &LogPosition) -> String {
+    let LogPosition { group, checksum, transactions } = position;
+    format!("{what} {group} {checksum:08x} transactions {transactions}\n")
+}
+
+/// The position in a line that begins with `what`.
+pub(super) fn position_in(what: &str, line: &str) -> Option<LogPosition> {
+    let words: Vec<_> = line.strip_prefix(what)?.strip_prefix(' ')?.split(' ').collect();
+    let [group, checksum, "transactions", transactions] = words[..] else { return None };
+    let (group, transactions) = (group.parse().ok()?, transactions.parse().ok()?);
+    Some(LogPosition { group, checksum: hex(checksum)?, transactions })
 }
 
 /// Whether a name is one of a database's file names, without a path to another directory.
@@ -129,7 +80,9 @@ fn is_plain(name: &str) -> bool {
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests {
+    use super::super::sealed::assert_sealed;
     use super::*;
+    use crate::checksum;
 
     fn manifest() -> Manifest {
         let file = |name: &str, bytes| CopiedFile { name: name.to_owned(), bytes, checksum: 0xab };
@@ -142,19 +95,11 @@ mod tests {
         let lines = "tombolo backup 1\ngroup 4711 0badcafe transactions 99\n\
                      file checkpoint-000007 512 000000ab\nfile log-000012 8192 000000ab\n";
         let checksum = checksum::append(0, lines.as_bytes());
-        assert_eq!(manifest().encode(), format!("{lines}checksum {checksum:08x}\n"));
+        assert_eq!(manifest().seal(), format!("{lines}checksum {checksum:08x}\n"));
     }
 
     #[test]
     fn every_changed_byte_and_every_cut_is_found() {
-        let text = manifest().encode();
-        assert_eq!(Manifest::decode(&text), Some(manifest()));
-        for at in 0..text.len() {
-            assert_eq!(Manifest::decode(&text[..at]), None, "cut at {at}");
-            let mut changed = text.clone().into_bytes();
-            changed[at] ^= 1;
-            assert_eq!(Manifest::decode(&String::from_utf8_lossy(&changed)), None, "byte {at}");
-        }
-        assert_eq!(Manifest::decode(&format!("{text}x")), None);
+        assert_sealed(&manifest());
     }
 }

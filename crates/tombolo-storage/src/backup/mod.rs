@@ -11,7 +11,7 @@
 //! no checkpoint writes (the caller ensures that), the log group by group up to one that is durable: so
 //! a copy never holds half-written bytes of a file, and a damaged database is noticed when it is backed
 //! up. The file `backup` says up to which group it goes, and length and checksum of every file; it is
-//! written last.
+//! written last. Backups of the islands of one database are a set (`set.rs`).
 //!
 //! Two names keep a copy from being taken for a database: a directory with `backup-unfinished` is one
 //! that a crash or a full disk ended, one with `backup` is kept as it is. Neither is opened
@@ -26,12 +26,17 @@ mod copier;
 mod failure;
 mod manifest;
 pub(crate) mod marks;
+mod sealed;
+mod set;
 
 pub use failure::BackupFailure;
 
 pub(crate) use copier::{CopiedFile, Copier, Copying};
-use manifest::Manifest;
 pub use marks::{BACKUP_FILE, UNFINISHED_FILE};
+pub use set::{restore_set, verify_set, write_set};
+
+use manifest::Manifest;
+use sealed::Sealed;
 
 use crate::disk::{Disk, Open};
 use crate::memory::image::{Image, ImageSettings, restored_file};
@@ -54,8 +59,8 @@ pub struct Backup {
 }
 
 /// Backs up the database on `from`, its image's directories in their order, into the empty directory
-/// `to`. `durable` is asked once, when the image was copied, for the newest group that is durable: the
-/// backup goes up to it. Until this returns no thread writes the image's files, and no group of the
+/// `to`. `durable` is asked once, when the image was copied, for a group that is durable and not older than the image:
+/// the backup goes up to it. Until this returns no thread writes the image's files, and no group of the
 /// log behind the last complete checkpoint is released.
 ///
 /// # Errors

@@ -33,9 +33,7 @@ impl DirectoryLock {
     /// # Errors
     /// `InUse`, `Copy`, `Disk`.
     pub fn take(disk: &dyn Disk) -> Result<Self, LogFailure> {
-        if let Some(file) = is_copy(disk)? {
-            return Err(LogFailure::Copy { file: file.to_owned() });
-        }
+        refuse_copy(disk)?;
         let file = locked(open_or_make(disk, LOCK_FILE)?)?;
         check_image_is_not_written(disk)?;
         Ok(Self { _file: Some(file) })
@@ -52,6 +50,17 @@ impl DirectoryLock {
         };
         check_image_is_not_written(disk)?;
         Ok(Self { _file: file })
+    }
+}
+
+/// Refuses a directory that holds a copy, which is kept as it is.
+///
+/// # Errors
+/// `Copy`, `Disk`.
+pub fn refuse_copy(disk: &dyn Disk) -> Result<(), LogFailure> {
+    match is_copy(disk)? {
+        Some(file) => Err(LogFailure::Copy { file: file.to_owned() }),
+        None => Ok(()),
     }
 }
 

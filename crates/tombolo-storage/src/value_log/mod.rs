@@ -39,7 +39,7 @@ pub use aligned::AlignedBuffer;
 pub(crate) use copy::copy;
 pub use directory::{holds_log, log_bytes};
 pub use follow::{LogReader, Visit};
-pub use lock::{CHECKPOINT_LOCK_FILE, CheckpointLock, DirectoryLock, LOCK_FILE};
+pub use lock::{CHECKPOINT_LOCK_FILE, CheckpointLock, DirectoryLock, LOCK_FILE, refuse_copy};
 pub(crate) use positions::{Positions, read_positions};
 pub use record::{LogBuffer, Malformed, Record, Records, SchemaKind, SchemaRecord, Transactions};
 pub use recover::{Cut, Lost, Progress, Recovered, Refused, Replay, recover, recover_locked};

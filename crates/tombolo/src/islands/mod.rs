@@ -12,6 +12,7 @@
 //! | `member.rs` | an island, as its execution stage runs it |
 //! | `mail.rs` | what islands send each other, and when their turns come |
 //! | `helping.rs` | a caller that waits for several islands gives them their turns |
+//! | `backup.rs` | backups of all islands as of one moment |
 //! | `deadlines.rs` | what an island waits for no longer than so long |
 //!
 //! Not here: the protocol, which survives crashes at every step, and its way to the store (engine `islands/`).
@@ -37,6 +38,7 @@ use crate::stop::Stop;
 use crate::tx::Tx;
 
 mod across;
+mod backup;
 mod calls;
 mod deadlines;
 mod helping;

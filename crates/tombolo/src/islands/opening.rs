@@ -25,7 +25,7 @@ use tombolo_storage::disk::OsDisk;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
-use tombolo_storage::value_log::holds_log;
+use tombolo_storage::value_log::{holds_log, refuse_copy};
 
 use super::Islands;
 use super::key::Keys;
@@ -189,11 +189,15 @@ impl IslandsBuilder {
 
     /// Refuses a directory of another kind.
     fn refuse_others(&self, directory: &Path) -> Result<(), Error> {
-        if directory.is_dir() && holds_log(&OsDisk::open(directory)?)? {
-            return Err(Error::Directory(format!(
-                "{} holds a database without islands: open it with Database::open",
-                directory.display()
-            )));
+        if directory.is_dir() {
+            let disk = OsDisk::open(directory)?;
+            refuse_copy(&disk).map_err(|failure| Error::log(&failure))?;
+            if holds_log(&disk)? {
+                return Err(Error::Directory(format!(
+                    "{} holds a database without islands: open it with Database::open",
+                    directory.display()
+                )));
+            }
         }
         let there = islands_in(directory);
         if there > self.islands {

@@ -18,23 +18,23 @@ use super::kills::{CHILD, child};
 
 /// An account.
 #[derive(Clone, Copy, Debug, Table)]
-struct Account {
+pub(super) struct Account {
     #[key]
-    id: u64,
-    cents: i64,
+    pub(super) id: u64,
+    pub(super) cents: i64,
 }
 
 /// Accounts on all islands, and what is done with them.
-struct Bank {
-    db: Islands,
-    book: OnIslands<(u64, i64), i64>,
+pub(super) struct Bank {
+    pub(super) db: Islands,
+    pub(super) book: OnIslands<(u64, i64), i64>,
     sum: OnIslands<(), i64>,
     is_carried: bool,
 }
 
-const ACCOUNTS: u64 = 24;
+pub(super) const ACCOUNTS: u64 = 24;
 
-fn builder(islands: usize) -> IslandsBuilder {
+pub(super) fn builder(islands: usize) -> IslandsBuilder {
     builder_with("pipeline_threads", "auto", islands)
 }
 
@@ -44,7 +44,7 @@ fn builder_with(setting: &str, value: &str, islands: usize) -> IslandsBuilder {
 }
 
 impl Bank {
-    fn new(db: Islands) -> Self {
+    pub(super) fn new(db: Islands) -> Self {
         let (accounts, by_id) = (db.table::<Account>().unwrap(), db.index::<AccountKey>().unwrap());
         let book = db.register_closure("book", move |tx, &(id, cents): &(u64, i64)| {
             let cents = tx.find_row(&by_id, id)?.map_or(0, |(_, account)| account.cents) + cents;
@@ -68,17 +68,17 @@ impl Bank {
         Self::new(builder(islands).in_memory().unwrap())
     }
 
-    fn open(directory: &Path, islands: usize) -> Self {
+    pub(super) fn open(directory: &Path, islands: usize) -> Self {
         Self::new(builder(islands).open(directory).unwrap())
     }
 
-    fn give_all(&self, cents: i64) {
+    pub(super) fn give_all(&self, cents: i64) {
         for id in 0..ACCOUNTS {
             self.book.at(&id).unwrap().call((id, cents)).unwrap();
         }
     }
 
-    fn transfer(&self, from: u64, to: u64, cents: i64) -> Result<(i64, i64), Error> {
+    pub(super) fn transfer(&self, from: u64, to: u64, cents: i64) -> Result<(i64, i64), Error> {
         let mut across = self.db.across();
         let left = across.part(&self.book, &from, (from, -cents))?;
         let more = across.part(&self.book, &to, (to, cents))?;
@@ -87,7 +87,12 @@ impl Bank {
     }
 
     /// The same without saying beforehand where it goes.
-    fn transfer_by_closure(&self, from: u64, to: u64, cents: i64) -> Result<(i64, i64), Error> {
+    pub(super) fn transfer_by_closure(
+        &self,
+        from: u64,
+        to: u64,
+        cents: i64,
+    ) -> Result<(i64, i64), Error> {
         let by_id = self.db.index::<AccountKey>()?;
         let book = |tx: &mut Tx<'_>, id: u64, cents: i64| {
             let cents = tx.find_row(&by_id, id)?.map_or(0, |(_, account)| account.cents) + cents;
@@ -102,7 +107,7 @@ impl Bank {
     }
 
     /// The money on all islands, at one moment.
-    fn money(&self) -> i64 {
+    pub(super) fn money(&self) -> i64 {
         let mut across = self.db.across();
         let parts = across.everywhere(&self.sum, ());
         let answers = across.commit().unwrap();
@@ -111,7 +116,7 @@ impl Bank {
 }
 
 /// Two accounts on different islands.
-fn apart(db: &Islands) -> (u64, u64) {
+pub(super) fn apart(db: &Islands) -> (u64, u64) {
     let island = |key: u64| db.island_of(&key).unwrap();
     let other = (1..).find(|key| island(*key) != island(0)).unwrap();
     (0, other)

@@ -20,6 +20,7 @@ mod failures;
 mod handles;
 mod histories;
 mod islands;
+mod islands_backups;
 mod islands_histories;
 mod kills;
 mod loads;
