@@ -15,7 +15,7 @@ use crate::row::{Fields, RowId, RowMut, column_offset, presence_bit};
 use crate::schema::{ColumnDef, Schema, TableDef};
 use crate::store::{Index, Store, Table, dynamic_indexes, dynamic_table};
 use crate::types::{SqlType, TEXT_BYTES_MAX, write_units, write_varchar};
-use crate::value::{Value, read_value};
+use crate::value::{OwnedValue, Value, read_value};
 
 /// A table with its columns and indexes, resolved at run time.
 #[derive(Clone, Debug)]
@@ -360,7 +360,7 @@ impl DynamicTable {
         columns: &[usize],
     ) -> Result<Vec<OwnedValue>> {
         let row = store.pin(&self.table, row)?;
-        let value = |&column: &usize| OwnedValue::of(read_value(row.pin(), &self.columns, column));
+        let value = |&column: &usize| OwnedValue::of(&read_value(row.pin(), &self.columns, column));
         Ok(columns.iter().map(value).collect())
     }
 
@@ -512,39 +512,6 @@ fn write_value(bytes: &mut [u8], offset: usize, column: &ColumnDef, value: &Valu
         Value::Boolean(_) | Value::Integer(_) | Value::Date(_) | Value::Timestamp(_) => {
             let units = value.integer().unwrap_or_default() ^ default;
             write_units(bytes, offset, width, i128::from(units));
-        }
-    }
-}
-
-/// A value that outlives its row.
-#[derive(Clone, Debug)]
-enum OwnedValue {
-    Plain(Value<'static>),
-    Text(Box<str>),
-    Bytes(Box<[u8]>),
-}
-
-impl OwnedValue {
-    fn of(value: Value<'_>) -> Self {
-        Self::Plain(match value {
-            Value::Text(text) => return Self::Text(text.into()),
-            Value::Bytes(bytes) => return Self::Bytes(bytes.into()),
-            Value::Null => Value::Null,
-            Value::Boolean(value) => Value::Boolean(value),
-            Value::Integer(value) => Value::Integer(value),
-            Value::Double(value) => Value::Double(value),
-            Value::Decimal { units, scale } => Value::Decimal { units, scale },
-            Value::Date(days) => Value::Date(days),
-            Value::Timestamp(micros) => Value::Timestamp(micros),
-            Value::Uuid(uuid) => Value::Uuid(uuid),
-        })
-    }
-
-    fn value(&self) -> Value<'_> {
-        match self {
-            Self::Plain(value) => *value,
-            Self::Text(text) => Value::Text(text),
-            Self::Bytes(bytes) => Value::Bytes(bytes),
         }
     }
 }

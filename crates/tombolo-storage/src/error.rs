@@ -40,6 +40,13 @@ pub enum Error {
         /// The column's position in its table.
         column: u32,
     },
+    /// The rows of a table are spread over several stores, and this one belongs to another.
+    Elsewhere {
+        /// The table, by its position in the schema.
+        table: u32,
+        /// The column by which it is spread, by its position in the table.
+        column: u32,
+    },
     /// Memory for a row or an index entry is exhausted.
     NoSpace {
         /// The bytes the exhausted structure already holds.
@@ -243,6 +250,11 @@ impl fmt::Display for Error {
                 f,
                 "the value of column {column} of table {table} is null or has another type than \
                  the column"
+            ),
+            Self::Elsewhere { table, column } => write!(
+                f,
+                "a row of table {table} belongs to another store, as its column {column} says: \
+                 write it there"
             ),
             Self::NoSpace { held_bytes } => write!(
                 f,

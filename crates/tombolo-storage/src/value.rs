@@ -39,6 +39,44 @@ pub enum Value<'a> {
     Uuid([u8; 16]),
 }
 
+/// A value that outlives its row.
+#[derive(Clone, Debug, PartialEq)]
+pub enum OwnedValue {
+    /// One of a fixed length.
+    Plain(Value<'static>),
+    /// Text.
+    Text(Box<str>),
+    /// Bytes.
+    Bytes(Box<[u8]>),
+}
+
+impl OwnedValue {
+    /// A copy of a value.
+    pub fn of(value: &Value<'_>) -> Self {
+        Self::Plain(match *value {
+            Value::Text(text) => return Self::Text(text.into()),
+            Value::Bytes(bytes) => return Self::Bytes(bytes.into()),
+            Value::Null => Value::Null,
+            Value::Boolean(value) => Value::Boolean(value),
+            Value::Integer(value) => Value::Integer(value),
+            Value::Double(value) => Value::Double(value),
+            Value::Decimal { units, scale } => Value::Decimal { units, scale },
+            Value::Date(days) => Value::Date(days),
+            Value::Timestamp(micros) => Value::Timestamp(micros),
+            Value::Uuid(uuid) => Value::Uuid(uuid),
+        })
+    }
+
+    /// The value.
+    pub fn value(&self) -> Value<'_> {
+        match self {
+            Self::Plain(value) => *value,
+            Self::Text(text) => Value::Text(text),
+            Self::Bytes(bytes) => Value::Bytes(bytes),
+        }
+    }
+}
+
 /// Reads the column at `position` from a row of a table with these columns.
 ///
 /// Text that is no UTF-8 (a procedure wrote it) reads as bytes.

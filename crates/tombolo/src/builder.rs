@@ -277,6 +277,19 @@ impl Builder {
         self
     }
 
+    /// The same with these tables only, in one directory.
+    pub(crate) fn with_tables_only(&self, tables: Vec<TableDef>) -> Self {
+        Self { tables, checkpoint_directories: Vec::new(), ..self.clone() }
+    }
+
+    pub(crate) fn further_directories(&self) -> &[PathBuf] {
+        &self.checkpoint_directories
+    }
+
+    pub(crate) const fn has_archive(&self) -> bool {
+        self.log_archive.is_some()
+    }
+
     /// The same for one of so many databases that share its memory, in directories of this name within its own.
     pub(crate) fn share(&self, name: &str, databases: usize) -> Self {
         let mut own = self.clone();

@@ -212,7 +212,8 @@ impl Error {
         let table = |at: u32| schema.tables.get(at as usize);
         let place = match error {
             StoreError::OutOfRange { table: of, column }
-            | StoreError::WrongType { table: of, column } => {
+            | StoreError::WrongType { table: of, column }
+            | StoreError::Elsewhere { table: of, column } => {
                 table(of).map(|table| match table.columns.get(column as usize) {
                     Some(column) => format!("{}.{}", table.name, column.name),
                     None => format!("column number {} of {}", column + 1, table.name),
@@ -337,6 +338,12 @@ fn fmt_refused(place: &str, error: StoreError, f: &mut fmt::Formatter<'_>) -> fm
         StoreError::WrongType { .. } => {
             write!(f, "the value of {place} is null or has another type than the column")
         }
+        StoreError::Elsewhere { .. } => write!(
+            f,
+            "not done: {place} of a row is a key of another island: write the row there \
+             (Islands::at, Across::part); to move it, delete it on one island and insert it on the \
+             other in one transaction"
+        ),
         StoreError::NoSuchRow { .. } => write!(f, "table {place} has no row with this id"),
         StoreError::Unordered { .. } => {
             write!(f, "index {place} is a hash index and has no order: scan a tree index")

@@ -113,6 +113,7 @@ pub use derived::{RowIndex, TableRow};
 pub use error::Error;
 pub use islands::{
     Across, Answers, AtIsland, IslandKey, Islands, IslandsBuilder, IslandsTx, OnIslands, Part,
+    Repartitioned,
 };
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};

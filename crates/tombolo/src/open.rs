@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use tombolo_engine::checkpointing::Checkpointing;
 use tombolo_engine::clock::{Clock, SystemClock};
-use tombolo_engine::islands::membership::islands_in;
+use tombolo_engine::islands::membership::{are_exchanged, islands_in};
 use tombolo_engine::recovery::{self, OpenOptions};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::online::Built;
@@ -139,8 +139,21 @@ pub(crate) fn open(
     Ok(opened)
 }
 
+/// Refuses a directory whose islands are being exchanged.
+pub(crate) fn refuse_exchanged(directory: &Path) -> Result<(), Error> {
+    match are_exchanged(directory) {
+        false => Ok(()),
+        true => Err(Error::Directory(format!(
+            "{}: the number of its islands is being changed, and that did not come to its end: repeat it \
+             (tombolo repartition), nothing is lost",
+            directory.display()
+        ))),
+    }
+}
+
 /// Refuses the directory of a database of islands.
 pub(crate) fn refuse_islands(directory: &Path) -> Result<(), Error> {
+    refuse_exchanged(directory)?;
     match islands_in(directory) {
         0 => Ok(()),
         islands => Err(Error::Directory(format!(

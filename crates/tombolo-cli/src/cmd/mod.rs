@@ -16,6 +16,7 @@ mod islands;
 mod machine;
 mod paper;
 mod recover;
+mod repartition;
 mod report;
 mod run;
 mod settings;
@@ -58,6 +59,7 @@ enum Command {
     Inspect(inspect::Arguments),
     Verify(verify::Arguments),
     Recover(recover::Arguments),
+    Repartition(repartition::Arguments),
     Settings(settings::Arguments),
     Compare(compare::Arguments),
     Demo(demo::Arguments),
@@ -88,6 +90,7 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::Inspect(arguments) => inspect::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Recover(arguments) => recover::run(&arguments),
+        Command::Repartition(arguments) => repartition::run(&arguments),
         Command::Settings(arguments) => settings::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Demo(arguments) => demo::run(&arguments),

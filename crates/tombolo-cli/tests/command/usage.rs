@@ -9,7 +9,7 @@ fn commands_and_flags_that_do_not_exist() {
     refused(
         "serve",
         2,
-        "there is no command serve: did you mean recover? use run, check, dump, inspect, verify, recover, settings, \
+        "there is no command serve: did you mean recover? use run, check, dump, inspect, verify, recover, repartition, settings, \
          compare, demo, dissect, paper, report",
     );
     refused("", 2, "a command is missing: use run, check");
@@ -26,6 +26,10 @@ fn commands_and_flags_that_do_not_exist() {
     refused("verify src/main.rs", 2, "src/main.rs: line 1: ");
     refused("recover no-such-directory", 2, "no-such-directory");
     refused("inspect src", 2, "holds no database of profile memory");
+    refused("repartition src --islands 2", 2, "src holds no database of islands");
+    refused("repartition src", 2, "--islands");
+    refused("repartition src --islands 0", 2, "--islands");
+    refused("repartition src --islands 3 --ranges 1", 2, "3 islands have 2 bounds");
     refused("recover src", 2, "holds no database of profile memory");
     refused("compare tpcc", 2, "tombolo compare needs");
     refused("run tpcc --warehouses", 2, "see tombolo run --help");

@@ -1,4 +1,5 @@
-//! `Membership`: which island of which database a directory holds, and how often it was opened, as a row.
+//! `Membership`: which island of which database a directory holds, how often it was opened, and how tables are
+//! spread, as rows.
 //!
 //! An opening is counted, and the count is durable, before the island says anything: so the number of a transaction
 //! over several islands never repeats (decision 0046, point 8). Not here: what an opening does.
@@ -27,11 +28,67 @@ tombolo_storage::table! {
     }
 }
 
+tombolo_storage::table! {
+    /// A table whose rows are spread over the islands by a column, or are on each of them.
+    pub struct SpreadTable = "tombolo_spread" {
+        TABLE: Text;
+        COLUMN: Text;
+    }
+}
+
 const COUNTED: Fields<Member> = Fields::none().with(Member::OPENING);
 
-/// The definition of the table.
-pub fn membership_table() -> TableDef {
-    TableDef::of::<Member>()
+/// The definitions of the tables.
+pub fn membership_tables() -> [TableDef; 2] {
+    [TableDef::of::<Member>(), TableDef::of::<SpreadTable>()]
+}
+
+/// How a table's rows are spread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spread {
+    /// The table.
+    pub table: String,
+    /// The column whose value is the key of a row's island; `None`: each island has all rows.
+    pub column: Option<String>,
+}
+
+/// How the tables of a store are spread, as it was recorded.
+///
+/// # Errors
+/// Those of the store.
+pub fn spreads<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Result<Vec<Spread>> {
+    let table: Table<SpreadTable> = resolve_table(store.schema()).map_err(mismatch)?;
+    transaction(store, |store| {
+        let mut rows = Vec::new();
+        store.rows(&table, |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        let read = rows.into_iter().map(|row| {
+            let row = store.pin(&table, row)?;
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_owned()).ok();
+            let column = text(row.get(SpreadTable::COLUMN)).ok_or(Error::UnfitChanges)?;
+            let table = text(row.get(SpreadTable::TABLE)).ok_or(Error::UnfitChanges)?;
+            Ok(Spread { table, column: (!column.is_empty()).then_some(column) })
+        });
+        read.collect()
+    })
+}
+
+/// Records how a table is spread.
+///
+/// # Errors
+/// Those of the store.
+pub fn record_spread<P: MemoryProfile>(store: &mut MemoryStore<P>, spread: &Spread) -> Result<()> {
+    let table: Table<SpreadTable> = resolve_table(store.schema()).map_err(mismatch)?;
+    transaction(store, |store| {
+        let row = store.create(&table, |_| {})?;
+        let column = spread.column.as_deref().unwrap_or_default();
+        for (place, text) in [(SpreadTable::TABLE, &*spread.table), (SpreadTable::COLUMN, column)] {
+            store.set_variable(&table, row, place.offset(), text.as_bytes())?;
+        }
+        Ok(())
+    })
 }
 
 /// The name of an island's directory within that of its database.
@@ -42,6 +99,17 @@ pub fn island_directory(island: usize) -> String {
 /// How many islands' directories are in a database's.
 pub fn islands_in(directory: &Path) -> usize {
     (0..).take_while(|island| directory.join(island_directory(*island)).is_dir()).count()
+}
+
+/// The directory, in that of a database, in which islands of another number are made.
+pub const REPARTITION: &str = "repartition";
+
+/// The file in it that says that they are complete.
+pub const COMPLETE: &str = "complete";
+
+/// Whether the islands in a database's directory are being exchanged for others, so that it is not to be opened.
+pub fn are_exchanged(directory: &Path) -> bool {
+    directory.join(REPARTITION).join(COMPLETE).is_file()
 }
 
 /// Which island of which database this is.
@@ -138,10 +206,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn spreads_are_kept() {
+        let mut store = MemoryStore::<MemoryLogged>::new(Limits::default());
+        for table in membership_tables() {
+            store.create_table(table).unwrap();
+        }
+        let spread = |table: &str, column: Option<&str>| Spread {
+            table: table.to_owned(),
+            column: column.map(str::to_owned),
+        };
+        let all = [spread("account", Some("id")), spread("rate", None)];
+        all.iter().for_each(|one| record_spread(&mut store, one).unwrap());
+        assert_eq!(spreads(&mut store), Ok(all.to_vec()));
+    }
+
+    #[test]
     fn openings_are_counted_from_one() {
         let mut store = MemoryStore::<MemoryLogged>::new(Limits::default());
         assert_eq!(membership(&mut store), Ok(None));
-        store.create_table(membership_table()).unwrap();
+        for table in membership_tables() {
+            store.create_table(table).unwrap();
+        }
         assert_eq!(membership(&mut store), Ok(None));
         assert_eq!(count_opening(&mut store), Err(Error::UnfitChanges));
         let own = Membership {

@@ -258,7 +258,7 @@ impl<P: MemoryProfile> Store for MemoryStore<P> {
     #[inline(always)]
     fn commit(&mut self) -> Result<()> {
         self.admit_commit()?;
-        // Snapshots and added indexes cost a transaction only this branch while there are none.
+        // Snapshots, added indexes and spread tables cost a transaction only this branch while there are none.
         if Self::UNDO && self.is_watched {
             self.commit_watched()?;
         }

@@ -26,6 +26,7 @@ pub mod cursor;
 pub mod dropping;
 mod entries;
 pub mod held;
+pub mod homes;
 mod index;
 pub mod log;
 pub mod online;

@@ -308,17 +308,26 @@ impl<P: MemoryProfile> MemoryStore<P> {
         self.watch();
     }
 
-    /// Makes commits serve open snapshots, added indexes and added columns, and only if there are
-    /// any.
+    /// Makes commits serve open snapshots, added indexes and columns, and tables that are spread, and only if there
+    /// are any.
     pub(super) fn watch(&mut self) {
-        self.is_watched =
-            self.snapshots.are_open() || self.online.is_any() || self.columns.is_any();
+        self.is_served = self.snapshots.are_open() || self.online.is_any() || self.columns.is_any();
+        self.is_watched = self.is_served || self.homes.are_any();
+    }
+
+    /// What a commit does for tables that are spread, and for what [`MemoryStore::serve`] serves.
+    #[inline(never)]
+    pub(super) fn commit_watched(&mut self) -> Result<()> {
+        if self.any_may_stray() {
+            self.verify_homes()?;
+        }
+        if self.is_served { self.serve() } else { Ok(()) }
     }
 
     /// What a commit does for open snapshots and for indexes that the store keeps.
     #[cold]
     #[inline(never)]
-    pub(super) fn commit_watched(&mut self) -> Result<()> {
+    fn serve(&mut self) -> Result<()> {
         if self.online.is_any() {
             let mut rows = std::mem::take(&mut self.online.rows);
             let mut before = std::mem::take(&mut self.online.before);
@@ -518,7 +527,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
 }
 
 /// The row a change is of.
-fn row_of(change: Change) -> Option<(u32, u32)> {
+pub(super) fn row_of(change: Change) -> Option<(u32, u32)> {
     match change {
         Change::Updated { table, row, .. }
         | Change::Created { table, row }

@@ -22,6 +22,7 @@ use super::btree::{InsertError, RunError};
 use super::budget::{Allowance, Budget};
 use super::columns::Columns;
 use super::dropping::Remains;
+use super::homes::Homes;
 use super::index::{Entries, RowIndex, normalise};
 use super::log::{Log, TooLong, ValueLog};
 use super::online::Online;
@@ -86,8 +87,12 @@ pub struct MemoryStore<P: MemoryProfile> {
     pub(super) remains: VecDeque<Remains>,
     /// Indexes of the log that do not match the rows, and the reasons.
     pub(super) left_out: Vec<(String, String)>,
-    /// Whether commits have work to do for snapshots, added indexes or added columns.
+    /// The tables of which the store has only some rows.
+    pub(super) homes: Homes,
+    /// Whether commits have work to do for snapshots, added indexes or columns, or tables that are spread.
     pub(super) is_watched: bool,
+    /// The same without tables that are spread.
+    pub(super) is_served: bool,
     /// Whether ids of rows carry generations (`slab/generations.rs`).
     pub(super) names_rows: bool,
     /// Normalised keys of the current call; the second is for ranges.
@@ -166,7 +171,9 @@ impl<P: MemoryProfile> MemoryStore<P> {
             columns: Columns::default(),
             remains: VecDeque::new(),
             left_out: Vec::new(),
+            homes: Homes::default(),
             is_watched: false,
+            is_served: false,
             names_rows: false,
             budget,
             key: Vec::new(),
@@ -317,6 +324,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// the reason why they do not match the rows. Once the rows fit, the store has them when opened again.
     pub fn left_out(&self) -> &[(String, String)] {
         &self.left_out
+    }
+
+    /// The number of rows of the table at this position.
+    ///
+    /// # Panics
+    /// When there is no such table.
+    pub fn rows_at(&self, table: usize) -> usize {
+        self.tables[table].slab.len()
     }
 
     /// The number of rows of a table, as the open transaction sees it.

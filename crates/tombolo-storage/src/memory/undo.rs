@@ -355,6 +355,7 @@ impl Undo for Copies {
         Some(change)
     }
 
+    #[inline]
     fn notes(&self) -> (&[Change], &[u8]) {
         (&self.changes, &self.images[..self.images_end])
     }

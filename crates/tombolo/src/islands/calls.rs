@@ -40,6 +40,7 @@ where
     ///
     /// # Errors
     /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.
+    #[inline]
     pub fn at(&self, key: &(impl IslandKey + ?Sized)) -> Result<&Registered<I, A, W>, Error> {
         Ok(self.on(self.placement.island_of(key)?))
     }

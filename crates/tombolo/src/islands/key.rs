@@ -6,6 +6,8 @@
 use std::fmt;
 
 use tombolo_engine::islands::commit::IslandId;
+use tombolo_storage::types::SqlType;
+use tombolo_storage::value::Value;
 
 /// A key by which calls and rows are spread over islands: a number, a text, bytes, or several of these.
 pub trait IslandKey {
@@ -28,10 +30,12 @@ const fn mixed(number: u64) -> u64 {
 macro_rules! number_keys {
     ($($type:ty),*) => {$(
         impl IslandKey for $type {
+            #[inline]
             fn spread(&self) -> u64 {
                 mixed(*self as u64)
             }
 
+            #[inline]
             fn place(&self) -> Option<i64> {
                 i64::try_from(*self).ok()
             }
@@ -46,6 +50,12 @@ impl IslandKey for [u8] {
         // FNV-1a.
         let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3);
         mixed(self.iter().fold(0xCBF2_9CE4_8422_2325, hash))
+    }
+}
+
+impl IslandKey for Vec<u8> {
+    fn spread(&self) -> u64 {
+        self.as_slice().spread()
     }
 }
 
@@ -92,7 +102,17 @@ pub(super) enum Keys {
 }
 
 impl Keys {
+    /// The keys that are spread as this text says, which is that of `Display`.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        if text == "hash" {
+            return Some(Self::Hash);
+        }
+        let bounds = text.strip_prefix("ranges from")?.split_ascii_whitespace();
+        bounds.map(|bound| bound.parse().ok()).collect::<Option<_>>().map(Self::Ranges)
+    }
+
     /// The island of a key, among so many; `None` for a key without a place, where keys are spread by ranges.
+    #[inline]
     pub(super) fn island(
         &self,
         key: &(impl IslandKey + ?Sized),
@@ -106,6 +126,28 @@ impl Keys {
             }
         };
         Some(IslandId(island as u16))
+    }
+
+    /// The same for the value of a column.
+    pub(super) fn island_of_value(&self, value: Value<'_>, islands: usize) -> Option<IslandId> {
+        match value {
+            Value::Integer(number) => self.island(&number, islands),
+            Value::Text(text) => self.island(text, islands),
+            Value::Bytes(bytes) => self.island(bytes, islands),
+            Value::Uuid(uuid) => self.island(&uuid, islands),
+            _ => None,
+        }
+    }
+
+    /// Whether the values of columns of this type are keys.
+    pub(super) const fn are_of(&self, sql: SqlType) -> bool {
+        match sql {
+            SqlType::SmallInt | SqlType::Integer | SqlType::BigInt => true,
+            SqlType::Varchar(_) | SqlType::Text | SqlType::Bytes | SqlType::Uuid => {
+                matches!(self, Self::Hash)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -153,5 +195,10 @@ mod tests {
         assert_eq!(ranges.island("text", 3), None);
         assert_eq!(ranges.island(&u64::MAX, 3), None);
         assert_eq!(ranges.to_string(), "ranges from 100 200");
+        for keys in [ranges, Keys::Hash, Keys::Ranges(Vec::new()), Keys::Ranges(vec![-5])] {
+            assert_eq!(Keys::parse(&keys.to_string()), Some(keys));
+        }
+        assert_eq!(Keys::parse("ranges from x"), None);
+        assert_eq!(Keys::parse("hash of 7"), None);
     }
 }

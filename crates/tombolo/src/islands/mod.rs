@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `opening.rs` | opening and creating the islands of a directory |
 //! | `key.rs` | keys, and the islands on which they are |
+//! | `spread.rs` | tables that are spread by a column |
+//! | `repartition.rs` | another number of islands for a directory |
 //! | `calls.rs` | calls of one island |
 //! | `across.rs` | transactions over several islands |
 //! | `parts.rs` | the same, as the islands run them |
@@ -48,12 +50,15 @@ mod member;
 mod opening;
 mod parts;
 mod reach;
+mod repartition;
+mod spread;
 mod transaction;
 
 pub use across::{Across, Answers, Part};
 pub use calls::{AtIsland, OnIslands};
 pub use key::IslandKey;
 pub use opening::IslandsBuilder;
+pub use repartition::Repartitioned;
 pub use transaction::IslandsTx;
 
 use key::Keys;
@@ -70,12 +75,18 @@ struct Placement {
 }
 
 impl Placement {
+    #[inline]
     fn island_of(&self, key: &(impl IslandKey + ?Sized)) -> Result<usize, Error> {
-        let island = self.keys.island(key, self.islands);
-        island.map(|island| island.index()).ok_or_else(|| {
-            let what = "the islands' keys are integers within 64 bits, and this key is none";
-            Error::Schema(what.to_owned())
-        })
+        match self.keys.island(key, self.islands) {
+            Some(island) => Ok(island.index()),
+            None => Err(Self::no_island()),
+        }
+    }
+
+    #[cold]
+    fn no_island() -> Error {
+        let what = "the islands' keys are integers within 64 bits, and this key is none";
+        Error::Schema(what.to_owned())
     }
 }
 

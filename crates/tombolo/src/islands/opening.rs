@@ -16,14 +16,16 @@ use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::islands::commit::{Event, IslandId};
 use tombolo_engine::islands::island::Island;
 use tombolo_engine::islands::membership::{
-    Membership, count_opening, found, island_directory, islands_in, membership, membership_table,
+    Membership, Spread, count_opening, found, island_directory, islands_in, membership,
+    membership_tables,
 };
 use tombolo_engine::islands::prepared::prepared_tables;
 use tombolo_engine::rng::entropy;
 use tombolo_engine::threads::{self, Running};
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::error::Error as StoreError;
-use tombolo_storage::schema::TableDef;
+use tombolo_storage::row::Column;
+use tombolo_storage::schema::{DeclaredTable, TableDef};
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::{holds_log, refuse_copy};
 
@@ -31,10 +33,11 @@ use super::Islands;
 use super::key::Keys;
 use super::mail::{Item, Mail, Turns};
 use super::member::Member;
+use super::spread::spread;
 use crate::builder::{Builder, Joined, Joins, Ready, Recovered};
 use crate::calls::ReplySlots;
 use crate::error::Error;
-use crate::open::{Opened, make_durable};
+use crate::open::{Opened, make_durable, refuse_exchanged};
 use crate::product::Product;
 use crate::tx::next_number;
 
@@ -78,7 +81,7 @@ impl Joins for Joining {
     }
 }
 
-fn damaged(error: StoreError) -> Error {
+pub(super) fn damaged(error: StoreError) -> Error {
     match error {
         StoreError::UnfitChanges => Error::Damaged(
             "the island's rows of prepared transactions are not those of this database: restore a \
@@ -93,16 +96,17 @@ fn damaged(error: StoreError) -> Error {
 #[derive(Clone, Debug)]
 #[must_use = "there is no database before `open` or `in_memory` is called"]
 pub struct IslandsBuilder {
-    builder: Builder,
-    islands: usize,
-    keys: Keys,
+    pub(super) builder: Builder,
+    pub(super) islands: usize,
+    pub(super) keys: Keys,
+    pub(super) spreads: Vec<Spread>,
 }
 
 impl Builder {
     /// Several islands, each with an engine of its own: the rows of a database are spread over them by key, so that
     /// transactions on different islands run at the same time, on cores of their own. See [`Islands`].
     pub fn islands(self, islands: usize) -> IslandsBuilder {
-        IslandsBuilder { builder: self, islands, keys: Keys::Hash }
+        IslandsBuilder { builder: self, islands, keys: Keys::Hash, spreads: Vec::new() }
     }
 }
 
@@ -123,6 +127,48 @@ impl IslandsBuilder {
         self
     }
 
+    /// Spreads the rows of a table by one of its columns: each row is on the island of the key in that column, and a
+    /// transaction that would leave it on another one is refused. The column is an integer or, if keys are spread by
+    /// their hash, text, bytes or a UUID, is never null, and is part of each unique index of the table. The directory
+    /// keeps that, whichever program opens it next.
+    ///
+    /// ```
+    /// use tombolo::{Database, Error, Table};
+    ///
+    /// #[derive(Table)]
+    /// struct Account {
+    ///     #[key]
+    ///     id: u64,
+    ///     cents: i64,
+    /// }
+    ///
+    /// let builder = Database::builder().define::<Account>();
+    /// let db = builder.islands(2).ranges([100]).spread_by(Account::ID).in_memory()?;
+    /// let accounts = db.table::<Account>()?;
+    /// let insert = |at: u64, id: u64| {
+    ///     db.at(&at)?.transaction(move |tx| tx.insert_row(&accounts, &Account { id, cents: 0 }).map(drop))
+    /// };
+    /// insert(7, 7)?;
+    /// let refused = insert(7, 100).unwrap_err();
+    /// assert!(refused.to_string().contains("account.id of a row is a key of another island"));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn spread_by<R: DeclaredTable, T>(self, column: Column<R, T>) -> Self {
+        let column = R::COLUMNS[column.position()].name.to_string();
+        self.spread(R::NAME, Some(column))
+    }
+
+    /// Each island has all rows of a table: one that all read and few transactions change, through
+    /// [`Across::everywhere`](crate::Across::everywhere).
+    pub fn everywhere<R: DeclaredTable>(self) -> Self {
+        self.spread(R::NAME, None)
+    }
+
+    fn spread(mut self, table: &str, column: Option<String>) -> Self {
+        self.spreads.push(Spread { table: table.to_owned(), column });
+        self
+    }
+
     /// Opens the database in `directory`, which has a directory for each island. Creates it if it does not exist;
     /// otherwise recovers the islands, concurrently, and what was prepared on several of them is decided.
     ///
@@ -134,6 +180,9 @@ impl IslandsBuilder {
         let directory = directory.as_ref();
         self.refuse_others(directory)?;
         let mut recovered = self.recover_all(directory)?;
+        let mut stores: Vec<_> =
+            recovered.iter_mut().map(|island| &mut island.opened.store).collect();
+        spread(&mut stores, &self.keys, &self.spreads)?;
         let mut openings = Vec::new();
         for Recovered { opened, .. } in &mut recovered {
             openings.push(count_opening(&mut opened.store).map_err(damaged)?);
@@ -153,7 +202,9 @@ impl IslandsBuilder {
         let tables = self.tables()?;
         let ready =
             (0..self.islands).map(|island| self.of_island(island).in_memory_with(tables.clone()));
-        let ready = ready.collect::<Result<Vec<_>, _>>()?;
+        let mut ready = ready.collect::<Result<Vec<_>, _>>()?;
+        let mut stores: Vec<_> = ready.iter_mut().map(|island| &mut island.store).collect();
+        spread(&mut stores, &self.keys, &self.spreads)?;
         self.start(ready, &vec![1; self.islands])
     }
 
@@ -162,7 +213,7 @@ impl IslandsBuilder {
         self.builder.share(&island_directory(island), self.islands)
     }
 
-    fn check(&self) -> Result<(), Error> {
+    pub(super) fn check(&self) -> Result<(), Error> {
         let refuse = |what: String| Err(Error::Setting(what));
         if self.islands == 0 || self.islands > usize::from(u16::MAX) {
             return refuse(format!("{} islands: give 1 to {}", self.islands, u16::MAX));
@@ -183,12 +234,13 @@ impl IslandsBuilder {
     }
 
     fn tables(&self) -> Result<Vec<TableDef>, Error> {
-        let own = prepared_tables().into_iter().chain([membership_table()]);
+        let own = prepared_tables().into_iter().chain(membership_tables());
         Ok(self.builder.all_tables()?.into_iter().chain(own).collect())
     }
 
     /// Refuses a directory of another kind.
     fn refuse_others(&self, directory: &Path) -> Result<(), Error> {
+        refuse_exchanged(directory)?;
         if directory.is_dir() {
             let disk = OsDisk::open(directory)?;
             refuse_copy(&disk).map_err(|failure| Error::log(&failure))?;
@@ -208,14 +260,25 @@ impl IslandsBuilder {
 
     fn other_number(&self, directory: &Path, there: usize) -> Error {
         Error::Directory(format!(
-            "{} holds a database of {there} islands, not {}: open it with islands({there})",
+            "{} holds a database of {there} islands, not {}: open it with islands({there}), or give it another number \
+             first (tombolo repartition)",
             directory.display(),
             self.islands
         ))
     }
 
+    /// How keys are spread, as island 0 says.
+    pub(super) fn recorded_keys(&self, directory: &Path) -> Result<String, Error> {
+        let place = directory.join(island_directory(0));
+        let mut recovered = self.of_island(0).recover(&place, &[], threads::available())?;
+        let own = membership(&mut recovered.opened.store).map_err(damaged)?;
+        own.map(|(own, _)| own.keys).ok_or_else(|| {
+            Error::Directory(format!("{} is no island: restore it, or a backup", place.display()))
+        })
+    }
+
     /// Recovers all islands; makes those of a new database.
-    fn recover_all(&self, directory: &Path) -> Result<Vec<Recovered>, Error> {
+    pub(super) fn recover_all(&self, directory: &Path) -> Result<Vec<Recovered>, Error> {
         let tables = self.tables()?;
         let place = |island: usize| directory.join(island_directory(island));
         let is_there = |path: &PathBuf| -> Result<bool, Error> {

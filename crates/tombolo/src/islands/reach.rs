@@ -238,7 +238,7 @@ impl<'d> Reach<'d> {
     fn admit_commit(&mut self) {
         for at in 0..self.reached.len() {
             let (store, ..) = self.reached[at].taken.executor().guarded();
-            if let Err(error) = store.admit_commit() {
+            if let Err(error) = store.admit_commit().and_then(|()| store.verify_homes()) {
                 self.doom(Doomed::Failed(EngineStop::Error(error)));
             }
         }

@@ -22,6 +22,8 @@ mod histories;
 mod islands;
 mod islands_backups;
 mod islands_histories;
+mod islands_repartition;
+mod islands_spread;
 mod kills;
 mod loads;
 mod long_reads;

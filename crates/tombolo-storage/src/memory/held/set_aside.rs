@@ -133,7 +133,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// [`MemoryStore::make`] makes them again, in another transaction.
     ///
     /// # Errors
-    /// `LogTooLong`: it could not commit either; it is still open. The errors of an abort.
+    /// `LogTooLong`, `Elsewhere`: it could not commit either; it is still open. The errors of an abort.
     ///
     /// # Panics
     /// When there is no transaction.
@@ -159,6 +159,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
         {
             return Err(refusal);
         }
+        self.verify_homes()?;
         let notes = self.noted();
         self.see_locks(&notes, see);
         let changes = self.changes(&notes);

@@ -1,0 +1,92 @@
+//! `tombolo repartition`: another number of islands for a database.
+//!
+//! Not here: the copy, and the exchange of directories (the library, `islands/repartition.rs`).
+
+use std::path::PathBuf;
+
+use clap::value_parser;
+use serde::Serialize;
+use tombolo::{Database, Error};
+use tombolo_lab::failure::Failure;
+use tombolo_lab::progress::Progress;
+use tombolo_lab::report::{Header, quantity};
+
+use super::check::NoSettings;
+use super::result_header;
+use crate::bar::Bar;
+use crate::flags::Flags;
+use crate::output::Output;
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo repartition data/ --islands 4
+  tombolo repartition data/ --islands 3 --ranges 1000,2000";
+
+/// Give a closed database of islands another number of islands
+///
+/// Each row is copied to the island of its key, in the column that the program declared (spread_by). Needs memory and
+/// disk for the database twice. If it does not come to its end, run it again: nothing is lost.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The database's directory
+    directory: PathBuf,
+    /// The new number of islands
+    #[arg(long, value_name = "N", value_parser = value_parser!(u16).range(1..))]
+    islands: u16,
+    /// Spread keys by ranges: the first number of each island but the first; otherwise by their hash
+    #[arg(long, value_name = "N,…", value_delimiter = ',', allow_negative_numbers = true)]
+    ranges: Vec<i64>,
+    #[command(flatten)]
+    flags: Flags<NoSettings>,
+}
+
+/// What `tombolo repartition` did.
+#[derive(Serialize)]
+struct RepartitionResult {
+    #[serde(flatten)]
+    header: Header,
+    directory: String,
+    /// How many islands there were; null if an earlier call was ended.
+    islands_before: Option<usize>,
+    islands: u16,
+    rows: u64,
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let Arguments { directory, islands, ranges, flags } = arguments;
+    let settings = flags.settings()?;
+    let mut builder = Database::builder().islands(usize::from(*islands));
+    if !ranges.is_empty() {
+        builder = builder.ranges(ranges.iter().copied());
+    }
+    let mut bar = Bar::default();
+    bar.begin("copying rows");
+    let made = builder.repartition(directory, &mut |done, all| {
+        bar.part(done as f64 / all.max(1) as f64, &format!("{} rows", quantity(done as f64)));
+    });
+    bar.end();
+    let made = made.map_err(|error| match error {
+        Error::Setting(_) | Error::Schema(_) | Error::Directory(_) => {
+            Failure::usage(error.to_string())
+        }
+        error => Failure::environment(error.to_string()),
+    })?;
+    let result = RepartitionResult {
+        header: result_header("repartition", &settings),
+        directory: directory.display().to_string(),
+        islands_before: (made.before > 0).then_some(made.before),
+        islands: *islands,
+        rows: made.rows,
+    };
+    Output::new(flags.json).result(&result, |result, _| {
+        let place = &result.directory;
+        match result.islands_before {
+            Some(before) => format!(
+                "{place} has {islands} islands, and had {before}: {} rows were copied\n",
+                quantity(result.rows as f64)
+            ),
+            None => format!("{place} has its new islands: what an earlier call began has ended\n"),
+        }
+    })
+}

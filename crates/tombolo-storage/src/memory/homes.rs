@@ -1,0 +1,127 @@
+//! `Homes`: the rows of a table that belong to this store, where they are spread over several stores by a column.
+//!
+//! A transaction that leaves a row with another store's value in that column is refused when it commits. What a
+//! transaction left is read off its undo notes, so one that changes no such table pays for nothing, and one that does
+//! pays for its rows: created ones, and those whose column it changed.
+//!
+//! Not here: which values belong to a store (the library's islands). Invariant: the column of a table stays where it
+//! is; no value of it is null.
+
+use std::fmt;
+use std::ops::Range;
+
+use super::MemoryRow;
+use super::online::row_of;
+use super::store::MemoryStore;
+use super::undo::{Change, Undo};
+use crate::error::{Error, Result};
+use crate::profile::MemoryProfile;
+use crate::row::column_offset;
+use crate::sync::Arc;
+use crate::value::{ColumnReader, Value};
+
+/// Whether rows with this value in their column belong to the store.
+pub type IsHome = Arc<dyn Fn(Value<'_>) -> bool + Send + Sync>;
+
+/// The column by which a table is spread.
+#[derive(Clone)]
+struct Home {
+    column: u32,
+    reader: ColumnReader,
+    is_home: IsHome,
+}
+
+/// The tables that are spread, by their positions.
+#[derive(Default)]
+pub(super) struct Homes {
+    homes: Vec<Option<Home>>,
+    /// Where their columns lie in a row; of other tables, nowhere.
+    bytes: Vec<Range<u32>>,
+}
+
+impl fmt::Debug for Homes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.homes.iter().map(|home| home.as_ref().map(|home| home.column));
+        f.debug_list().entries(columns).finish()
+    }
+}
+
+impl Homes {
+    pub(super) fn are_any(&self) -> bool {
+        !self.homes.is_empty()
+    }
+}
+
+impl<P: MemoryProfile> MemoryStore<P> {
+    /// From here on a row of `table` is admitted only if `is_home` says so of its value in `column`, which is never
+    /// null.
+    ///
+    /// # Panics
+    /// When there is no such table or column.
+    pub fn keep_home(&mut self, table: usize, column: usize, is_home: IsHome) {
+        let columns = &self.schema.tables[table].columns;
+        let start = column_offset(columns, column);
+        let bytes = start as u32..(start + columns[column].sql.width()) as u32;
+        let reader = ColumnReader::new(columns, column);
+        let home = Home { column: column as u32, reader, is_home };
+        let Homes { homes, bytes: places } = &mut self.homes;
+        if homes.len() <= table {
+            homes.resize(table + 1, None);
+            places.resize(table + 1, 0..0);
+        }
+        (homes[table], places[table]) = (Some(home), bytes);
+        self.watch();
+    }
+
+    /// How many rows of a table do not belong to this store.
+    ///
+    /// # Panics
+    /// When there is no such table.
+    pub fn strays(&self, table: usize) -> usize {
+        let Some(home) = self.homes.homes.get(table).and_then(Option::as_ref) else { return 0 };
+        self.tables[table].slab.live().filter(|row| !self.is_home(home, table, *row)).count()
+    }
+
+    fn is_home(&self, home: &Home, table: usize, row: u32) -> bool {
+        let rows = &self.tables[table];
+        let fixed = rows.slab.live_head(row.into(), rows.shape.row_bytes);
+        fixed.is_none_or(|fixed| {
+            (home.is_home)(home.reader.read(&MemoryRow { fixed, values: &rows.values }))
+        })
+    }
+
+    /// Whether a change may leave a row that belongs elsewhere.
+    #[inline(always)]
+    fn may_stray(&self, change: &Change) -> bool {
+        let (table, start, end) = match *change {
+            Change::Updated { table, offset, bytes, .. } => (table, offset, offset + bytes),
+            Change::Created { table, .. } => (table, 0, u32::MAX),
+            _ => return false,
+        };
+        let column = self.homes.bytes.get(table as usize);
+        column.is_some_and(|column| start < column.end && column.start < end)
+    }
+
+    /// Whether the open transaction may leave a row that belongs elsewhere: most do not.
+    #[inline(always)]
+    pub(super) fn any_may_stray(&self) -> bool {
+        self.undo.notes().0.iter().any(|change| self.may_stray(change))
+    }
+
+    /// Refuses the open transaction if it leaves a row that belongs elsewhere, as its commit does.
+    ///
+    /// # Errors
+    /// `Elsewhere`.
+    #[inline(never)]
+    pub fn verify_homes(&self) -> Result<()> {
+        for change in self.undo.notes().0.iter().filter(|change| self.may_stray(change)) {
+            if let Some((table, row)) = row_of(*change)
+                && let Some(home) = &self.homes.homes[table as usize]
+                && !self.is_home(home, table as usize, row)
+            {
+                return Err(Error::Elsewhere { table, column: home.column });
+            }
+        }
+        Ok(())
+    }
+}
