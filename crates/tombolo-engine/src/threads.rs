@@ -157,28 +157,40 @@ pub fn bind_to(cores: &[usize]) -> Result<(), std::io::Error> {
     Ok(sched_setaffinity(None, &set)?)
 }
 
-/// While it lives, the thread that made it and those that it starts run on one core (TPK-31); then
-/// the thread runs on those it had before.
+/// While it lives, the thread that made it and those that it starts run on these cores (ISL-13, TPK-31); then the
+/// thread runs on those it had before, while those that it started stay.
 #[derive(Debug)]
-pub struct OnOneCore(rustix::thread::CpuSet);
+pub struct OnCores(Option<rustix::thread::CpuSet>);
 
-impl OnOneCore {
-    /// Binds the calling thread.
+impl OnCores {
+    /// Binds the calling thread to these cores; to none: the system decides.
     ///
     /// # Errors
     /// Why the system does not allow it.
-    pub fn bind() -> Result<Self, std::io::Error> {
+    pub fn bind(cores: &[usize]) -> Result<Self, std::io::Error> {
+        if cores.is_empty() {
+            return Ok(Self(None));
+        }
         let before = rustix::thread::sched_getaffinity(None)?;
-        // The last one: the system's own work tends to be on the first.
-        bind_to(&[allowed_cores().pop().unwrap_or_default()])?;
-        Ok(Self(before))
+        bind_to(cores)?;
+        Ok(Self(Some(before)))
+    }
+
+    /// Binds it to one core: the last one, because the system's own work tends to be on the first.
+    ///
+    /// # Errors
+    /// As [`OnCores::bind`].
+    pub fn bind_to_one() -> Result<Self, std::io::Error> {
+        Self::bind(&[allowed_cores().pop().unwrap_or_default()])
     }
 }
 
-impl Drop for OnOneCore {
+impl Drop for OnCores {
     fn drop(&mut self) {
         // Nothing depends on it but speed.
-        let _ = rustix::thread::sched_setaffinity(None, &self.0);
+        if let Some(before) = &self.0 {
+            let _ = rustix::thread::sched_setaffinity(None, before);
+        }
     }
 }
 
@@ -358,7 +370,7 @@ mod tests {
     fn a_thread_is_bound_to_one_core_for_a_while() {
         let cores = || rustix::thread::sched_getaffinity(None).unwrap().count();
         let before = cores();
-        let bound = OnOneCore::bind().unwrap();
+        let bound = OnCores::bind_to_one().unwrap();
         assert_eq!((cores(), on_each([(), ()], |()| cores())), (1, vec![1, 1]));
         drop(bound);
         assert_eq!(cores(), before);

@@ -70,6 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         is_update,
         callers: 1,
         is_durable: false,
+        placement: Default::default(),
         time: Duration::from_millis(time_ms),
         rounds,
     };

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::value_parser;
-use tombolo::{Database, Error, Islands, OnIslands};
+use tombolo::{Database, Error, Islands, OnIslands, Placement};
 use tombolo_engine::clock::SystemClock;
 use tombolo_lab::experiment::islands::deployments::{self, Deployment, DeploymentResult, Effort};
 use tombolo_lab::failure::Failure;
@@ -55,6 +55,9 @@ pub(super) struct Arguments {
     /// A directory that does not exist yet, for the databases of --durability group
     #[arg(long, value_name = "DIR", required_if_eq("durability", "group"))]
     data: Option<PathBuf>,
+    /// On which cores the threads and callers of an island run: os, spread, grouped, mix or islands
+    #[arg(long, value_name = "HOW", default_value = "os", value_parser = placement)]
+    placement: Placement,
     /// How long each point is measured in a round, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = value_parser!(u64).range(1..=600_000))]
     time_ms: u64,
@@ -83,6 +86,11 @@ impl TransactionArguments {
     }
 }
 
+fn placement(name: &str) -> Result<Placement, String> {
+    Placement::named(name)
+        .ok_or_else(|| format!("give one of {}", Placement::ALL.map(Placement::name).join(", ")))
+}
+
 fn rows_of_a_transaction() -> clap::builder::RangedI64ValueParser<u32> {
     value_parser!(u32).range(1..=ROWS_MAX as i64)
 }
@@ -103,8 +111,14 @@ struct Own {
 
 impl Own {
     /// Opens one in memory, or in a directory of its own below `data`.
-    fn open(islands: u16, rows: i32, data: Option<&Path>) -> Result<Self, Failure> {
+    fn open(
+        islands: u16,
+        rows: i32,
+        placement: Placement,
+        data: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let builder = Database::builder().table(deployments::table()).islands(islands.into());
+        let builder = builder.placement(placement);
         let opened = match data {
             Some(data) => builder.open(data.join(format!("islands-{islands}"))),
             None => builder.in_memory(),
@@ -164,6 +178,10 @@ impl Deployment for Own {
         self.islands.island_of(&key).map_err(failed)
     }
 
+    fn bind_caller(&self, island: usize) -> Result<(), Failure> {
+        self.islands.bind_thread(island).map_err(failed)
+    }
+
     fn load(&self, keys: std::ops::RangeInclusive<i32>) -> Result<(), Failure> {
         let mut of = vec![Vec::new(); self.islands()];
         for key in keys {
@@ -193,7 +211,7 @@ impl Deployment for Own {
 
 /// A database of islands in memory, for the keys from 1 to `rows`.
 pub(super) fn open_in_memory(islands: u16, rows: i32) -> Result<Box<dyn Deployment>, Failure> {
-    Ok(Box::new(Own::open(islands, rows, None)?))
+    Ok(Box::new(Own::open(islands, rows, Placement::Os, None)?))
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -211,6 +229,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         is_update,
         callers: threads as usize,
         is_durable: arguments.durability == "group",
+        placement: arguments.placement,
         time: Duration::from_millis(time_ms),
         rounds,
     };
@@ -218,11 +237,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ("rows", rows.into()),
         ("time_ms", time_ms.into()),
         ("rounds", rounds.into()),
+        ("placement", arguments.placement.name().into()),
     ]);
     let output = Output::new(flags.json);
     let data = arguments.data.as_deref().filter(|_| effort.is_durable);
     let deployments = arguments.islands.iter().map(|islands| {
-        Own::open(*islands, rows, data).map(|own| Box::new(own) as Box<dyn Deployment>)
+        Own::open(*islands, rows, effort.placement, data)
+            .map(|own| Box::new(own) as Box<dyn Deployment>)
     });
     let deployments = deployments.collect::<Result<Vec<_>, _>>()?;
     output.people(|style| {

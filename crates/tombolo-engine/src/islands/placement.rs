@@ -6,9 +6,10 @@
 use super::topology::Topology;
 
 /// How groups of threads are laid on a machine.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Placement {
     /// Wherever the system puts them.
+    #[default]
     Os,
     /// The threads of a group as far apart as possible: on the islands by turns.
     Spread,
@@ -33,6 +34,11 @@ impl Placement {
             Self::Mix => "mix",
             Self::Islands => "islands",
         }
+    }
+
+    /// The placement of this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|placement| placement.name() == name)
     }
 
     /// The cores that each thread of each group may run on; none where the system decides. Cores are used

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Placement;
+use super::Router;
 use super::key::IslandKey;
 use crate::calls::{CallOptions, ClosureBody, Promise, Registered, Settled, register};
 use crate::core::Core;
@@ -16,7 +16,7 @@ use crate::tx::Tx;
 /// A procedure or closure of all islands of a database: [`OnIslands::at`] is that of one. Cloning it is cheap.
 pub struct OnIslands<I, A, W = Settled> {
     on: Vec<Registered<I, A, W>>,
-    placement: Arc<Placement>,
+    router: Arc<Router>,
 }
 
 impl<I, A, W: Promise> OnIslands<I, A, W>
@@ -24,8 +24,8 @@ where
     I: Send + 'static,
     A: Send + 'static,
 {
-    pub(super) const fn new(on: Vec<Registered<I, A, W>>, placement: Arc<Placement>) -> Self {
-        Self { on, placement }
+    pub(super) const fn new(on: Vec<Registered<I, A, W>>, router: Arc<Router>) -> Self {
+        Self { on, router }
     }
 
     /// The procedure on the island of `key`: the rows that it finds are those of that island.
@@ -42,7 +42,7 @@ where
     /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.
     #[inline]
     pub fn at(&self, key: &(impl IslandKey + ?Sized)) -> Result<&Registered<I, A, W>, Error> {
-        Ok(self.on(self.placement.island_of(key)?))
+        Ok(self.on(self.router.island_of(key)?))
     }
 
     /// The procedure on the island of this number.
@@ -53,13 +53,13 @@ where
     /// The same procedure, called with other options.
     pub fn with<V: Promise>(&self, options: CallOptions<V>) -> OnIslands<I, A, V> {
         let on = self.on.iter().map(|island| island.with(options)).collect();
-        OnIslands { on, placement: self.placement.clone() }
+        OnIslands { on, router: self.router.clone() }
     }
 }
 
 impl<I, A, W: Copy> Clone for OnIslands<I, A, W> {
     fn clone(&self) -> Self {
-        Self { on: self.on.clone(), placement: self.placement.clone() }
+        Self { on: self.on.clone(), router: self.router.clone() }
     }
 }
 

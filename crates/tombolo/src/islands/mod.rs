@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_engine::procedure::Procedure;
-use tombolo_engine::threads::Running;
+use tombolo_engine::threads::{Running, bind_to};
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};
 use tombolo_storage::store::{Index, Table};
 
@@ -69,12 +69,12 @@ const CLOSING_MAX: Duration = Duration::from_secs(10);
 
 /// Where keys are.
 #[derive(Debug)]
-struct Placement {
+struct Router {
     keys: Keys,
     islands: usize,
 }
 
-impl Placement {
+impl Router {
     #[inline]
     fn island_of(&self, key: &(impl IslandKey + ?Sized)) -> Result<usize, Error> {
         match self.keys.island(key, self.islands) {
@@ -131,14 +131,22 @@ impl Placement {
 pub struct Islands {
     databases: Vec<Database>,
     mail: Arc<Mail>,
-    placement: Arc<Placement>,
+    router: Arc<Router>,
+    /// Of each island; none where the system decides.
+    cores: Vec<Vec<usize>>,
     timer: Option<Running>,
 }
 
 impl Islands {
-    fn new(databases: Vec<Database>, mail: Arc<Mail>, keys: Keys, timer: Running) -> Self {
-        let placement = Arc::new(Placement { keys, islands: databases.len() });
-        Self { databases, mail, placement, timer: Some(timer) }
+    fn new(
+        databases: Vec<Database>,
+        mail: Arc<Mail>,
+        keys: Keys,
+        cores: Vec<Vec<usize>>,
+        timer: Running,
+    ) -> Self {
+        let router = Arc::new(Router { keys, islands: databases.len() });
+        Self { databases, mail, router, cores, timer: Some(timer) }
     }
 
     /// Waits until every island can reach every other.
@@ -163,7 +171,20 @@ impl Islands {
     /// # Errors
     /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.
     pub fn island_of(&self, key: &(impl IslandKey + ?Sized)) -> Result<usize, Error> {
-        self.placement.island_of(key)
+        self.router.island_of(key)
+    }
+
+    /// Binds the calling thread to the cores of an island, for good: for a thread that mostly calls that one. Where no
+    /// [`IslandsBuilder::placement`] was chosen, it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::System`] when the system does not allow it; [`Error::Schema`] for a number without an island.
+    pub fn bind_thread(&self, island: usize) -> Result<(), Error> {
+        let Some(cores) = self.cores.get(island) else {
+            let (what, islands) = ("there is no island", self.islands());
+            return Err(Error::Schema(format!("{what} {island} among {islands}")));
+        };
+        bind_to(cores).map_err(|cause| opening::not_bound(cores, &cause))
     }
 
     /// Transactions on the island of a key.
@@ -210,7 +231,7 @@ impl Islands {
     ) -> OnIslands<B::Input, B::Answer> {
         let first: Registered<_, _> = register(self.databases[0].core(), name, body);
         let on = self.databases.iter().map(|island| first.on(island.core())).collect();
-        OnIslands::new(on, self.placement.clone())
+        OnIslands::new(on, self.router.clone())
     }
 
     /// The tables and indexes, which are the same on each island.

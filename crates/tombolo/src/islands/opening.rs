@@ -19,9 +19,11 @@ use tombolo_engine::islands::membership::{
     Membership, Spread, count_opening, found, island_directory, islands_in, membership,
     membership_tables,
 };
+use tombolo_engine::islands::placement::Placement;
 use tombolo_engine::islands::prepared::prepared_tables;
+use tombolo_engine::islands::topology::Topology;
 use tombolo_engine::rng::entropy;
-use tombolo_engine::threads::{self, Running};
+use tombolo_engine::threads::{self, OnCores, Running};
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::row::Column;
@@ -92,6 +94,15 @@ pub(super) fn damaged(error: StoreError) -> Error {
     }
 }
 
+/// Keeps the threads that this one starts on these cores, while the answer lives.
+fn bound_to(cores: &[usize]) -> Result<OnCores, Error> {
+    OnCores::bind(cores).map_err(|cause| not_bound(cores, &cause))
+}
+
+pub(super) fn not_bound(cores: &[usize], cause: &std::io::Error) -> Error {
+    Error::System(format!("no thread runs on cores {cores:?}: {cause}: choose another placement"))
+}
+
 /// The islands of a database to be opened; see [`Builder::islands`].
 #[derive(Clone, Debug)]
 #[must_use = "there is no database before `open` or `in_memory` is called"]
@@ -100,13 +111,33 @@ pub struct IslandsBuilder {
     pub(super) islands: usize,
     pub(super) keys: Keys,
     pub(super) spreads: Vec<Spread>,
+    /// On which cores the threads of islands run.
+    placement: Placement,
+    /// Whether a directory that exists says how many islands there are, and how keys are spread.
+    is_auto: bool,
 }
 
 impl Builder {
     /// Several islands, each with an engine of its own: the rows of a database are spread over them by key, so that
     /// transactions on different islands run at the same time, on cores of their own. See [`Islands`].
     pub fn islands(self, islands: usize) -> IslandsBuilder {
-        IslandsBuilder { builder: self, islands, keys: Keys::Hash, spreads: Vec::new() }
+        let (keys, spreads, placement) = (Keys::Hash, Vec::new(), Placement::Os);
+        IslandsBuilder { builder: self, islands, keys, spreads, placement, is_auto: false }
+    }
+
+    /// As many islands as the directory has, spread as they are. A new database, and one in memory, gets one for each group
+    /// of the machine's cores that share a last-level cache, on these cores: threads of an island are near each other
+    /// (ISL-32). `tombolo advise` measures what suits a workload.
+    ///
+    /// ```
+    /// # use tombolo::Database;
+    /// let db = Database::builder().islands_auto().in_memory()?;
+    /// assert!(db.islands() >= 1);
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    pub fn islands_auto(self) -> IslandsBuilder {
+        let islands = Topology::of_machine().islands().len().max(1);
+        IslandsBuilder { is_auto: true, ..self.islands(islands).placement(Placement::Islands) }
     }
 }
 
@@ -169,6 +200,29 @@ impl IslandsBuilder {
         self
     }
 
+    /// On which cores the threads of each island run, and load their rows (ISL-3, ISL-13). Callers that run
+    /// transactions on their own threads are bound by [`Islands::bind_thread`].
+    pub const fn placement(mut self, placement: Placement) -> Self {
+        self.placement = placement;
+        self
+    }
+
+    /// The cores of each island; none where the system decides.
+    fn cores(&self) -> Vec<Vec<usize>> {
+        let all = self.placement.cores(&Topology::of_machine(), self.islands, 1);
+        all.into_iter().map(|threads| threads.concat()).collect()
+    }
+
+    /// The same with what the directory says, where that decides.
+    fn as_recorded(mut self, directory: &Path) -> Result<Self, Error> {
+        let there = islands_in(directory);
+        if self.is_auto && there > 0 {
+            refuse_exchanged(directory)?;
+            (self.islands, self.keys) = (there, self.recorded_keys(directory)?);
+        }
+        Ok(self)
+    }
+
     /// Opens the database in `directory`, which has a directory for each island. Creates it if it does not exist;
     /// otherwise recovers the islands, concurrently, and what was prepared on several of them is decided.
     ///
@@ -176,8 +230,12 @@ impl IslandsBuilder {
     /// As [`Builder::open`]; [`Error::Directory`] when the directory holds another number of islands, another way to
     /// spread keys, a database without islands, or when an island is missing.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Islands, Error> {
-        self.check()?;
         let directory = directory.as_ref();
+        self.as_recorded(directory)?.open_as_declared(directory)
+    }
+
+    fn open_as_declared(self, directory: &Path) -> Result<Islands, Error> {
+        self.check()?;
         self.refuse_others(directory)?;
         let mut recovered = self.recover_all(directory)?;
         let mut stores: Vec<_> =
@@ -268,12 +326,17 @@ impl IslandsBuilder {
     }
 
     /// How keys are spread, as island 0 says.
-    pub(super) fn recorded_keys(&self, directory: &Path) -> Result<String, Error> {
+    pub(super) fn recorded_keys(&self, directory: &Path) -> Result<Keys, Error> {
         let place = directory.join(island_directory(0));
         let mut recovered = self.of_island(0).recover(&place, &[], threads::available())?;
         let own = membership(&mut recovered.opened.store).map_err(damaged)?;
-        own.map(|(own, _)| own.keys).ok_or_else(|| {
-            Error::Directory(format!("{} is no island: restore it, or a backup", place.display()))
+        let Some((Membership { keys, .. }, _)) = own else {
+            let what = format!("{} is no island: restore it, or a backup", place.display());
+            return Err(Error::Directory(what));
+        };
+        Keys::parse(&keys).ok_or_else(|| {
+            let what = format!("keys are spread by {keys}, which this version does not know");
+            Error::OtherVersion(what)
         })
     }
 
@@ -285,7 +348,9 @@ impl IslandsBuilder {
             Ok(path.is_dir() && holds_log(&OsDisk::open(path)?)?)
         };
         let cores = threads::available();
+        let placed = self.cores();
         let recover = |island: usize| {
+            let _on = bound_to(&placed[island])?;
             let own = self.of_island(island);
             own.recover(&place(island), &tables, cores.div_ceil(self.islands))
         };
@@ -396,11 +461,12 @@ impl IslandsBuilder {
         let mail = Arc::new(Mail::new(self.islands, Arc::new(SystemClock::new())));
         let handles = next_number();
         let cores = threads::available().div_ceil(self.islands);
-        let mut databases = Vec::new();
+        let (placed, mut databases) = (self.cores(), Vec::new());
         for (island, (ready, opening)) in ready.into_iter().zip(openings).enumerate() {
             let (me, mail) = (IslandId(island as u16), mail.clone());
             let joining = Joining { me, islands, opening: *opening, handles, mail };
             let own = self.of_island(island);
+            let _on = bound_to(&placed[island])?;
             databases.push(own.start(ready, own.options(cores)?, Some(Box::new(joining)))?);
         }
         for at in 0..islands {
@@ -412,7 +478,7 @@ impl IslandsBuilder {
         mail.ring(IslandId(0));
         let timed = mail.clone();
         let timer = Running::start("tombolo-islands", move || timed.run_timer())?;
-        let islands = Islands::new(databases, mail, self.keys.clone(), timer);
+        let islands = Islands::new(databases, mail, self.keys.clone(), placed, timer);
         islands.wait_for_links()?;
         Ok(islands)
     }

@@ -27,7 +27,6 @@ use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::Store;
 use tombolo_storage::value::{OwnedValue, Value};
 
-use super::key::Keys;
 use super::opening::{IslandsBuilder, damaged};
 use super::{Islands, OnIslands};
 use crate::calls::{CallOptions, OWN_PREFIX, Pending};
@@ -149,12 +148,7 @@ impl IslandsBuilder {
         }
         let mut as_made = self.clone();
         (as_made.islands, as_made.spreads) = (islands, Vec::new());
-        let own = as_made.recorded_keys(directory)?;
-        as_made.keys = Keys::parse(&own).ok_or_else(|| {
-            Error::OtherVersion(format!(
-                "keys are spread by {own}, which this version does not know"
-            ))
-        })?;
+        as_made.keys = as_made.recorded_keys(directory)?;
         Ok(as_made)
     }
 
@@ -389,7 +383,7 @@ impl<'i, 'p> Load<'i, 'p> {
     }
 
     fn add_by_key(&mut self, values: &[Value<'_>], column: usize) -> Result<(), Error> {
-        let keys = &self.islands.placement.keys;
+        let keys = &self.islands.router.keys;
         match keys.island_of_value(values[column], self.islands.islands()) {
             Some(island) => self.add(island.index(), values),
             None => Err(Error::Schema(format!("{:?} is no key of islands", values[column]))),

@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tombolo::{
-    CallOptions, Database, Error, Islands, IslandsBuilder, OnIslands, Statistics, Stop, StoreError,
-    Table, TableDef, Tx,
+    CallOptions, Database, Error, Islands, IslandsBuilder, OnIslands, Placement, Statistics, Stop,
+    StoreError, Table, TableDef, Tx,
 };
+use tombolo_engine::islands::topology::Topology;
 use tombolo_engine::rng::Rng;
-use tombolo_engine::threads::{on_each, pause};
+use tombolo_engine::threads::{allowed_cores, on_each, pause};
 
 use super::histories::asked;
 use super::kills::{CHILD, child};
@@ -525,4 +526,56 @@ fn closures_reach_islands_only_on_their_callers_threads() {
     assert!(matches!(&refused, Error::Setting(why) if why.contains("across")), "{refused}");
     // Parts that are declared go by messages.
     stir(&bank, 3, 200);
+}
+
+/// The cores on which the database's threads of this process may run: for each thread.
+fn cores_of_threads() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap().map_while(Result::ok);
+    let status = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("status")).ok());
+    let own = status.filter(|status| status.starts_with("Name:\ttombolo"));
+    let cores = own.filter_map(|status| {
+        status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:\t").map(str::to_owned))
+    });
+    cores.collect()
+}
+
+#[test]
+fn islands_run_on_the_cores_of_their_placement() {
+    let machine = allowed_cores();
+    let place = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let grouped = builder(2).placement(Placement::Grouped).open(place.path()).unwrap();
+        let bank = Bank::new(grouped);
+        let threads = cores_of_threads();
+        for core in machine.iter().take(2) {
+            let here = threads.iter().filter(|cores| **cores == core.to_string()).count();
+            assert!(here >= 2, "core {core}: {threads:?}");
+        }
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                bank.db.bind_thread(1).unwrap();
+                assert_eq!(allowed_cores(), [machine[1 % machine.len()]]);
+                bank.give_all(5);
+            });
+        });
+        assert!(bank.db.bind_thread(2).unwrap_err().to_string().contains("island 2 among 2"));
+        assert_eq!(allowed_cores(), machine, "the thread that opens it runs where it did");
+        bank.db.close().unwrap();
+    }
+    // What a directory says holds.
+    let auto = || Database::builder().define::<Account>().set("log_segment_bytes", "1 MB");
+    let db = auto().islands_auto().open(place.path()).unwrap();
+    assert_eq!(db.islands(), 2);
+    db.bind_thread(0).unwrap();
+    db.close().unwrap();
+    builder(3).ranges([5, 9]).open(place.path().join("ranges")).unwrap().close().unwrap();
+    let db = auto().islands_auto().open(place.path().join("ranges")).unwrap();
+    assert_eq!((db.islands(), db.island_of(&7).unwrap()), (3, 1));
+    db.close().unwrap();
+    let new = auto().islands_auto().open(place.path().join("new")).unwrap();
+    assert_eq!(new.islands(), Topology::of_machine().islands().len());
+    new.close().unwrap();
+    Database::open(place.path().join("lone")).unwrap().close().unwrap();
+    let refused = auto().islands_auto().open(place.path().join("lone")).unwrap_err();
+    assert!(refused.to_string().contains("without islands"), "{refused}");
 }

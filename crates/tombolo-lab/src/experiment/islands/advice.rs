@@ -420,6 +420,7 @@ mod tests {
             is_update,
             callers: 0,
             is_durable: false,
+            placement: Default::default(),
             time: Duration::ZERO,
             rounds: 1,
         };

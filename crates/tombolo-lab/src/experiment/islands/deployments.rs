@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::islands::placement::Placement;
 use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::on_each;
 use tombolo_storage::schema::TableDef;
@@ -48,6 +49,8 @@ pub struct Effort {
     pub callers: usize,
     /// Whether answers are durable.
     pub is_durable: bool,
+    /// On which cores the threads and callers of an island run.
+    pub placement: Placement,
     /// How long a point is measured in a round.
     pub time: Duration,
     /// How often.
@@ -64,6 +67,12 @@ pub trait Deployment: Sync {
     /// # Errors
     /// What the library returns.
     fn island_of(&self, key: i32) -> Result<usize, Failure>;
+
+    /// Binds the calling thread, which calls this island, to its cores.
+    ///
+    /// # Errors
+    /// What the library returns.
+    fn bind_caller(&self, island: usize) -> Result<(), Failure>;
 
     /// Makes rows with these keys, with counters at zero.
     ///
@@ -96,6 +105,9 @@ pub struct DeploymentResult {
     pub islands: usize,
     pub threads: usize,
     pub multisite_percent: u64,
+    /// Absent where the system decides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub placement: Option<String>,
     pub round: u32,
     pub committed: u64,
     pub distributed: u64,
@@ -117,6 +129,7 @@ struct Point<'d> {
 type Parts = Vec<(usize, Input)>;
 
 struct Caller {
+    island: usize,
     inputs: Vec<Parts>,
 }
 
@@ -201,7 +214,7 @@ pub fn measure(
                     let mut rng = Rng::stream(SEED, &[island as u64, caller as u64, multisite]);
                     let inputs =
                         effort.inputs(&**deployment, island, (own, multisite), &mut rng)?;
-                    callers.push(Caller { inputs });
+                    callers.push(Caller { island, inputs });
                 }
             }
             points.push(Point { deployment: &**deployment, multisite, callers });
@@ -242,11 +255,12 @@ impl Point<'_> {
         let mut parts: Vec<Option<&Caller>> = self.callers.iter().map(Some).collect();
         parts.push(None); // the one that takes the time
         let parts = on_each(parts.into_iter().enumerate(), |(number, caller)| {
+            let bound = caller.map_or(Ok(()), |caller| self.deployment.bind_caller(caller.island));
             together.wait();
             let begin = (clock.now_ns(), clock.process_cpu());
             let done = caller.map(|caller| {
                 let first = number * INPUTS / (self.callers.len() + 1);
-                caller.run(self.deployment, effort.time, first, clock)
+                bound.and_then(|()| caller.run(self.deployment, effort.time, first, clock))
             });
             together.wait();
             let end = (clock.now_ns(), clock.process_cpu());
@@ -273,6 +287,8 @@ impl Point<'_> {
             islands: self.deployment.islands(),
             threads: effort.callers,
             multisite_percent: self.multisite,
+            placement: (effort.placement != Placement::Os)
+                .then(|| effort.placement.name().to_owned()),
             round,
             committed: all.committed,
             distributed: all.distributed,

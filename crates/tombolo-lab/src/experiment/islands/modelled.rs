@@ -73,6 +73,7 @@ impl Maker<'_> {
             is_update,
             callers: 1,
             is_durable: false,
+            placement: Default::default(),
             time,
             rounds: 3,
         };

@@ -18,7 +18,7 @@ use tombolo_engine::pipeline::{
     Busy, CheckpointHandle, Durability, Failure as CallFailure, Pipeline, Reply, Sink, Statistics,
     Submitter, Tagged,
 };
-use tombolo_engine::threads::{self, OnOneCore};
+use tombolo_engine::threads::{self, OnCores};
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::profile::MemoryLogged;
 
@@ -205,7 +205,7 @@ pub(super) fn measure(
     let mut database = Product::create(plan, directory)?;
     database.load(point.scale, threads, &mut |_, _| ())?;
     let bound = match point.configuration {
-        Configuration::A => Some(OnOneCore::bind().or_environment()?),
+        Configuration::A => Some(OnCores::bind_to_one().or_environment()?),
         Configuration::B | Configuration::C => None,
     };
     let terminals = Arc::new(Terminals {
