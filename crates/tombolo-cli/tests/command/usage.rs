@@ -9,8 +9,8 @@ fn commands_and_flags_that_do_not_exist() {
     refused(
         "serve",
         2,
-        "there is no command serve: did you mean recover? use run, check, dump, inspect, verify, recover, repartition, settings, \
-         compare, demo, dissect, paper, report",
+        "there is no command serve: did you mean recover? use run, check, dump, inspect, verify, recover, \
+         repartition, settings, compare, demo, dissect, paper, report",
     );
     refused("", 2, "a command is missing: use run, check");
     refused("rum tpcc", 2, "did you mean dump, run? use run");

@@ -98,6 +98,14 @@ impl<P: MemoryProfile> MemoryStore<P> {
         kept.map_err(|_| self.no_space())
     }
 
+    /// The number of rows of the table at this position.
+    ///
+    /// # Panics
+    /// When there is no such table.
+    pub fn rows_at(&self, table: usize) -> usize {
+        self.tables[table].slab.len()
+    }
+
     /// The named id of a row, which the store has just given out for its slot.
     #[inline(always)]
     pub fn named<R: TableType>(&self, table: &Table<R>, row: RowId) -> RowId {

@@ -326,14 +326,6 @@ impl<P: MemoryProfile> MemoryStore<P> {
         &self.left_out
     }
 
-    /// The number of rows of the table at this position.
-    ///
-    /// # Panics
-    /// When there is no such table.
-    pub fn rows_at(&self, table: usize) -> usize {
-        self.tables[table].slab.len()
-    }
-
     /// The number of rows of a table, as the open transaction sees it.
     pub fn rows_number<R: TableType>(&self, table: &Table<R>) -> u64 {
         self.tables[table.position()].slab.len() as u64

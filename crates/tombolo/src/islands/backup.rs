@@ -1,7 +1,7 @@
 //! Backups of all islands as of one moment, and databases made from them.
 //!
 //! ```text
-//!   hold checkpoints ─► a moment: the newest durable group of each island ─► copy each up to it, concurrently ─► backup
+//!   hold checkpoints ─► a moment: the newest durable group of each island ─► copy each up to it ─► backup
 //! ```
 //!
 //! The moment is one at which the machine might have lost its power: of each island, what was durable then is in the

@@ -125,9 +125,9 @@ impl Builder {
         IslandsBuilder { builder: self, islands, keys, spreads, placement, is_auto: false }
     }
 
-    /// As many islands as the directory has, spread as they are. A new database, and one in memory, gets one for each group
-    /// of the machine's cores that share a last-level cache, on these cores: threads of an island are near each other
-    /// (ISL-32). `tombolo advise` measures what suits a workload.
+    /// As many islands as the directory has, spread as they are. A new database, and one in memory, gets one for each
+    /// group of the machine's cores that share a last-level cache, on these cores: threads of an island are near each
+    /// other (ISL-32). `tombolo advise` measures what suits a workload.
     ///
     /// ```
     /// # use tombolo::Database;
@@ -214,7 +214,7 @@ impl IslandsBuilder {
     }
 
     /// The same with what the directory says, where that decides.
-    fn as_recorded(mut self, directory: &Path) -> Result<Self, Error> {
+    fn following_directory(mut self, directory: &Path) -> Result<Self, Error> {
         let there = islands_in(directory);
         if self.is_auto && there > 0 {
             refuse_exchanged(directory)?;
@@ -231,7 +231,7 @@ impl IslandsBuilder {
     /// spread keys, a database without islands, or when an island is missing.
     pub fn open(self, directory: impl AsRef<Path>) -> Result<Islands, Error> {
         let directory = directory.as_ref();
-        self.as_recorded(directory)?.open_as_declared(directory)
+        self.following_directory(directory)?.open_as_declared(directory)
     }
 
     fn open_as_declared(self, directory: &Path) -> Result<Islands, Error> {

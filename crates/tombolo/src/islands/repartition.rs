@@ -1,7 +1,7 @@
 //! Another number of islands for a database, or another way to spread its keys.
 //!
 //! ```text
-//!   decide what is in doubt ─► copy each row into `repartition/`, by its key ─► complete ─► exchange ─► remove the old ones
+//!   decide what is in doubt ─► copy each row into `repartition/`, by its key ─► complete ─► exchange ─► remove the old
 //! ```
 //!
 //! Until the copy is complete the database is as it was; an attempt that did not come so far is made again from the
@@ -29,6 +29,7 @@ use tombolo_storage::value::{OwnedValue, Value};
 
 use super::opening::{IslandsBuilder, damaged};
 use super::{Islands, OnIslands};
+use crate::builder::Recovered;
 use crate::calls::{CallOptions, OWN_PREFIX, Pending};
 use crate::error::Error;
 use crate::open::make_directory;
@@ -64,9 +65,10 @@ type Row = Vec<OwnedValue>;
 type Batch = (Arc<DynamicTable>, Vec<Row>);
 
 impl IslandsBuilder {
-    /// Gives the closed database in `directory` this builder's number of islands, and its way to spread keys. Each table
-    /// that has rows must be declared to be spread by a column, or to be on each island ([`IslandsBuilder::spread_by`],
-    /// [`IslandsBuilder::everywhere`]), now or when the database was opened before; not if there is to be one island.
+    /// Gives the closed database in `directory` this builder's number of islands, and its way to spread keys. Each
+    /// table that has rows must be declared to be spread by a column, or to be on each island
+    /// ([`IslandsBuilder::spread_by`], [`IslandsBuilder::everywhere`]), now or when the database was opened before; not
+    /// if there is to be one island.
     /// `progress` is called with the rows copied so far, and all.
     ///
     /// Memory and disk must have room for the database twice. If the call does not come to its end, call it again: the
@@ -106,16 +108,21 @@ impl IslandsBuilder {
         }
         let directory = directory.as_ref();
         let mut repartitioned = Repartitioned { before: 0, rows: 0 };
+        let mut _old = Vec::new(); // locked until they are elsewhere
         if !are_exchanged(directory) {
             repartitioned.before = islands_in(directory);
-            repartitioned.rows = self.copy(directory, progress)?;
+            (repartitioned.rows, _old) = self.copy(directory, progress)?;
         }
         self.exchange(directory)?;
         Ok(repartitioned)
     }
 
-    /// Copies the rows of the islands in `directory` into new ones; returns how many.
-    fn copy(&self, directory: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<u64, Error> {
+    /// Copies the rows of the islands in `directory` into new ones; returns how many, and the old islands.
+    fn copy(
+        &self,
+        directory: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<(u64, Vec<Recovered>), Error> {
         let before = self.as_made(directory)?;
         before.clone().open(directory)?.close()?;
         let mut before = before.recover_all(directory)?;
@@ -134,7 +141,7 @@ impl IslandsBuilder {
         let disk = OsDisk::open(&place)?;
         disk.open(COMPLETE, Open::New)?.sync()?;
         disk.sync_dir()?;
-        Ok(rows)
+        Ok((rows, before))
     }
 
     /// The builder of the islands as they are.
@@ -200,10 +207,13 @@ impl IslandsBuilder {
                 fs::remove_dir_all(&island).map_err(|cause| failed(&island, &cause))?;
             }
         }
-        // The mark goes last: without it a rest of this would be an attempt that did not come so far.
-        let gone = if old.exists() { fs::remove_dir_all(&old) } else { Ok(()) };
-        let gone = gone.and_then(|()| fs::remove_dir_all(&place));
-        gone.map_err(|cause| failed(&place, &cause))?;
+        if old.exists() {
+            fs::remove_dir_all(&old).map_err(|cause| failed(&old, &cause))?;
+        }
+        // This mark goes first: with it and without the other one, the new islands would be taken for the old ones.
+        disk.remove(COMPLETE)?;
+        disk.sync_dir()?;
+        fs::remove_dir_all(&place).map_err(|cause| failed(&place, &cause))?;
         Ok(OsDisk::open(directory)?.sync_dir()?)
     }
 }
