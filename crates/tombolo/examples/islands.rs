@@ -22,7 +22,8 @@ struct Order {
 
 fn main() -> Result<(), Error> {
     let directory = std::env::args().nth(1).unwrap_or("orders".to_owned());
-    let db = Database::builder().define::<Item>().define::<Order>().islands(2).open(directory)?;
+    let islands = Database::builder().define::<Item>().define::<Order>().islands(2);
+    let db = islands.spread_by(Item::ID).spread_by(Order::CUSTOMER).open(directory)?;
     let (items, by_id, orders) = (db.table()?, db.index::<ItemKey>()?, db.table::<Order>()?);
     let fill = db.register_closure("fill", move |tx, &(id, stock): &(u64, u32)| {
         tx.upsert_row(&by_id, &Item { id, stock }).map(drop)
