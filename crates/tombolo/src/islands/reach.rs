@@ -222,13 +222,13 @@ impl<'d> Reach<'d> {
             (Ok(_), Some(why)) | (Err(_), Some(why @ Why::Unreachable(_))) => Err(why),
             (ended, _) => ended,
         };
-        let given_back = match parts.is_empty() {
-            true => self.end(ended.is_ok()),
-            false => {
+        let given_back = match is_set_aside && ended.is_ok() {
+            true => {
                 // It only read, all of it at one moment: there is nothing to agree on.
                 self.count(true);
                 self.give_back()
             }
+            false => self.end(ended.is_ok()),
         };
         let is_durable = given_back.and_then(|positions| self.wait(&positions));
         Some(Finished::Ended(is_durable.and(ended)))
