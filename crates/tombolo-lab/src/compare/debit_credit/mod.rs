@@ -157,6 +157,7 @@ struct Opening<'a> {
     rows: &'a Rows,
     /// A directory that is not there yet, for it alone.
     directory: PathBuf,
+    #[cfg_attr(not(feature = "embedded"), expect(dead_code, reason = "for peers in this process"))]
     clock: &'a SystemClock,
 }
 
