@@ -20,13 +20,13 @@ use crate::stop::Stop;
 use crate::tx::derived::TableRow;
 
 /// Approximate log bytes of a batch; less than the default limit of a call.
-const BATCH_BYTES: usize = 48 << 10;
+pub(crate) const BATCH_BYTES: usize = 48 << 10;
 
 /// The most bytes that a row logs in addition to its content.
-const RECORD_BYTES: usize = 64;
+pub(crate) const RECORD_BYTES: usize = 64;
 
 /// The most batches under way: one is produced, one runs, the others are written.
-const UNDER_WAY_MAX: usize = 16;
+pub(crate) const UNDER_WAY_MAX: usize = 16;
 
 /// The error that ended a load, and the number of rows loaded before it.
 #[derive(Clone, Debug, PartialEq, Eq)]

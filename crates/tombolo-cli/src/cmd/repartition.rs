@@ -83,8 +83,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let place = &result.directory;
         match result.islands_before {
             Some(before) => format!(
-                "{place} has {islands} islands, and had {before}: {} rows were copied\n",
-                quantity(result.rows as f64)
+                "{place} has {islands} islands, and had {before}; rows copied: {}\n",
+                result.rows
             ),
             None => format!("{place} has its new islands: what an earlier call began has ended\n"),
         }

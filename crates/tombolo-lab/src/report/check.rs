@@ -18,7 +18,7 @@ pub struct CheckResult {
     pub consistent: bool,
     pub checks: BTreeMap<String, bool>,
     pub damage: Vec<Finding>,
-    /// Null where not all rows can be read.
+    /// Null for several islands, and where not all rows can be read.
     pub state_hash: Option<String>,
     /// Where the rows were written as text; null where they were not.
     pub dump: Option<String>,

@@ -102,18 +102,22 @@ impl<P: MemoryProfile> MemoryStore<P> {
         column.is_some_and(|column| start < column.end && column.start < end)
     }
 
-    /// Whether the open transaction may leave a row that belongs elsewhere: most do not.
-    #[inline(always)]
-    pub(super) fn any_may_stray(&self) -> bool {
-        self.undo.notes().0.iter().any(|change| self.may_stray(change))
-    }
-
     /// Refuses the open transaction if it leaves a row that belongs elsewhere, as its commit does.
     ///
     /// # Errors
     /// `Elsewhere`.
-    #[inline(never)]
+    #[inline(always)]
     pub fn verify_homes(&self) -> Result<()> {
+        // Most transactions leave none that may.
+        let may_stray = |change| self.may_stray(change);
+        if self.homes.are_any() && self.undo.notes().0.iter().any(may_stray) {
+            self.refuse_strays()?;
+        }
+        Ok(())
+    }
+
+    #[inline(never)]
+    fn refuse_strays(&self) -> Result<()> {
         for change in self.undo.notes().0.iter().filter(|change| self.may_stray(change)) {
             if let Some((table, row)) = row_of(*change)
                 && let Some(home) = &self.homes.homes[table as usize]

@@ -318,9 +318,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// What a commit does for tables that are spread, and for what [`MemoryStore::serve`] serves.
     #[inline(never)]
     pub(super) fn commit_watched(&mut self) -> Result<()> {
-        if self.any_may_stray() {
-            self.verify_homes()?;
-        }
+        self.verify_homes()?;
         if self.is_served { self.serve() } else { Ok(()) }
     }
 

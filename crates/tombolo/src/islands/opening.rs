@@ -112,9 +112,9 @@ pub struct IslandsBuilder {
     pub(super) keys: Keys,
     pub(super) spreads: Vec<Spread>,
     /// On which cores the threads of islands run.
-    placement: Placement,
+    pub(super) placement: Placement,
     /// Whether a directory that exists says how many islands there are, and how keys are spread.
-    is_auto: bool,
+    pub(super) is_auto: bool,
 }
 
 impl Builder {
@@ -213,28 +213,17 @@ impl IslandsBuilder {
         all.into_iter().map(|threads| threads.concat()).collect()
     }
 
-    /// The same with what the directory says, where that decides.
-    fn following_directory(mut self, directory: &Path) -> Result<Self, Error> {
-        let there = islands_in(directory);
-        if self.is_auto && there > 0 {
-            refuse_exchanged(directory)?;
-            (self.islands, self.keys) = (there, self.recorded_keys(directory)?);
-        }
-        Ok(self)
-    }
-
     /// Opens the database in `directory`, which has a directory for each island. Creates it if it does not exist;
     /// otherwise recovers the islands, concurrently, and what was prepared on several of them is decided.
     ///
     /// # Errors
     /// As [`Builder::open`]; [`Error::Directory`] when the directory holds another number of islands, another way to
     /// spread keys, a database without islands, or when an island is missing.
-    pub fn open(self, directory: impl AsRef<Path>) -> Result<Islands, Error> {
+    pub fn open(mut self, directory: impl AsRef<Path>) -> Result<Islands, Error> {
         let directory = directory.as_ref();
-        self.following_directory(directory)?.open_as_declared(directory)
-    }
-
-    fn open_as_declared(self, directory: &Path) -> Result<Islands, Error> {
+        if self.is_auto && islands_in(directory) > 0 {
+            self.islands = islands_in(directory);
+        }
         self.check()?;
         self.refuse_others(directory)?;
         let mut recovered = self.recover_all(directory)?;
@@ -325,34 +314,19 @@ impl IslandsBuilder {
         ))
     }
 
-    /// How keys are spread, as island 0 says.
-    pub(super) fn recorded_keys(&self, directory: &Path) -> Result<Keys, Error> {
-        let place = directory.join(island_directory(0));
-        let mut recovered = self.of_island(0).recover(&place, &[], threads::available())?;
-        let own = membership(&mut recovered.opened.store).map_err(damaged)?;
-        let Some((Membership { keys, .. }, _)) = own else {
-            let what = format!("{} is no island: restore it, or a backup", place.display());
-            return Err(Error::Directory(what));
-        };
-        Keys::parse(&keys).ok_or_else(|| {
-            let what = format!("keys are spread by {keys}, which this version does not know");
-            Error::OtherVersion(what)
-        })
-    }
-
     /// Recovers all islands; makes those of a new database.
-    pub(super) fn recover_all(&self, directory: &Path) -> Result<Vec<Recovered>, Error> {
+    pub(super) fn recover_all(&mut self, directory: &Path) -> Result<Vec<Recovered>, Error> {
         let tables = self.tables()?;
         let place = |island: usize| directory.join(island_directory(island));
         let is_there = |path: &PathBuf| -> Result<bool, Error> {
             Ok(path.is_dir() && holds_log(&OsDisk::open(path)?)?)
         };
         let cores = threads::available();
-        let placed = self.cores();
+        let (placed, asked) = (self.cores(), self.clone());
         let recover = |island: usize| {
             let _on = bound_to(&placed[island])?;
-            let own = self.of_island(island);
-            own.recover(&place(island), &tables, cores.div_ceil(self.islands))
+            let own = asked.of_island(island);
+            own.recover(&place(island), &tables, cores.div_ceil(asked.islands))
         };
         let mut there = Vec::new();
         for island in 0..self.islands {
@@ -405,7 +379,7 @@ impl IslandsBuilder {
     /// The database of an island that was opened before, and its number of openings; refuses an island of another
     /// number of islands, and of keys that are spread otherwise.
     fn membership_of(
-        &self,
+        &mut self,
         opened: &mut Opened,
         place: &Path,
         island: usize,
@@ -420,6 +394,13 @@ impl IslandsBuilder {
         }
         if own.island.index() != island {
             return refuse(format!("holds {}: give the directory its own name again", own.island));
+        }
+        if std::mem::take(&mut self.is_auto) {
+            self.keys = Keys::parse(&own.keys).ok_or_else(|| {
+                let keys = &own.keys;
+                let what = format!("keys are spread by {keys}, which this version does not know");
+                Error::OtherVersion(what)
+            })?;
         }
         if own.keys != self.keys.to_string() {
             return refuse(format!(

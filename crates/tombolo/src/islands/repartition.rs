@@ -27,23 +27,16 @@ use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::Store;
 use tombolo_storage::value::{OwnedValue, Value};
 
+use super::key::Keys;
 use super::opening::{IslandsBuilder, damaged};
 use super::{Islands, OnIslands};
 use crate::builder::Recovered;
 use crate::calls::{CallOptions, OWN_PREFIX, Pending};
 use crate::error::Error;
+use crate::load::{BATCH_BYTES, RECORD_BYTES, UNDER_WAY_MAX};
 use crate::open::make_directory;
 use crate::product::Product;
 use crate::tx::DynamicTable;
-
-/// Approximate log bytes of a batch of rows.
-const BATCH_BYTES: usize = 48 << 10;
-
-/// The most bytes that a row logs in addition to its content.
-const RECORD_BYTES: usize = 64;
-
-/// The most batches under way.
-const UNDER_WAY_MAX: usize = 16;
 
 /// The old islands are all in the directory `before`.
 const MOVED: &str = "moved";
@@ -123,7 +116,7 @@ impl IslandsBuilder {
         directory: &Path,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<(u64, Vec<Recovered>), Error> {
-        let before = self.as_made(directory)?;
+        let mut before = self.as_made(directory)?;
         before.clone().open(directory)?.close()?;
         let mut before = before.recover_all(directory)?;
         let mut stores: Vec<_> = before.iter_mut().map(|one| &mut one.opened.store).collect();
@@ -153,10 +146,9 @@ impl IslandsBuilder {
                 directory.display()
             )));
         }
-        let mut as_made = self.clone();
-        (as_made.islands, as_made.spreads) = (islands, Vec::new());
-        as_made.keys = as_made.recorded_keys(directory)?;
-        Ok(as_made)
+        // How their keys are spread the directory says.
+        let (keys, spreads) = (Keys::Hash, Vec::new());
+        Ok(Self { islands, keys, spreads, is_auto: true, ..self.clone() })
     }
 
     /// How tables are spread: as recorded, and as declared now.
