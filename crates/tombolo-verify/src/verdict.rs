@@ -2,12 +2,14 @@
 //!
 //! Not here: the search.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::{Serialize, Serializer};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// An isolation level, defined by the anomalies that it forbids, in Adya's terms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// PL-2: G0, G1a, G1b, G1c.
@@ -83,6 +85,20 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// All of them.
+    const ALL: [Self; 10] = [
+        Self::GarbageRead,
+        Self::Internal,
+        Self::AbortedRead,
+        Self::IntermediateRead,
+        Self::WriteCycle,
+        Self::CircularInformation,
+        Self::LostUpdate,
+        Self::Single,
+        Self::ItemAntidependency,
+        Self::Antidependency,
+    ];
+
     /// Its name in results.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -131,8 +147,22 @@ pub enum Beyond {
     RealTime,
 }
 
+impl Beyond {
+    /// All of them; the one that ends every name is last.
+    const ALL: [Self; 3] = [Self::Session, Self::RealTime, Self::Nothing];
+
+    /// The end of an anomaly's name.
+    const fn suffix(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Session => "-session",
+            Self::RealTime => "-real-time",
+        }
+    }
+}
+
 /// One step of an anomaly's explanation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
     /// The transaction, as the line of the history.
     pub line: u64,
@@ -159,12 +189,15 @@ impl Anomaly {
     /// Its full name: `G2-item`, `G-single-real-time`.
     #[must_use]
     pub fn name(&self) -> String {
-        let beyond = match self.beyond {
-            Beyond::Nothing => "",
-            Beyond::Session => "-session",
-            Beyond::RealTime => "-real-time",
-        };
-        format!("{}{beyond}", self.kind.name())
+        format!("{}{}", self.kind.name(), self.beyond.suffix())
+    }
+
+    /// The kind and the order of an anomaly with this name.
+    fn named(name: &str) -> Option<(Kind, Beyond)> {
+        let (kind, beyond) = Beyond::ALL
+            .into_iter()
+            .find_map(|beyond| Some((name.strip_suffix(beyond.suffix())?, beyond)))?;
+        Some((Kind::ALL.into_iter().find(|other| other.name() == kind)?, beyond))
     }
 }
 
@@ -182,8 +215,23 @@ impl Serialize for Anomaly {
     }
 }
 
+impl<'de> Deserialize<'de> for Anomaly {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Shown {
+            name: String,
+            by_exclusion: bool,
+            steps: Vec<Step>,
+        }
+        let Shown { name, by_exclusion, steps } = Shown::deserialize(deserializer)?;
+        let (kind, beyond) = Self::named(&name)
+            .ok_or_else(|| D::Error::custom(format!("no anomaly is named {name}")))?;
+        Ok(Self { kind, beyond, steps, by_exclusion })
+    }
+}
+
 /// Whether a history has a level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Holds {
     /// An order was found that explains it.
@@ -212,8 +260,20 @@ impl Serialize for Levels {
     }
 }
 
+impl<'de> Deserialize<'de> for Levels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let found = BTreeMap::<Level, Holds>::deserialize(deserializer)?;
+        let mut levels = [Holds::Undecided; Level::ALL.len()];
+        for level in Level::ALL {
+            let missing = || D::Error::custom(format!("the level {level} is missing"));
+            levels[level as usize] = *found.get(&level).ok_or_else(missing)?;
+        }
+        Ok(Self(levels))
+    }
+}
+
 /// The facts that the evidence left open, and the number of candidates tried.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
     /// Pairs of neighbouring versions whose order nothing proves.
     pub orders: u64,
@@ -226,7 +286,7 @@ pub struct Open {
 }
 
 /// The verdict on a history.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// The requested level.
     pub level: Level,
@@ -286,5 +346,38 @@ impl fmt::Display for Verdict {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two kinds whose names begin alike must not be confused, and no name may be ambiguous by its ending.
+    #[test]
+    fn every_verdict_is_read_as_it_was_printed() {
+        let anomalies = Kind::ALL.into_iter().flat_map(|kind| {
+            Beyond::ALL.map(|beyond| {
+                let steps = vec![Step { line: 1, before: 2, why: "a reason".to_owned() }];
+                Anomaly { kind, beyond, steps, by_exclusion: beyond == Beyond::Session }
+            })
+        });
+        let verdict = Verdict {
+            level: Level::Snapshot,
+            holds: Holds::No,
+            levels: Levels([Holds::Yes, Holds::No, Holds::No, Holds::Undecided, Holds::No]),
+            counted: 3,
+            open: Open { orders: 1, absences: 2, outcomes: 3, tried: 4 },
+            anomalies: anomalies.collect(),
+        };
+        let printed = serde_json::to_string(&verdict).unwrap();
+        assert_eq!(serde_json::from_str::<Verdict>(&printed).unwrap(), verdict);
+        let refused = |from: &str, to: &str, expect: &str| {
+            let spoilt = printed.replacen(from, to, 1);
+            let error = serde_json::from_str::<Verdict>(&spoilt).unwrap_err().to_string();
+            assert!(error.starts_with(expect), "{error}");
+        };
+        refused("\"G1a-session\"", "\"G1a-later\"", "no anomaly is named G1a-later");
+        refused("\"snapshot\":\"no\",", "", "the level snapshot is missing");
     }
 }

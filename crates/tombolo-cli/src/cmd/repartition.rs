@@ -5,11 +5,11 @@
 use std::path::PathBuf;
 
 use clap::value_parser;
-use serde::Serialize;
 use tombolo::{Database, Error};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::progress::Progress;
-use tombolo_lab::report::{Header, quantity};
+use tombolo_lab::report::listed::RepartitionResult;
+use tombolo_lab::report::quantity;
 
 use super::check::NoSettings;
 use super::result_header;
@@ -39,18 +39,6 @@ pub(super) struct Arguments {
     ranges: Vec<i64>,
     #[command(flatten)]
     flags: Flags<NoSettings>,
-}
-
-/// What `tombolo repartition` did.
-#[derive(Serialize)]
-struct RepartitionResult {
-    #[serde(flatten)]
-    header: Header,
-    directory: String,
-    /// How many islands there were; null if an earlier call was ended.
-    islands_before: Option<usize>,
-    islands: u16,
-    rows: u64,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {

@@ -4,10 +4,9 @@ use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use serde::Serialize;
 use tombolo_lab::failure::Failure;
-use tombolo_lab::report::Header;
-use tombolo_verify::{History, Holds, Level, ReadError, Verdict};
+use tombolo_lab::report::listed::VerifyResult;
+use tombolo_verify::{History, Holds, Level, ReadError};
 
 use super::check::NoSettings;
 use super::result_header;
@@ -41,18 +40,6 @@ fn levels() -> impl TypedValueParser<Value = Level> {
     let names = PossibleValuesParser::new(Level::ALL.map(Level::name));
     let find = |name: &String| Level::ALL.into_iter().find(|level| level.name() == name.as_str());
     names.map(move |name| find(&name).expect("it is one of them"))
-}
-
-/// A result of `verify`.
-#[derive(Debug, Serialize)]
-struct VerifyResult {
-    #[serde(flatten)]
-    header: Header,
-    history: String,
-    transactions: usize,
-    operations: usize,
-    #[serde(flatten)]
-    verdict: Verdict,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {

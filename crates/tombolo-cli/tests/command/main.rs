@@ -10,6 +10,7 @@ mod dissect;
 mod durable;
 mod ended;
 mod files;
+mod islands;
 mod machine;
 mod open_loop;
 mod recovery;

@@ -3,8 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::ended::{command, line};
-use serde_json::Value;
+use crate::ended::{line, object};
 
 /// A file with these transactions, one a line.
 fn history(name: &str, transactions: &[(&str, u64, &str)]) -> PathBuf {
@@ -27,9 +26,7 @@ fn a_history_that_holds() {
     let ended = line(&format!("verify {}", path.display()));
     assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
     assert_eq!(ended.stdout, "strict-serializable: holds; 2 transactions count\n");
-    // Not by `line`, which has `report` read each object: there is no page of this one.
-    let output = command().arg("verify").arg(&path).arg("--json").output().expect("it starts");
-    let found: Value = serde_json::from_slice(&output.stdout).expect("it is one object");
+    let found = object(&line(&format!("verify {} --json", path.display())));
     assert_eq!(found["command"], "verify");
     assert_eq!(found["settings"]["level"], "strict-serializable");
     assert_eq!((&found["holds"], &found["transactions"]), (&"yes".into(), &2.into()));

@@ -1,8 +1,10 @@
-//! The results of commands that measure nothing: the settings, what can be reproduced, a page.
+//! The results of commands that measure nothing: settings, what can be reproduced, a page, a verdict on a history,
+//! another number of islands.
 //!
 //! Not here: profiles (`run.rs`), and where any of it comes from (the command).
 
 use serde::{Deserialize, Serialize};
+use tombolo_verify::Verdict;
 
 use super::Header;
 use super::run::ProfileResult;
@@ -66,4 +68,37 @@ pub struct ReportResult {
     pub bytes: usize,
     /// How many results it shows.
     pub results: usize,
+}
+
+/// A result of `verify`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct VerifyResult {
+    /// What every result begins with.
+    #[serde(flatten)]
+    pub header: Header,
+    /// The file of the history.
+    pub history: String,
+    /// How many transactions it has.
+    pub transactions: usize,
+    /// How many reads and writes they have.
+    pub operations: usize,
+    /// The verdict.
+    #[serde(flatten)]
+    pub verdict: Verdict,
+}
+
+/// A result of `repartition`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RepartitionResult {
+    /// What every result begins with.
+    #[serde(flatten)]
+    pub header: Header,
+    /// The database.
+    pub directory: String,
+    /// How many islands there were; null if the call only ended an earlier one.
+    pub islands_before: Option<usize>,
+    /// How many there are.
+    pub islands: u16,
+    /// How many rows were copied.
+    pub rows: u64,
 }

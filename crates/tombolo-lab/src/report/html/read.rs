@@ -18,7 +18,9 @@ use crate::machine::links::LinksResult;
 use crate::machine::topology::TopologyResult;
 use crate::report::Header;
 use crate::report::check::CheckResult;
-use crate::report::listed::{Listed, ListedProfile, ReportResult, SettingsResult};
+use crate::report::listed::{
+    Listed, ListedProfile, RepartitionResult, ReportResult, SettingsResult, VerifyResult,
+};
 use crate::report::recovery::{InspectResult, RecoverResult};
 use crate::report::run::RunResult;
 use crate::sweep::Summary;
@@ -47,6 +49,8 @@ pub(super) enum Found {
     Links(LinksResult),
     Deployment(Box<DeploymentResult>),
     Advice(Box<AdviceResult>),
+    Verify(Box<VerifyResult>),
+    Repartition(RepartitionResult),
     /// A result of anything else, such as a chore of this repository.
     Other,
 }
@@ -154,6 +158,8 @@ fn stored(file: &str, line: usize, object: Map<String, Json>) -> Result<Stored, 
         "links" => from(&object, Found::Links),
         "islands" => from(&object, Found::Deployment),
         "advise" => from(&object, Found::Advice),
+        "verify" => from(&object, Found::Verify),
+        "repartition" => from(&object, Found::Repartition),
         _ => Ok(Found::Other),
     };
     let head = Header::deserialize(&object);

@@ -1,0 +1,25 @@
+//! `islands` and `repartition`: databases of islands, measured and given another number of islands.
+
+use crate::ended::{line, object, refused};
+use serde_json::Value;
+
+#[test]
+fn a_measured_database_of_two_islands_becomes_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data").display().to_string();
+    let ended = line(&format!(
+        "islands rows --islands 2 --rows 2000 --update 2 --multisite 0,50 --rounds 1 --time-ms 20 \
+         --durability group --data {data} --json"
+    ));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let points: Vec<Value> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(points.len(), 2, "{ended:?}");
+    assert!(points.iter().all(|point| point["tps"].as_f64() > Some(0.0)), "{points:?}");
+
+    let to_three = format!("repartition {data}/islands-2 --islands 3");
+    refused(&to_three, 2, "nothing says how table item_row is spread");
+    let moved = object(&line(&format!("repartition {data}/islands-2 --islands 1 --json")));
+    assert_eq!((&moved["islands_before"], &moved["islands"]), (&2.into(), &1.into()));
+    assert_eq!(moved["rows"], 2_000);
+}
