@@ -294,12 +294,6 @@ impl<S: Store> Transaction<'_, S> {
         self.store
     }
 
-    /// The store, for read calls of its own in addition to those of [`Store`].
-    #[inline(always)]
-    pub fn store_ref(&self) -> &S {
-        self.store
-    }
-
     /// Undoes every change, once the procedure has returned the result of this method.
     ///
     /// # Errors

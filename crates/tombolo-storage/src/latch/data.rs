@@ -33,12 +33,6 @@ impl<T, L: Latching> Latch<T, L> {
         LatchGuard { _held: self.latch.exclusive(), data: &self.data }
     }
 
-    /// `None` where [`Latch::hold`] would wait.
-    #[inline(always)]
-    pub fn try_hold(&self) -> Option<LatchGuard<'_, T, L>> {
-        Some(LatchGuard { _held: self.latch.try_exclusive()?, data: &self.data })
-    }
-
     /// The data of a latch that no other thread can reach.
     pub fn get_mut(&mut self) -> &mut T {
         &mut self.data

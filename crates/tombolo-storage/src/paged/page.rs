@@ -219,12 +219,6 @@ impl<'a, S: PageSize> PageMut<'a, S> {
         self.page
     }
 
-    /// The same page for a shorter time.
-    #[inline(always)]
-    pub fn reborrow(&mut self) -> PageMut<'_, S> {
-        PageMut { page: self.page }
-    }
-
     #[inline(always)]
     fn set_u8(&mut self, offset: usize, value: u8) {
         // SAFETY: `at` stays inside the page and condition (2) of `new` makes it ours to write.
@@ -254,12 +248,6 @@ impl<'a, S: PageSize> PageMut<'a, S> {
         // SAFETY: as in `set_u8`; the slice borrows this view, so no other of it exists, and other
         // threads' pins cover other records (the module's head).
         unsafe { std::slice::from_raw_parts_mut(self.page.at(offset, bytes), bytes) }
-    }
-
-    /// Copies `bytes` bytes within the page; the ranges may overlap.
-    fn copy_within(&mut self, from: usize, to: usize, bytes: usize) {
-        // SAFETY: both ranges lie inside the page, which is ours to write.
-        unsafe { self.page.at(from, bytes).copy_to(self.page.at(to, bytes), bytes) }
     }
 
     /// Makes an empty page of it: no record, no neighbours, no LSN, a body of zeros.

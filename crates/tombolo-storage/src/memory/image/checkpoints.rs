@@ -63,11 +63,6 @@ impl Begun {
     pub fn number(&self) -> u64 {
         self.stamp.checkpoint
     }
-
-    /// How many rings are new.
-    pub fn new_rings(&self) -> usize {
-        self.rings.len()
-    }
 }
 
 impl Checkpoints {

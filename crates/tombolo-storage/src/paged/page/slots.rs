@@ -1,12 +1,10 @@
 //! Records by slot: making, changing, removing them, and compacting the page's scattered space.
 //!
-//! Two disciplines share one layout. *Stable* slots (heap pages): a record keeps its slot number for
-//! life; the slot of a removed record keeps the hole, and a later record of its size takes both.
-//! *Sorted* slots (index pages): slot numbers are positions, and insertion shifts those behind. A
-//! page is used with one of them.
+//! A record keeps its slot number for life; the slot of a removed record keeps the hole, and a later record of its
+//! size takes both. A *ghost* is a record whose removal is not committed: its space and slot stay taken, so taking
+//! the removal back cannot fail.
 //!
-//! A *ghost* is a record whose removal is not committed: its space and slot stay taken, so taking
-//! the removal back cannot fail. Not here: which value belongs to which row (heap), locks, log.
+//! Not here: which value belongs to which row (heap), index pages (`paged/btree/node.rs`), locks, log.
 
 use super::format::{
     FREE_BYTES, FREE_SLOT, FREE_START, GHOST, HEADER_BYTES, KIND_MASK, KIND_SHIFT, LENGTH_MASK,
@@ -21,7 +19,7 @@ use super::{PAGE_BYTES_MAX, Page, PageMut, PageSize};
 pub enum SlotKind {
     /// There is none.
     Free = 0,
-    /// A record: a row's fixed part, or an index entry.
+    /// A record: a row's fixed part.
     Record = 1,
     /// A variable-length value of a row.
     Value = 2,
@@ -442,47 +440,6 @@ impl<S: PageSize> PageMut<'_, S> {
     fn set_free_slot(&mut self, slot: u16, next: u16) {
         let link = usize::from(next) & LENGTH_MASK as usize;
         self.set_slot(slot, Slot::new(0, link, SlotKind::Free));
-    }
-
-    /// Makes a record of `length` bytes, which are unspecified, at `position`; the slots from there
-    /// on become one higher. `false` where compaction would be needed, or more room than there is.
-    ///
-    /// # Panics
-    /// When there are fewer slots than `position`, or the page's slots are not sorted.
-    #[inline]
-    pub fn insert_at(&mut self, position: u16, length: usize) -> bool {
-        let (page, space) = (self.read(), space(length));
-        let count = page.slot_count();
-        assert!(position <= count && page.free_slot() == NO_SLOT);
-        if page.contiguous_bytes() < space + SLOT_BYTES {
-            return false;
-        }
-        let last = S::BYTES - usize::from(count) * SLOT_BYTES;
-        let behind = usize::from(count - position) * SLOT_BYTES;
-        self.copy_within(last, last - SLOT_BYTES, behind);
-        self.set_u16(SLOT_COUNT, count + 1);
-        self.take_free_bytes(SLOT_BYTES);
-        let offset = self.take_contiguous(space);
-        self.set_slot(position, Slot::new(offset, length, SlotKind::Record));
-        true
-    }
-
-    /// Removes the record at `position`; the slots behind become one lower.
-    ///
-    /// # Panics
-    /// When there is none, or the page's slots are not sorted.
-    pub fn remove_at(&mut self, position: u16) {
-        let Some(found) = self.read().slot(position) else { no_such_slot(position) };
-        assert!(self.read().free_slot() == NO_SLOT);
-        if found.end() == self.read().free_start() {
-            self.set_u16(FREE_START, found.offset() as u16);
-        }
-        let count = self.read().slot_count();
-        let last = S::BYTES - usize::from(count) * SLOT_BYTES;
-        let behind = usize::from(count - 1 - position) * SLOT_BYTES;
-        self.copy_within(last, last + SLOT_BYTES, behind);
-        self.set_u16(SLOT_COUNT, count - 1);
-        self.add_free_bytes(space(found.len()) + SLOT_BYTES);
     }
 }
 

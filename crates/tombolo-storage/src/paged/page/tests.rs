@@ -89,42 +89,6 @@ fn stable_slots_agree_with_a_map() {
     }
 }
 
-/// Random insertions and removals with sorted slots.
-fn sorted<S: PageSize>(seed: u64) {
-    let mut memory = Memory::<S>::formatted(PageKind::Leaf);
-    let mut page = memory.page();
-    let mut random = Random::new(seed);
-    let mut model: Vec<Vec<u8>> = Vec::new();
-    for step in 0..10_000u32 {
-        let (length, byte) = (8 + random.below(40) as usize, random.below(256) as u8);
-        let position = random.below(model.len() as u64 + 1) as u16;
-        if random.below(100) < if step % 3_000 < 2_000 { 65 } else { 30 } {
-            if !page.insert_at(position, length) {
-                page.compact();
-                if !page.insert_at(position, length) {
-                    continue;
-                }
-            }
-            fill(&mut page, position, byte);
-            model.insert(position.into(), vec![byte; length]);
-        } else if usize::from(position) < model.len() {
-            page.remove_at(position);
-            model.remove(position.into());
-        }
-        if step % 100 == 0 {
-            page.read().check().unwrap();
-            let records = (0..page.read().slot_count()).map(|slot| page.read().record(slot));
-            assert!(records.eq(model.iter().map(|record| Some(record.as_slice()))));
-        }
-    }
-}
-
-#[test]
-fn sorted_slots_agree_with_a_list() {
-    sorted::<SmallPages>(4);
-    sorted::<LargePages>(5);
-}
-
 #[test]
 fn equal_records_reuse_holes_without_compaction() {
     let mut memory = Memory::<SmallPages>::formatted(PageKind::Heap);

@@ -195,18 +195,6 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         self.file.sync()
     }
 
-    /// Reads pages into memory, from the first on, until all are there or every frame holds one.
-    ///
-    /// # Errors
-    /// When a page is damaged or the disk fails.
-    pub fn preload(&self) -> Result<()> {
-        let last = self.page_count().min(self.frames.len() as u32);
-        (1..=last).filter(|&id| id < self.page_count()).try_for_each(|id| {
-            self.fix_shared(PageId(id))?;
-            Ok(())
-        })
-    }
-
     /// How the pool was used so far.
     pub fn usage(&self) -> PoolUsage {
         let hits = self.frames.iter().map(Frame::hits).sum();

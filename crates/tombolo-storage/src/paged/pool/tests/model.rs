@@ -61,7 +61,6 @@ fn pool_of<S: PageSize, L: Latching>(frames: usize, seed: u64) {
     drop(pool);
     let pool = BufferPool::<S, L, _>::open(&disk, frames + 3, NoWriteAhead).unwrap();
     assert_eq!(pool.root(), root);
-    pool.preload().unwrap();
     verify(&pool, &model);
     run(&pool, &mut model, seed + 1);
     pool.close().unwrap();
