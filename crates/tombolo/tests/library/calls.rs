@@ -166,8 +166,10 @@ fn answers_that_did_not_wait_have_another_type() {
         let reported = reported.unwrap_err();
         assert_eq!((reported.error(), reported.is_durable()), (&error, false));
     }
-    let outcome = looks.outcome(id).unwrap();
-    assert_eq!((*outcome.get(), outcome.is_durable()), (Outcome::Committed, false));
+    for outcome in [looks.outcome(id), looks.submit_outcome(id).unwrap().wait()] {
+        let outcome = outcome.unwrap();
+        assert_eq!((*outcome.get(), outcome.is_durable()), (Outcome::Committed, false));
+    }
     assert_eq!(db.statistics().flushes, 0);
     // A call that waits makes all before it durable, and requests the flush immediately.
     assert_eq!(add.call(1), Ok(21));
