@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 /// A chart.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Chart {
-    /// What it shows, in a sentence.
+    /// A caption: one sentence.
     pub(super) caption: String,
-    /// What the parts' places mean: `c` for components, `k` for calls.
+    /// The palette of the parts: `c` for components, `k` for calls.
     pub(super) palette: char,
     /// The scale of all bars.
     pub(super) scale: Scale,
@@ -18,7 +18,7 @@ pub(super) struct Chart {
     pub(super) heads: Vec<&'static str>,
     /// Its rows.
     pub(super) bars: Vec<Bar>,
-    /// What the fills mean.
+    /// The legend of the fills.
     pub(super) legend: Vec<(usize, &'static str)>,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct Part {
 pub(super) struct Mark {
     /// Where.
     pub(super) value: f64,
-    /// What it is.
+    /// Its name.
     pub(super) name: String,
 }
 

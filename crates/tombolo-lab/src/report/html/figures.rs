@@ -10,7 +10,7 @@ use crate::report::quantity;
 
 /// Useful work's place in the components' palette, behind all components.
 const USEFUL: usize = 6;
-/// What is not broken down: its place.
+/// The place of a whole that is not broken down.
 const UNKNOWN: usize = 7;
 const NOT_COUNTED: &str = "not counted";
 

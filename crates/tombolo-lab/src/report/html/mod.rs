@@ -1,15 +1,17 @@
 //! Results as one self-contained page: charts, the paper's figures next to ours, tables of all of it.
 //!
-//! [`read`] takes results out of files, [`page`] makes the page, [`text`] says the same on a terminal. The page
-//! loads nothing, from anywhere, needs no script, and holds no time of day: the same results give the same bytes.
-//! The templates next to this file say how a result is shown; `template.rs` is what they can ask for, `chart.rs`
-//! the one kind of chart, `figures.rs` what the charts of a dissection show.
+//! [`read`] takes results out of files, [`page`] makes the page, [`text`] says the same on a terminal. The page loads
+//! nothing, from anywhere, needs no script, and holds no time of day: the same results give the same bytes. The
+//! templates next to this file say how a result is shown; `template.rs` has the functions that they call, `chart.rs`
+//! the one kind of chart, `figures.rs` the charts of a dissection, `series.rs` the table of several results of one
+//! command.
 //!
 //! Not here: files.
 
 mod chart;
 mod figures;
 mod read;
+mod series;
 mod template;
 
 #[cfg(test)]
@@ -25,6 +27,7 @@ pub use read::{Stored, read};
 use chart::{Bar, Chart, Scale};
 use figures::{call_names, call_parts};
 use read::Found;
+use series::{is_row, series};
 
 use super::canvas::{Canvas, wrapped};
 use super::dissection::{title_of, whole};
@@ -41,7 +44,8 @@ struct Section<'a> {
     results: Vec<&'a Stored>,
 }
 
-/// Runs that follow each other are one section, and so are the engines of one comparison.
+/// Runs that follow each other are one section, and so are the engines of one comparison, and other results of one
+/// command that need no tables of their own.
 fn sections(results: &[Stored]) -> Vec<Section<'_>> {
     let mut sections: Vec<Section<'_>> = Vec::new();
     let mut is_compared = false;
@@ -51,12 +55,25 @@ fn sections(results: &[Stored]) -> Vec<Section<'_>> {
             Found::Reproduction(found) => ("paper.html", title_of(&found.found.id).to_owned()),
             Found::Run(_) | Found::Summary(_) => ("runs.html", "Runs".to_owned()),
             found if found.is_compared() => ("comparison.html", "Next to other engines".to_owned()),
-            Found::Profile(found) => ("plain.html", format!("Profile {}", found.profile.profile)),
+            Found::Profile(_) => ("plain.html", "Profiles".to_owned()),
+            Found::Listed(_) => ("plain.html", "What can be reproduced".to_owned()),
             _ => ("plain.html", format!("Result of {}", stored.head.command)),
         };
-        let continues = template == "runs.html" || template == "comparison.html" && is_compared;
-        match sections.last_mut().filter(|last| continues && last.template == template) {
-            Some(last) => last.results.push(stored),
+        let continues = |last: &Section<'_>| match template {
+            "runs.html" => last.template == template,
+            "comparison.html" => is_compared && last.template == template,
+            "plain.html" => {
+                last.title == title && is_row(stored) && last.results.iter().all(|it| is_row(it))
+            }
+            _ => false,
+        };
+        match sections.last_mut().filter(|last| continues(last)) {
+            Some(last) => {
+                if template == "plain.html" {
+                    last.template = "series.html";
+                }
+                last.results.push(stored);
+            }
             None => sections.push(Section { template, title, results: vec![stored] }),
         }
         // Ratios end a comparison.
@@ -66,11 +83,12 @@ fn sections(results: &[Stored]) -> Vec<Section<'_>> {
 }
 
 impl Section<'_> {
-    /// What its template shows.
+    /// The values for its template.
     fn shown(&self, id: usize) -> Value {
         let results: Vec<&Found> = self.results.iter().map(|stored| &stored.found).collect();
         let view = match results[..] {
             [Found::Dissection(found)] => dissection_view(&found.found),
+            _ if self.template == "series.html" => Value::from(Serde(series(&self.results))),
             _ => Value::UNDEFINED,
         };
         let fields: Vec<_> = self.results.iter().map(|stored| &stored.fields).collect();

@@ -1,8 +1,7 @@
-//! Results as they stand in files: one object after the other, on one line each or on many.
+//! Results read from files: one object after the other, on one line each or on many.
 //!
-//! They are read as the types that commands print. A file that holds anything else is refused with its
-//! name and a line. What is not known of a result is ignored, what must be known and is not there is
-//! named.
+//! They are read as the types that commands print. A file that holds anything else is refused with its name and a
+//! line. Unknown fields are ignored; a missing field is an error that names it.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -25,7 +24,7 @@ use crate::report::recovery::{InspectResult, RecoverResult};
 use crate::report::run::RunResult;
 use crate::sweep::Summary;
 
-/// What a result is: the type that its command prints.
+/// A result as the type that its command prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Found {

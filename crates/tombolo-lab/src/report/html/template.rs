@@ -21,7 +21,7 @@ use super::json_text;
 use crate::report::{MISSING, quantity, separated, size, text};
 
 /// The templates; the first is the page.
-const TEMPLATES: [(&str, &str); 8] = [
+const TEMPLATES: [(&str, &str); 9] = [
     ("page.html", include_str!("page.html")),
     ("style.css", include_str!("style.css")),
     ("chart.html", include_str!("chart.html")),
@@ -30,6 +30,7 @@ const TEMPLATES: [(&str, &str); 8] = [
     ("runs.html", include_str!("runs.html")),
     ("comparison.html", include_str!("comparison.html")),
     ("plain.html", include_str!("plain.html")),
+    ("series.html", include_str!("series.html")),
 ];
 
 /// The fields that stand at the end of the page.
@@ -82,7 +83,7 @@ fn with_minus(figure: String) -> String {
 }
 
 /// A field's value for people; units are at the end of names.
-fn field(value: &Json, name: &str) -> String {
+pub(super) fn field(value: &Json, name: &str) -> String {
     let Json::Number(number) = value else {
         return match value {
             Json::Bool(holds) => (if *holds { "yes" } else { "no" }).to_owned(),

@@ -164,7 +164,6 @@ fn the_page_opens_with_its_picture_and_ends_with_where_it_comes_from() {
     assert!(at("Where the results come from</h2>") < at("All settings ("));
 }
 
-/// Files of results below a folder.
 /// The names under which a run of `workload` with `settings` is listed.
 fn name_of_run(workload: &str, settings: &[(&str, u64)]) -> String {
     let mut run: Json = serde_json::from_str(RUN.lines().next().unwrap()).unwrap();
@@ -188,6 +187,36 @@ fn runs_are_named_by_their_workloads_scale() {
     named("unknown", &[], "");
 }
 
+#[test]
+fn results_of_one_command_are_one_table() {
+    let point = |islands: u32, tps: f64| {
+        let mut object: Json = serde_json::from_str(RUN.lines().next().unwrap()).unwrap();
+        let fields = object.as_object_mut().unwrap();
+        fields.retain(|name, _| template::COMMON.contains(&name.as_str()));
+        let own = serde_json::json!({
+            "command": "islands", "workload": "rows", "kind": "read-2", "durability": "none", "islands": islands,
+            "threads": 1, "multisite_percent": 20, "round": 0, "committed": 7, "distributed": 0, "wall_s": 1.0,
+            "cpu_s": 1.0, "tps": tps, "us_per_transaction_cpu": 1.0, "latency_us": {"mean": 1.0, "p50": 2.5,
+            "p95": 3.0, "p99": 3.0, "p999": 3.0, "max": 3.0},
+        });
+        fields.extend(own.as_object().unwrap().clone());
+        object.to_string()
+    };
+    let results = format!("{}\n{}\n{OTHER}\n{OTHER}", point(1, 1000.0), point(4, 2500.0));
+    let page = page(&read("a.json", results.as_bytes()).unwrap());
+    assert_well_formed(&page);
+    assert_eq!(page.matches("Result of islands</h2>").count(), 1);
+    for part in
+        ["1 island · 20 % multisite", "4 islands · 20 % multisite", "latency us p50", "2.50 µs"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    assert!(page.contains("<td>2,500</td>"), "a column of what differs");
+    assert_eq!(page.matches(">committed</th>").count(), 1, "what is the same is said once");
+    assert_eq!(page.matches("Result of a chore</h2>").count(), 2, "they have tables of their own");
+}
+
+/// Files of results below a folder.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let below = |path: PathBuf| if path.is_dir() { files(&path) } else { vec![path] };
@@ -231,6 +260,27 @@ fn every_recorded_result_is_shown() {
     assert!(!page.contains("NaN") && !page.contains("inf%"));
 }
 
+/// The commands that print results.
+const COMMANDS: [&str; 17] = [
+    "advise",
+    "check",
+    "compare",
+    "counters",
+    "dissect",
+    "dump",
+    "inspect",
+    "islands",
+    "links",
+    "paper",
+    "recover",
+    "repartition",
+    "report",
+    "run",
+    "settings",
+    "topology",
+    "verify",
+];
+
 #[test]
 fn every_recorded_result_of_a_command_is_read_as_its_type() {
     let mut results = 0;
@@ -239,10 +289,8 @@ fn every_recorded_result_of_a_command_is_read_as_its_type() {
         for object in serde_json::Deserializer::from_slice(&bytes).into_iter::<Json>() {
             let object = object.unwrap();
             // The others are of this repository's chores, examples and simulator.
-            if ["run", "compare", "dissect", "paper"]
-                .iter()
-                .any(|command| object["command"] == *command)
-            {
+            let command = object["command"].as_str();
+            if command.is_some_and(|command| COMMANDS.contains(&command)) {
                 assert_read_as_its_type(&object, &file.display().to_string());
                 results += 1;
             }
