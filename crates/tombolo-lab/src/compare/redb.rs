@@ -12,7 +12,7 @@ use redb::{Builder, Database, Durability, WriteTransaction};
 use super::made;
 use crate::failure::Failure;
 
-/// What its manifest says: the crate does not say its version.
+/// The version in our manifest: the crate does not have it.
 pub(super) const VERSION: &str = "4.5";
 
 /// A database, and how durable its transactions are.
@@ -51,5 +51,17 @@ impl Redb {
         let mut transaction = self.database.begin_write().map_err(failed)?;
         transaction.set_durability(self.durability).map_err(failed)?;
         Ok(transaction)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::VERSION;
+
+    #[test]
+    fn the_version_is_the_one_that_is_built() {
+        let lock = include_str!("../../../../Cargo.lock");
+        let (_, entry) = lock.split_once("name = \"redb\"\nversion = \"").unwrap();
+        assert!(entry.starts_with(&format!("{VERSION}.")), "{}", entry.lines().next().unwrap());
     }
 }
