@@ -31,7 +31,7 @@ type Values = &'static [(&'static str, &'static str)];
 /// One run of the demonstration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// What it shows.
+    /// Its subject.
     pub title: &'static str,
     /// Its settings, besides the defaults.
     settings: Values,
@@ -80,7 +80,7 @@ pub static STEPS: &[Step] = &[
     },
 ];
 
-/// What the engine is taken apart with.
+/// The settings of the dissection.
 const DISSECTION: Values = &[
     ("warehouses", "1"),
     ("transactions", "5k"),
@@ -92,12 +92,12 @@ const DISSECTION: Values = &[
 /// A slow disk may take no more of the demonstration than this, twice.
 const DURABLE_MAX: Duration = Duration::from_secs(3);
 
-/// What a demonstration does.
+/// The steps of a demonstration.
 #[derive(Debug)]
 pub struct Demonstration {
     /// The runs, with their settings.
     pub runs: Vec<(&'static Step, Settings, Plan)>,
-    /// What comes after them.
+    /// The dissection after them.
     pub dissection: DissectPlan,
 }
 

@@ -1,7 +1,6 @@
-//! Why a command ends without doing what it was asked, in one line: what failed, on what, what to
-//! do.
+//! Why a command failed, in one line: what failed, on what, and what to do.
 //!
-//! Not here: what a shell sees of it beyond the status, which is the command's business.
+//! Not here: printing it (the command).
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -91,7 +90,7 @@ impl From<CounterError> for Failure {
     }
 }
 
-/// What a result's error is blamed on.
+/// Turns an error into a failure with its blame.
 pub(crate) trait Blamed<T> {
     /// On the command's own check.
     fn or_check(self) -> Result<T, Failure>;
@@ -109,7 +108,7 @@ impl<T, E: fmt::Display> Blamed<T> for Result<T, E> {
     }
 }
 
-/// What went wrong, in words of the user rather than the system's.
+/// The reason of a system's error, in the words of users.
 pub(crate) fn reason(error: &io::Error) -> String {
     match error.kind() {
         ErrorKind::NotFound => "it does not exist".to_owned(),

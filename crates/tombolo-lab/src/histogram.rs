@@ -26,7 +26,7 @@ impl Default for Latencies {
     }
 }
 
-/// What is printed of latencies, in microseconds.
+/// Percentiles of latencies as results print them, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// How many there are, which results do not repeat.
@@ -36,11 +36,11 @@ pub struct Summary {
     pub mean: f64,
     /// The median.
     pub p50: f64,
-    /// What 95 % stay within.
+    /// The 95th percentile.
     pub p95: f64,
-    /// What 99 % stay within.
+    /// The 99th percentile.
     pub p99: f64,
-    /// What 99.9 % stay within.
+    /// The 99.9th percentile.
     pub p999: f64,
     /// The longest.
     pub max: f64,

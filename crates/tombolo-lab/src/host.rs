@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tombolo_engine::threads;
 
-/// What a result says about the machine.
+/// The machine, as results describe it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Host {
@@ -143,9 +143,9 @@ fn os_name() -> String {
 
 /// A control group this process is in, or one above it.
 struct ControlGroup {
-    /// What it may use.
+    /// The file with the limit of memory.
     limit: String,
-    /// What it uses.
+    /// The file with the memory in use.
     used: String,
     /// Its statistics.
     statistics: String,

@@ -1,12 +1,12 @@
 //! Tombolo's lab: *how fast*, and why. Workloads, drivers, counters, experiments, reports.
 //!
-//! A workload ([`workload`]) knows nothing of profiles, a profile nothing of workloads; they meet
-//! in [`drive`], where there is one interface to a database, whatever it consists of. [`run`] drives one run
-//! from an empty store to a verified result, [`sweep`] many; [`run::counting`] counts instructions with
-//! [`counters`]; [`experiment`] makes again what papers show; [`report`] says what was found.
+//! A workload ([`workload`]) knows nothing of profiles, a profile nothing of workloads; they meet in [`drive`], where
+//! there is one interface to a database, whatever it consists of. [`run`] drives one run from an empty store to a
+//! verified result, [`sweep`] many; [`run::counting`] counts instructions with [`counters`]; [`experiment`]
+//! reproduces papers' figures; [`report`] presents results.
 //!
-//! Each folder uses those above it in this list, and none below, but for `report` and what it reports of.
-//! Not here: exit codes, arguments, standard output. Those are the command's.
+//! Each module uses only modules above it in this list, except `report` and the modules whose results it presents,
+//! which use each other. Not here: exit codes, arguments, standard output. Those are the command's.
 
 #[macro_use]
 mod named;

@@ -1,4 +1,4 @@
-//! Numbers as people and results have them.
+//! Rounding numbers for results, and formatting them for people.
 
 /// Rounds to `digits` behind the point: results need no sixteen.
 pub fn rounded(value: f64, digits: i32) -> f64 {

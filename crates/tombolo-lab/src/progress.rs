@@ -1,4 +1,4 @@
-//! How far a long command is, reported to the code that shows it.
+//! The progress of a long command, reported to the code that shows it.
 //!
 //! Nothing here writes: on a terminal the command shows a bar, elsewhere nothing, because a line
 //! written to a file in the middle of a run would be counted as the run's own disk traffic.

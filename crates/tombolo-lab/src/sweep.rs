@@ -1,5 +1,4 @@
-//! Sweeps: the same run at many points, interleaved in rounds, and what the points are to each
-//! other.
+//! Sweeps: the same run at many points, interleaved in rounds, and the ratios between points.
 //!
 //! A round runs every point once before the next round begins, so that a machine whose speed drifts
 //! drifts under all points alike. Points are all combinations of the swept values. Not here:
@@ -15,7 +14,7 @@ use crate::report::run::RunResult;
 use crate::report::{rounded, value_json};
 use crate::settings::{self, Settings, Source};
 
-/// Where a point lies: the swept settings with their values there.
+/// A point: the swept settings and their values.
 pub type Point = BTreeMap<String, serde_json::Value>;
 
 /// The settings of every point, in order; all of them are valid on their own.
@@ -56,10 +55,10 @@ pub fn points(base: &Settings, sweeps: &[String]) -> Result<Vec<(Point, Settings
     Ok(points)
 }
 
-/// The middle and the ends of several figures.
+/// The median, the least and the most of several figures.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The middle one, or the mean of both middle ones.
+    /// The median: the middle one, or the mean of both middle ones.
     pub median: f64,
     /// The least.
     pub min: f64,
@@ -82,7 +81,7 @@ impl Spread {
     }
 }
 
-/// What all rounds of a point say.
+/// A point over all its rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PointSummary {
     /// The point.
@@ -100,7 +99,7 @@ pub struct PointSummary {
     pub execution_ratio_to_first: Option<Spread>,
 }
 
-/// A ratio to nothing is 0.
+/// A ratio to zero is zero.
 fn ratio(rate: f64, first: f64) -> f64 {
     if first == 0.0 { 0.0 } else { rate / first }
 }

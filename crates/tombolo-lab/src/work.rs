@@ -29,7 +29,7 @@ pub struct WorkDone {
 }
 
 impl WorkDone {
-    /// What the calling thread did since this was last asked.
+    /// The uses by the calling thread since the last call of this function.
     pub fn take() -> Self {
         let work: Work = probe::take();
         Self { counts: COUNTERS.map(|(_, counter)| work.get(counter)) }

@@ -47,10 +47,10 @@ use crate::histogram::Summary;
 use crate::rows::Verification;
 use crate::sweep::Spread;
 
-/// What the names of our own engines begin with.
+/// The prefix of the names of our own engines.
 pub const OURS: &str = "tombolo/";
 
-/// What running one batch took.
+/// The cost of running one batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Batch {
     /// Transactions committed.
@@ -185,7 +185,7 @@ pub struct Calls {
     pub in_flight: usize,
 }
 
-/// What a comparison found out about one engine.
+/// The result of a comparison for one engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     /// Its name.
@@ -194,7 +194,7 @@ pub struct Measured {
     pub version: String,
     /// How a call reaches it.
     pub transport: &'static str,
-    /// What an answered transaction survives.
+    /// The durability of an answered transaction.
     pub durability: &'static str,
     /// The callers, where there are any.
     pub calls: Option<Calls>,

@@ -40,7 +40,7 @@ pub(super) fn names_of<O>(peers: &[Peer<O>]) -> Vec<&'static str> {
     peers.iter().map(|peer| peer.name).collect()
 }
 
-/// What opens the one of `peers` called `name`.
+/// The function that opens the one of `peers` called `name`.
 ///
 /// # Errors
 /// When it is not in this build, or not one of `peers`.

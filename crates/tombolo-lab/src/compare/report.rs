@@ -76,7 +76,7 @@ impl EngineResult {
 /// The last result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatioResult {
-    /// What every result begins with.
+    /// The fields of every result.
     #[serde(flatten)]
     pub header: Header,
     /// Processor time per transaction, theirs divided by ours, over the rounds: `"sqlite:tombolo/bare"`.

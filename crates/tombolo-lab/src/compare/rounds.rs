@@ -24,10 +24,10 @@ pub(crate) trait Engine<I, F> {
     /// Runs one transaction per input, called by all callers, and measures them.
     ///
     /// # Errors
-    /// What the engine failed with; aborts are outcomes.
+    /// The engine's error; aborts are outcomes.
     fn run(&mut self, inputs: &[I], latencies: &mut Latencies) -> Result<Batch, Failure>;
 
-    /// What is found on it. Nothing is run afterwards.
+    /// The checks at the end. Nothing is run afterwards.
     ///
     /// # Errors
     /// When the engine cannot be read.

@@ -1,4 +1,4 @@
-//! Whose instructions they are: the costs of a dump by category (LG-44, LG-45).
+//! Attributes instructions to calls: the costs of a dump by category (LG-44, LG-45).
 //!
 //! An instruction belongs to the outermost call around it, on the stack of functions as they were
 //! written: inlined ones count as called. Inside one machine function the debug information says
@@ -21,7 +21,7 @@ use super::{Category, CounterError};
 /// Instructions by category, in the order of [`Category::ALL`].
 pub(super) type Costs = [u64; Category::CALLS + 1];
 
-/// What there is at an address.
+/// The place of an address: which call it is part of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     /// The category of the machine function it is in, if that is a call itself.
@@ -30,9 +30,9 @@ pub(super) struct Place {
     pub(super) outermost: Option<Category>,
 }
 
-/// What says where calls are.
+/// Finds the places of addresses.
 pub(super) trait Places {
-    /// What there is at `address` of the file `object`.
+    /// The place of `address` in the file `object`.
     fn place(&mut self, object: &str, address: u64) -> Result<Place, CounterError>;
 }
 

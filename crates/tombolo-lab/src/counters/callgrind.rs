@@ -47,12 +47,12 @@ pub struct Program {
     pub env: Vec<(OsString, OsString)>,
 }
 
-/// What a counted program gave.
+/// The result of a counted program.
 #[derive(Clone, Debug)]
 pub struct Counted {
     /// The counts.
     pub counts: Counts,
-    /// What it printed on standard output.
+    /// Its standard output.
     pub stdout: Vec<u8>,
 }
 
@@ -172,7 +172,7 @@ fn read_program(program: &Path) -> Result<(PathBuf, Vec<u8>), CounterError> {
     Ok((path, file))
 }
 
-/// What a run under callgrind writes down.
+/// The detail of callgrind's files.
 #[derive(Clone, Copy, Debug)]
 enum Detail {
     /// Totals.
@@ -227,7 +227,7 @@ fn file_option(option: &str, dir: &Path, file: &str) -> OsString {
     format!("{option}={dir}/{file}").into()
 }
 
-/// What callgrind wrote into `dir`.
+/// The dumps that callgrind wrote into `dir`.
 fn read(dir: &TempDir, name: &str) -> Result<String, CounterError> {
     let bytes = fs::read(dir.path().join(name));
     let bytes = bytes.map_err(CounterError::system("read callgrind's files"))?;
@@ -235,7 +235,7 @@ fn read(dir: &TempDir, name: &str) -> Result<String, CounterError> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What valgrind said last, in brackets.
+/// Valgrind's last message, in brackets.
 fn last_log_line(dir: &TempDir) -> Result<String, CounterError> {
     let log = read(dir, "log")?;
     let last = log.lines().rfind(|line| !line.ends_with("== "));

@@ -13,7 +13,7 @@ use super::CounterError;
 /// One named dump.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Dump<'t> {
-    /// What the counted program called it.
+    /// The name that the counted program gave it.
     pub(super) name: &'t str,
     /// All instructions in it.
     pub(super) total: u64,

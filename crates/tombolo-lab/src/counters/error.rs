@@ -17,7 +17,7 @@ pub enum CounterError {
     /// An operation of the system failed.
     #[error("cannot {what}: {source}")]
     System {
-        /// What was done.
+        /// The action that failed.
         what: &'static str,
         /// How it failed.
         source: io::Error,

@@ -9,7 +9,7 @@ use std::fmt;
 /// The group of the run of empty transactions.
 pub(super) const EMPTY_TRANSACTIONS: &str = "(empty-transactions)";
 
-/// What a dump holds.
+/// The content of a dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Label<'a> {
     pub(super) group: &'a str,

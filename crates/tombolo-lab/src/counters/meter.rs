@@ -60,7 +60,7 @@ const UNARMED: u8 = 0;
 const ARMED_TOGGLE: u8 = 1;
 const ARMED_CLOCK: u8 = 2;
 
-/// What the probes touch.
+/// The state that probes use.
 #[repr(C)]
 #[derive(Debug, Default)]
 struct Hot {
@@ -94,27 +94,27 @@ enum Mode {
     Failed(CounterError),
 }
 
-/// What empty probes cost natively, in the counter's unit.
+/// The native cost of empty probes, in the counter's unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Probe {
-    /// What is counted of a transaction with nothing in it.
+    /// The count of an empty transaction.
     pub transaction: f64,
-    /// What a call's probes add to the call.
+    /// The cost of a call's probes within the call.
     pub inside_call: f64,
-    /// What a call's probes add to the transaction, the above included.
+    /// The cost of a call's probes within the transaction, the above included.
     pub call: f64,
 }
 
-/// What a native count gave: sums over all transactions, the probes' cost taken off.
+/// A native count: sums over all transactions, the cost of probes subtracted.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NativeCount {
     /// Whole transactions.
     pub whole: f64,
     /// By category, in the order of [`Category::ALL`]; they add up to `whole`.
     pub categories: [f64; Category::CALLS + 1],
-    /// What was counted.
+    /// The counts.
     pub tally: Tally,
-    /// What was taken off per probe.
+    /// The subtracted cost of a probe.
     pub probe: Probe,
 }
 
@@ -123,7 +123,7 @@ pub struct NativeCount {
 #[derive(Debug, Default)]
 pub struct Meter {
     hot: Hot,
-    /// What `armed` is in a counted transaction.
+    /// The value of `armed` in a counted transaction.
     arming: Cell<[u8; SLOTS]>,
     /// `entered` after the last counted transaction.
     settled: Cell<[u64; SLOTS]>,
@@ -295,7 +295,7 @@ impl Meter {
         }
     }
 
-    /// What has been seen in counted transactions since the last dump or start.
+    /// The sums over counted transactions since the last dump or start.
     #[must_use]
     pub fn tally(&self) -> Tally {
         let settled = self.settled.get();
@@ -465,7 +465,7 @@ impl Meter {
         Ok(())
     }
 
-    /// What was counted since the last time, or since [`Meter::time`].
+    /// The counts since the last call, or since [`Meter::time`].
     ///
     /// # Errors
     /// When the counter failed, or nothing was being counted natively.

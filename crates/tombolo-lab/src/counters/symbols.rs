@@ -35,7 +35,7 @@ pub(super) struct Symbols<'f> {
     path: &'f str,
     names: CallNames,
     context: addr2line::Context<Reader<'f>>,
-    /// What is known already, by address.
+    /// The places found so far, by address.
     places: BTreeMap<u64, Place>,
     /// The same by linkage name.
     categories: BTreeMap<&'f [u8], Option<Category>>,

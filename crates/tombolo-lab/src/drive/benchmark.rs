@@ -38,7 +38,7 @@ use crate::workload::{Workload, WorkloadInput};
 /// What some stores can do and [`Store`] therefore does not have. The defaults are those of a store in memory that
 /// keeps no files.
 pub(super) trait Kind<S>: 'static {
-    /// What the store verifies itself.
+    /// The store's own checks.
     const CHECKS: StoreChecks;
     /// Whether all transactions are compiled for it, with probes too, and not only those that a
     /// paper measures.
@@ -77,12 +77,12 @@ pub(super) trait Kind<S>: 'static {
         None
     }
 
-    /// What went through the log, where there is one.
+    /// Counts of the log, if there is one.
     fn log_usage(_store: &S) -> Option<LogUsage> {
         None
     }
 
-    /// What a restart did when the store was opened, if it had not been closed.
+    /// The work of a restart when the store was opened, if it had not been closed.
     fn restart(_store: &S) -> Option<Restart> {
         None
     }
@@ -149,7 +149,7 @@ impl Keeper {
     /// Ends it.
     ///
     /// # Errors
-    /// What the last checkpoint failed with.
+    /// The error of the last checkpoint.
     fn end(self) -> Result<(), Failure> {
         drop(self.thread);
         Arc::into_inner(self.failed).and_then(OnceLock::into_inner).map_or(Ok(()), Err)

@@ -26,7 +26,7 @@ const fn number(kind: Kind, aborts: bool) -> counters::Kind {
 pub struct Group<I> {
     /// Its name: the kind's, with `_aborted` where those are counted that abort.
     pub name: String,
-    /// What is counted.
+    /// The kind of transaction that is counted.
     pub kind: counters::Kind,
     /// All transactions that run meanwhile.
     pub inputs: Vec<I>,

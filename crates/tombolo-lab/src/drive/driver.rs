@@ -1,10 +1,10 @@
 //! The closed loop: batches of inputs go through an instance, outcomes and times come out.
 //!
 //! # What is measured
-//! Inputs are made in large batches, each used once. Only executing a batch is measured: wall-clock
-//! time, processor time of the process and of the executing threads (`engine_cpu_s`).
-//! The throughput pass has no probe. Where answers are not timed as they come, latencies come from a pass of
-//! its own that reads the clock once per transaction; the cost of a reading is measured and taken off.
+//! Inputs are made in large batches, each used once. Only executing a batch is measured: wall-clock time, processor
+//! time of the process and of the executing threads (`engine_cpu_s`). The throughput pass has no probe. Where answers
+//! are not timed as they come, latencies come from a pass of its own that reads the clock once per transaction; the
+//! cost of a reading is measured and subtracted.
 //!
 //! Where memory is taken in advance (setting `reserve`), so is the memory that a batch's new rows
 //! will need: what that costs is measured apart.
@@ -39,7 +39,7 @@ const TIMED: usize = 1_000;
 /// Free memory below which a run ends before the system ends it.
 const RESERVE_BYTES: u64 = 192 << 20;
 
-/// What the throughput pass found.
+/// The result of the throughput pass.
 #[derive(Clone, Debug, Default)]
 pub struct Throughput {
     /// How transactions ended.
@@ -50,7 +50,7 @@ pub struct Throughput {
     pub process_cpu: Duration,
     /// Processor time of the executing threads.
     pub engine_cpu: Duration,
-    /// What the components were asked to do.
+    /// Uses of components.
     pub work: WorkDone,
     /// Processor time of taking memory beforehand; in none of the others.
     pub reserve_cpu: Duration,
@@ -99,7 +99,7 @@ fn per_second(count: u64, time: Duration) -> f64 {
 pub struct Driver<'a, I> {
     /// The clock.
     pub clock: &'a dyn Clock,
-    /// What makes inputs.
+    /// The source of inputs.
     pub inputs: &'a mut (dyn Iterator<Item = I> + Send),
     /// The inputs made at a time.
     pub batch: usize,
@@ -142,7 +142,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
     /// Runs `count` transactions without measuring them.
     ///
     /// # Errors
-    /// What the store failed with.
+    /// The store's error.
     pub fn warm_up<W: Workload<Input = I>>(
         &mut self,
         instance: &mut dyn Instance<W>,
@@ -157,7 +157,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
     /// `progress` is called with which part of the whole is done, and what was found so far.
     ///
     /// # Errors
-    /// What the store failed with, or that memory is used up.
+    /// The store's error, or that memory is used up.
     pub fn run<W: Workload<Input = I>>(
         &mut self,
         instance: &mut dyn Instance<W>,
@@ -234,7 +234,7 @@ impl<'a, I: WorkloadInput> Driver<'a, I> {
     /// earlier after about `limit`, if there is one.
     ///
     /// # Errors
-    /// What the store failed with.
+    /// The store's error.
     pub fn time<W: Workload<Input = I>>(
         &mut self,
         instance: &mut dyn Instance<W>,
@@ -311,7 +311,7 @@ fn record<I: WorkloadInput>(
     }
 }
 
-/// What reading the clock costs: the middle of many readings, two after each other.
+/// The cost of reading the clock: the median of many pairs of readings.
 pub(crate) fn reading_ns(clock: &dyn Clock) -> u64 {
     let mut costs = [0; 1_001];
     for cost in &mut costs {

@@ -23,18 +23,18 @@ use super::counted::CountInputs;
 use super::outcome::PipelineOutcome;
 use super::tally::{ByKind, Tally};
 
-/// What executing a batch took and did, over all threads.
+/// Time and outcomes of a batch, over all threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Executed {
     /// Processor time of the executing threads.
     pub engine_cpu: Duration,
-    /// What the components were asked to do; nothing in a build without probes.
+    /// Uses of components; empty in a build without probes.
     pub work: WorkDone,
 }
 
 /// A batch of transactions that is measured.
 pub struct Batch<'b, I> {
-    /// What they are called with.
+    /// The inputs to execute.
     pub inputs: &'b [I],
     /// The clock of what drives them.
     pub clock: &'b dyn Clock,
@@ -67,7 +67,7 @@ pub trait Instance<W: Workload = Scale> {
     /// Creates the tables and loads the initial database.
     ///
     /// # Errors
-    /// What the store refused.
+    /// The store's error.
     fn load(
         &mut self,
         workload: W,
@@ -105,7 +105,7 @@ pub trait Instance<W: Workload = Scale> {
     /// Runs one transaction per input, of which only the rows matter.
     ///
     /// # Errors
-    /// What the store failed with; aborts are outcomes.
+    /// The store's error; aborts are outcomes.
     fn run(&mut self, inputs: &[W::Input], tally: &mut Tally) -> Result<(), Failure>;
 
     /// Whether a batch is handed over as a whole, and ends by itself when its time is over.
@@ -119,7 +119,7 @@ pub trait Instance<W: Workload = Scale> {
     /// Runs one transaction per input, each on the first session that is free, a thread for each.
     ///
     /// # Errors
-    /// What the store failed with; the others end with the transactions they are in.
+    /// The store's error; the other sessions end with their present transactions.
     fn run_on_all(
         &mut self,
         batch: Batch<'_, W::Input>,
@@ -138,7 +138,7 @@ pub trait Instance<W: Workload = Scale> {
     /// timed as they come. `ends` is as long as `inputs`.
     ///
     /// # Errors
-    /// What the store failed with.
+    /// The store's error.
     fn run_timed(
         &mut self,
         inputs: &[W::Input],
@@ -172,17 +172,17 @@ pub trait Instance<W: Workload = Scale> {
     /// Why what ran could not be ended.
     fn rest(&mut self) -> Result<Quiescent<'_>, Failure>;
 
-    /// What a pipeline did, where there was one; called once it has stopped.
+    /// Measurements of a pipeline, if there was one; called once it has stopped.
     fn pipeline(&mut self) -> Option<PipelineOutcome> {
         None
     }
 
-    /// What a restart did when the database was opened, if it had not been closed.
+    /// The work of a restart when the database was opened, if it had not been closed.
     fn restart(&self) -> Option<Restart> {
         None
     }
 
-    /// What went through the log so far, where there is one.
+    /// Counts of the log so far, if there is one.
     fn log_usage(&self) -> Option<LogUsage>;
 
     /// Ends all sessions and saves the database, so that its directory can be opened again.

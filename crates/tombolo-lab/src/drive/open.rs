@@ -157,7 +157,7 @@ fn on_tested_pages(_: &str, _: &Options, _: How) -> Made<tpcc::loader::Scale> {
 /// Makes databases of TPC-C on pages, by the profile's name.
 pub type MakePaged = fn(&str, &Options, How) -> Made<tpcc::loader::Scale>;
 
-/// What another crate compiled.
+/// The function of another crate that makes databases on pages.
 static ON_PAGES: OnceLock<MakePaged> = OnceLock::new();
 
 /// From now on TPC-C runs on the profiles that `make` knows. The first call counts.
@@ -196,7 +196,7 @@ pub trait Deployed: Workload + Into<AnyWorkload> {
 
 macro_rules! deployed {
     ($first:ident => $ladder:ty, $($name:ident => $scale:ty,)*) => {
-        /// What the ladders are measured with.
+        /// The transactions that the ladders run.
         impl Deployed for $ladder {
             fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
                 let make = ON_PAGES.get().copied().unwrap_or(on_tested_pages);

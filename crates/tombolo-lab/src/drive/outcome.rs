@@ -8,7 +8,7 @@ use tombolo_engine::pipeline::{Busy, CheckpointStatistics};
 use crate::files::{RawFlush, Recovery};
 use crate::histogram::Latencies;
 
-/// What a pipeline did.
+/// Measurements of a pipeline.
 #[derive(Clone, Debug, Default)]
 pub struct PipelineOutcome {
     /// How long the stages worked while they were measured.
@@ -18,7 +18,7 @@ pub struct PipelineOutcome {
     /// Processor time of the pipeline's threads meanwhile, by the first stage on each; none where
     /// the system does not say.
     pub cpu: BTreeMap<String, Duration>,
-    /// What the device takes for a flush.
+    /// The device's time for a flush.
     pub raw_flush: Option<RawFlush>,
     /// How the database was recovered, if it was opened.
     pub recovery: Option<Recovery>,

@@ -27,7 +27,7 @@ const TRIES_UNTIL_YIELD: u64 = 2;
 /// Executes `input` until it commits or aborts by itself.
 ///
 /// # Errors
-/// What the store failed with, also when the transaction gave way more often than allowed.
+/// The store's error, also when the transaction gave way more often than allowed.
 #[inline(always)]
 pub(super) fn execute<I: WorkloadInput, A>(
     input: &I,
@@ -148,7 +148,7 @@ impl<'a, I> Inputs<'a, I> {
     }
 }
 
-/// What one thread did.
+/// The work of one thread.
 struct Done {
     tally: Tally,
     executed: Executed,
@@ -161,7 +161,7 @@ struct Done {
 /// when each was over instead: each is timed as if none waited behind it.
 ///
 /// # Errors
-/// What the store failed with.
+/// The store's error.
 pub(super) fn execute_alone<S, I>(
     session: &mut S,
     inputs: &[I],
@@ -206,7 +206,7 @@ fn on_threads(works: Vec<Box<dyn FnOnce() -> Done + Send + '_>>) -> Vec<Done> {
 /// `ends` has room for it.
 ///
 /// # Errors
-/// What the store failed with first.
+/// The store's first error.
 pub(super) fn execute_on_all<S: Send, I: Sync>(
     sessions: impl Iterator<Item = S>,
     inputs: &[I],

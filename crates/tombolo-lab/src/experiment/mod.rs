@@ -1,4 +1,4 @@
-//! Experiments: what a paper shows, made again here, its numbers next to ours.
+//! Experiments: figures and tables of papers, reproduced, with the paper's numbers next to ours.
 //!
 //! A paper is a folder and a [`Paper`] in [`PAPERS`]. Figures and tables that are asked for together share
 //! their runs. Not here: what is printed (`report/dissection.rs`).

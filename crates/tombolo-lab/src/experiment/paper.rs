@@ -1,4 +1,4 @@
-//! What a paper is to the command: figures and tables that can be reproduced.
+//! A paper: its figures and tables that can be reproduced.
 //!
 //! Not here: which papers there are (`mod.rs`).
 
@@ -17,7 +17,7 @@ use crate::progress::Progress;
 pub struct Reproducible {
     /// Its name on the command line: the paper's, and its own in it.
     pub id: &'static str,
-    /// What it shows.
+    /// Its subject.
     pub title: &'static str,
 }
 
@@ -56,7 +56,7 @@ macro_rules! reproducible {
 }
 pub(super) use reproducible;
 
-/// What runs are made with.
+/// The settings and tools with which runs are made.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// The settings that were given.
@@ -69,20 +69,20 @@ pub struct Wanted {
     pub open_islands: Open,
 }
 
-/// What was reproduced.
+/// A reproduction.
 #[derive(Clone, Debug)]
 pub struct Reproduced {
     /// The settings that were in effect.
     pub settings: Settings,
-    /// What else identifies these results.
+    /// Further settings that identify these results.
     pub header: Vec<(&'static str, Json)>,
-    /// What was found, in the order it was asked for.
+    /// The results, in the order of the request.
     pub found: Vec<Reproduction>,
 }
 
 /// A paper.
 pub trait Paper: Sync {
-    /// What can be reproduced of it, in its order.
+    /// Its figures and tables that can be reproduced, in its order.
     fn items(&self) -> Vec<Reproducible>;
 
     /// Whether its runs have terminals.

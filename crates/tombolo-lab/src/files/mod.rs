@@ -8,7 +8,7 @@
 //! | `survey.rs` | looking at a log without changing it |
 //! | `overlay.rs` | a disk on which what is written stays in memory |
 //! | `log_disk.rs`, `timed_disk.rs` | two disks as one, one whose log is timed |
-//! | `raw_flush.rs` | what the device alone takes |
+//! | `raw_flush.rs` | how long the device alone takes for a flush |
 //!
 //! Not here: what a log looks like (storage `value_log/`), what is in the rows.
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, reason};
 
-/// What fresh directories are called, with a number behind the first.
+/// The name of fresh directories, with a number behind all but the first.
 const FRESH_NAME: &str = "tombolo-data";
 /// How many names are tried.
 const FRESH_NAMES: u32 = 10_000;

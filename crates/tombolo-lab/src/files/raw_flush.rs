@@ -1,5 +1,5 @@
-//! What the device itself takes for a flush: the same number of bytes written and forced to it, in
-//! the same directory and the same way, without a database.
+//! How long the device alone takes for a flush: the same number of bytes written and forced to it, in the same
+//! directory and the same way, without a database.
 //!
 //! Twice, in turns: one flush right behind the other, and each after a pause. A device that had
 //! nothing to do for a moment, and the system below it, take longer to begin: what a lone caller
@@ -30,7 +30,7 @@ const PAUSE_MAX_NS: u64 = 1_000_000;
 /// Bytes of the file, at least.
 const FILE_BYTES: usize = 16 << 20;
 
-/// What was found.
+/// The times found.
 #[derive(Clone, Debug)]
 pub struct RawFlush {
     /// Bytes of each.

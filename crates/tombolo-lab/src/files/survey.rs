@@ -14,7 +14,7 @@ use tombolo_storage::value_log::{self, Cut, DirectoryLock, Survey};
 use super::open::{Logged, show};
 use crate::progress::Progress;
 
-/// What lies in a directory.
+/// The content of a directory.
 #[derive(Debug)]
 pub struct Surveyed {
     /// The rows, up to where the log ends or is damaged.

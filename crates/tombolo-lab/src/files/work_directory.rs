@@ -1,8 +1,8 @@
 //! A directory for files that are of use only while a command runs.
 //!
-//! It is removed when the command ends. A command that was killed leaves it; the next one that makes
-//! such a directory at the same place removes it, which is recognised by a file that its owner holds
-//! taken for as long as it lives.
+//! It is removed when the command ends. A command that was killed leaves it; the next one that makes such a directory
+//! at the same place removes it. The owner holds a lock on a file in the directory as long as it lives, so a
+//! directory that was left behind is recognised.
 //!
 //! Not here: what is in it.
 
@@ -15,7 +15,7 @@ use super::place::{make_first, unwritable};
 use crate::failure::{Blamed, Failure};
 use crate::files::{Medium, Place};
 
-/// What such directories are called, with a number behind it.
+/// The name of such directories, with a number behind it.
 const NAME: &str = "tombolo-work-";
 /// The file that says whether there still is an owner.
 const OWNER_FILE: &str = "owner";

@@ -1,4 +1,4 @@
-//! `counters`: what it costs that threads share a word (ISL-8, ISL-9).
+//! `counters`: the cost of a word that threads share (ISL-8, ISL-9).
 //!
 //! As many threads as there are cores add to counters: all to one, those of a socket or of an island to one each,
 //! each to its own; the threads of a counter spread, grouped, or wherever the system puts them. The paper's Table 1

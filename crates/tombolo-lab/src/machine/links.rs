@@ -29,7 +29,7 @@ const POLLS: u32 = 2_000;
 /// How long an end sleeps at most before it looks again.
 const SLEEP_MAX: Duration = Duration::from_secs(1);
 
-/// What a message asks for, in its first byte.
+/// Whether a message wants an answer, in its first byte.
 const ANSWER: u8 = b'a';
 const NO_ANSWER: u8 = b'n';
 
@@ -48,7 +48,7 @@ pub struct LinksResult {
     pub round_trip_us: Option<Summary>,
 }
 
-/// What is measured of each kind at each distance.
+/// The effort for each kind at each distance.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
     /// Bytes of a message.

@@ -43,7 +43,7 @@ pub struct TopologyResult {
 }
 
 impl TopologyResult {
-    /// What this machine says of itself.
+    /// The result for `machine`.
     pub fn new(header: Header, machine: &Topology) -> Self {
         let core = |core: &tombolo_engine::islands::topology::Core| CoreResult {
             core: core.id,

@@ -1,10 +1,10 @@
-//! What each piece of a transaction's work takes on a core, in microseconds, and where each figure is from.
+//! The time that each piece of a transaction's work takes on a core, in microseconds, and the source of each figure.
 //!
-//! The paper prints the time of no piece. Its engine descends from the one that *OLTP Through the Looking Glass* took
-//! apart: how many instructions a Payment there takes, component by component, and cycles for each are printed (LG-43,
-//! LG-47); how a component divides into calls is measured on our paged store (`results/looking-glass/ladder-1w.json`,
-//! rungs without log, without locks, without latches). Lines of cache are Table 1's counters (ISL-9). A message is a
-//! bound: the axis of Figure 6 ends at 70,000 a second (ISL-11).
+//! The paper prints none of these times. Its engine descends from the one that *OLTP Through the Looking Glass* took
+//! apart: how many instructions a Payment there takes, component by component, and cycles for each are printed
+//! (LG-43, LG-47); how a component divides into calls is measured on our paged store
+//! (`results/looking-glass/ladder-1w.json`, rungs without log, without locks, without latches). Lines of cache are
+//! Table 1's counters (ISL-9). A message is a bound: the axis of Figure 6 ends at 70,000 a second (ISL-11).
 //!
 //! Not here: anything that Figures 7 to 14 show.
 
@@ -93,9 +93,9 @@ impl ByCall {
 
 /// The rung without log, locks and latches.
 const OF_EXECUTION: ByCall = ByCall::of(1_506.0, 1_187.0, 1_422.0, 537.0, 756.0);
-/// What the rung without locks saves.
+/// The saving of the rung without locks.
 const OF_LOCKING: ByCall = ByCall::of(1_358.0, 129.0, 117.0, 434.0, 598.0);
-/// What the rung without latches saves.
+/// The saving of the rung without latches.
 const OF_LATCHING: ByCall = ByCall::of(214.0, 123.0, 111.0, 46.0, 41.0);
 
 /// Locked instructions of our New Order, and the rows it uses: 23 found, 12 made (LG-35; decision 0041).

@@ -24,7 +24,7 @@ pub enum Kind {
     },
 }
 
-/// What callers ask for.
+/// The load: the transactions of callers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     /// Their transactions.

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// How many sockets it has.
     pub sockets: usize,
@@ -20,7 +20,7 @@ pub struct Machine {
     /// Whether an island executes one transaction at a time, however many cores it has (the memory store), or one on
     /// each core, with locks and latches (the paged store, the paper's engine).
     pub serial_islands: bool,
-    /// What work takes on it.
+    /// The costs of work on it.
     pub costs: Costs,
 }
 
@@ -115,7 +115,7 @@ impl Machine {
         costs.shared_lines * sum / (sockets.len() * sockets.len()) as f64
     }
 
-    /// What a message between two islands costs, both ends together.
+    /// The cost of a message between two islands, both ends together.
     pub(super) fn message_us(&self, islands: Islands, one: usize, other: usize) -> f64 {
         match self.sockets_of(islands, one)[0] == self.sockets_of(islands, other)[0] {
             true => self.costs.message_us,

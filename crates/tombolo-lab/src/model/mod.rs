@@ -1,5 +1,5 @@
-//! A discrete-event model of a machine whose cores run one database instance or several (ISL-2, ISL-4): what the
-//! figures of *OLTP on Hardware Islands* need and this machine is too small for.
+//! A discrete-event model of a machine whose cores run one database instance or several (ISL-2, ISL-4): for the
+//! figures of *OLTP on Hardware Islands* for which this machine is too small.
 //!
 //! Callers in a closed loop give transactions to islands; a transaction's parts take their islands' cores for as long
 //! as the constants say, wait for rows that others hold, and exchange the messages of an atomic commit. Throughput, and
@@ -16,7 +16,7 @@
 //! | `simulation.rs` | events: what happens when |
 //!
 //! Not here: queues at single cache lines (a line costs what its distance costs, however many ask for it), caches'
-//! sizes, the operating system's placement. What follows from those does not come out.
+//! sizes, the operating system's placement. The model cannot show their effects.
 
 pub mod costs;
 pub mod load;

@@ -1,10 +1,10 @@
-//! What the model is asked, and what it answers.
+//! The inputs and the results of the model.
 //!
-//! Not here: how it comes to that (`simulation.rs`).
+//! Not here: the simulation (`simulation.rs`).
 
 use super::{Islands, Load, Machine};
 
-/// What is simulated.
+/// A scenario to simulate.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// On what.
@@ -26,7 +26,7 @@ pub struct Scenario {
 pub struct Disks {
     /// How many.
     pub count: usize,
-    /// What a read takes.
+    /// The time that a read takes.
     pub read_us: f64,
     /// How many of a thousand accesses to rows need one.
     pub misses_per_mille: u64,
@@ -58,7 +58,7 @@ impl Parts {
     }
 }
 
-/// What came out.
+/// The result of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outcome {
     /// Transactions a second.

@@ -23,7 +23,7 @@ use super::load::{Maker, Part};
 use super::locks::{Asked, Locks};
 use super::{Kind, Outcome, Parts, Scenario};
 
-/// What a task does next; at home, or on another island where its name says so.
+/// The next step of a task; at home, or on another island where its name says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Begin,
@@ -79,7 +79,7 @@ impl Transaction {
     }
 }
 
-/// What a task does with its core.
+/// What follows a step: whether the task keeps its core.
 enum Then {
     /// Goes on at once.
     Next(Step),
@@ -121,7 +121,7 @@ struct Simulation<'s> {
     now: f64,
     order: u64,
     events: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    /// What happens at each event in the heap, by its place there.
+    /// The events in the heap, by their places there.
     happening: Vec<Event>,
     unused: Vec<usize>,
     islands: Vec<Island>,

@@ -1,4 +1,4 @@
-//! What counts instructions: the one that is asked for, or the best this machine has.
+//! The counter of instructions: the requested one, or the best that this machine has.
 //!
 //! Not here: counting (`run/counting.rs`, `counters`).
 
@@ -10,7 +10,7 @@ use crate::counters::hardware::Instructions;
 use crate::failure::Failure;
 
 named! {
-    /// What counts.
+    /// A counter.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Counter by name {
         /// The processor.

@@ -10,7 +10,7 @@ use tombolo_storage::schema::TableDef;
 
 use crate::workload::Workload;
 
-/// What a process takes besides its rows: the program, buffers, the miss probe.
+/// Memory of a process besides its rows: the program, buffers, the miss probe.
 const FIXED_BYTES: u64 = 320 << 20;
 
 /// Bytes of a row with its index entries.

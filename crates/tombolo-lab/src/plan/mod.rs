@@ -1,4 +1,4 @@
-//! What a run does: its settings, read and found to fit each other.
+//! The plan of a run: its settings, parsed and checked against each other.
 //!
 //! Rules that concern several settings are checked here, before anything starts: what the
 //! profile can do, where files may lie, whether memory suffices. Not here: single settings' limits
@@ -65,14 +65,14 @@ const TIMED_TRANSACTIONS_MAX: u64 = 1_500_000;
 /// The most calls under way: their completion times are kept.
 const CALLERS_MAX: u64 = 1_000_000;
 
-/// What a run does, its settings read and found to fit each other.
+/// The plan of a run: its settings, parsed and checked against each other.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// What runs, at its scale.
+    /// The workload at its scale.
     pub workload: AnyWorkload,
     /// The profile's name.
     pub profile: String,
-    /// What a committed transaction survives.
+    /// The durability of committed transactions.
     pub durability: Durability,
     /// Where the files go, if it was said.
     pub data: Option<PathBuf>,
@@ -103,7 +103,7 @@ pub struct Plan {
     pub log_buffer_bytes: usize,
     /// The lock table.
     pub locks: LockSettings,
-    /// What transactions are promised about each other, where there are locks.
+    /// The isolation of transactions, where there are locks.
     pub isolation: Isolation,
     /// When the throughput pass ends.
     pub bound: Bound,
@@ -125,7 +125,7 @@ pub struct Plan {
     pub checkpoint_threads: usize,
     /// Whether another process writes them.
     pub remote_checkpoints: bool,
-    /// What a memory store may take.
+    /// The memory limits of a memory store.
     pub limits: Limits,
     /// Transactions of the latency pass.
     pub latency_transactions: usize,
@@ -139,7 +139,7 @@ pub struct Plan {
     pub memory_limit: Option<u64>,
     /// The seed.
     pub seed: u64,
-    /// What counts instructions.
+    /// The counter of instructions.
     pub counter: String,
     /// Transactions in which each kind is counted.
     pub counted: usize,
@@ -264,7 +264,7 @@ impl Plan {
         }
     }
 
-    /// What the database is made with: in memory, unless a disk is put in its place.
+    /// The options of the database: in memory, unless a disk is put in its place.
     pub fn options(&self) -> Options {
         let paged = PagedSettings {
             pool_bytes: self.pool() as usize,
@@ -342,7 +342,7 @@ impl Plan {
         Medium::lasting_if(self.durability != Durability::None && !self.volatile_ok)
     }
 
-    /// What a reader of the result should know.
+    /// Notes for readers of the result.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if profiles::has_log(&self.profile) && self.durability == Durability::None {

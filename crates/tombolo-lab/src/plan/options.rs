@@ -1,4 +1,4 @@
-//! What a database is made with, besides its profile.
+//! The options of a database besides its profile.
 //!
 //! Not here: making one (`drive/open.rs`).
 
@@ -9,7 +9,7 @@ use tombolo_storage::log::Durability;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::paged::store::PagedSettings;
 
-/// What a database is made with, besides its profile.
+/// The options of a database besides its profile.
 #[derive(Debug)]
 pub struct Options {
     /// A memory store's limits.

@@ -1,4 +1,4 @@
-//! What a durable database has besides its store: the upper rungs of the product's ladder, by name.
+//! The parts of a durable database besides its store: the upper rungs of the product's ladder, by name.
 //!
 //! Each has all before it. Not here: what they do (`product.rs`).
 
@@ -8,7 +8,7 @@ named! {
     /// A part, and all before it.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Part by rung {
-        /// What changed is written down, in memory.
+        /// Changes are recorded, in memory.
         ValueLog = "memory+value-log",
         /// It goes to the disk, a group of transactions at a time, each durable before the next.
         GroupCommit = "memory+group-commit",

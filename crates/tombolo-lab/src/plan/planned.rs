@@ -12,7 +12,7 @@ use crate::workload::tpcc::loader::Scale;
 use crate::workload::{AnyWorkload, WORKLOADS, Workload, matched_workload, with_workload};
 
 impl Plan {
-    /// What is loaded of TPC-C.
+    /// TPC-C's scale.
     ///
     /// # Panics
     /// When the plan is for another workload: what asks for this made it for TPC-C.
@@ -28,7 +28,7 @@ impl Plan {
         self.scale().inputs()
     }
 
-    /// What runs, for people.
+    /// The workload and its scale, for people.
     pub fn title(&self) -> String {
         self.workload.title()
     }

@@ -1,4 +1,4 @@
-//! What profiles are like: where they keep rows, how they lay them out, which names mean the same type.
+//! Properties of profiles: where they keep rows, how they lay them out, which names mean the same type.
 //!
 //! Not here: which settings fit a profile (`plan/mod.rs`), databases of them (`drive/open.rs`).
 

@@ -1,4 +1,4 @@
-//! Settings as a plan has them: each found to fit the profile and the others.
+//! The settings of a plan, each checked against the profile and the others.
 //!
 //! Not here: single settings' limits (engine `settings.rs`), what follows from a whole plan (`mod.rs`).
 

@@ -1,7 +1,7 @@
 //! Where text for people is drawn: how wide, in which characters, with or without colour.
 //!
-//! Drawing is pure: the code that opens standard output says what it is, here nothing is asked. Colour is never
-//! the only thing that distinguishes two parts.
+//! Drawing is pure: the caller says what kind of terminal it is. Colour is never the only thing that distinguishes
+//! two parts.
 
 use std::borrow::Cow;
 
@@ -66,7 +66,7 @@ impl Canvas {
         text
     }
 
-    /// What the fills of a stack mean, on as many lines as it takes.
+    /// The legend of a stack's fills, on as many lines as it takes.
     pub fn legend(self, names: &[(usize, &str)]) -> String {
         let mut lines = vec![String::new()];
         let mut used = 0;

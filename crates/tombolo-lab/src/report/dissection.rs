@@ -19,7 +19,7 @@ use crate::experiment::looking_glass::result::{
     Component, Dissection, MatrixOfOne, Reproduction, Row, Rung,
 };
 
-/// What `dissect` prints.
+/// The text of `dissect`.
 pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
     let title = wrapped(&title(dissection), canvas.width());
     let mut text: String =
@@ -52,7 +52,7 @@ pub fn text(dissection: &Dissection, canvas: Canvas) -> String {
     canvas.finish(text)
 }
 
-/// What `paper` prints.
+/// The text of `paper`.
 pub fn reproduction(reproduction: &Reproduction, canvas: Canvas) -> String {
     let mut text = format!("{}\n", canvas.style.strong(title_of(&reproduction.id)));
     text.push_str(&rows(&reproduction.rows, canvas));
@@ -241,7 +241,7 @@ pub fn rows(rows: &[Row], canvas: Canvas) -> String {
     text
 }
 
-/// What each removal saves in each call of a type; `•` where the paper says it hits most.
+/// The savings of each removal in each call of a type; `•` marks the call that it hits most, by the paper.
 pub fn matrix(transaction: &str, by_component: &MatrixOfOne, canvas: Canvas) -> String {
     let hit = calls_hit();
     drawn("matrix", context! { transaction, matrix => Serde(by_component), hit }, canvas)

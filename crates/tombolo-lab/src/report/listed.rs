@@ -27,7 +27,7 @@ pub struct SettingResult {
 /// A result of `settings`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SettingsResult {
-    /// What every result begins with.
+    /// The fields of every result.
     #[serde(flatten)]
     pub header: Header,
     /// Every setting.
@@ -38,7 +38,7 @@ pub struct SettingsResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct Listed {
-    /// What every result begins with.
+    /// The fields of every result.
     #[serde(flatten)]
     pub header: Header,
     pub id: String,
@@ -48,7 +48,7 @@ pub struct Listed {
 /// A profile, as `run --list-profiles` prints it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ListedProfile {
-    /// What every result begins with.
+    /// The fields of every result.
     #[serde(flatten)]
     pub header: Header,
     /// The profile.
@@ -59,7 +59,7 @@ pub struct ListedProfile {
 /// A result of `report`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReportResult {
-    /// What every result begins with.
+    /// The fields of every result.
     #[serde(flatten)]
     pub header: Header,
     /// Where the page was written.
@@ -73,7 +73,7 @@ pub struct ReportResult {
 /// A result of `verify`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerifyResult {
-    /// What every result begins with.
+    /// The fields of every result.
     #[serde(flatten)]
     pub header: Header,
     /// The file of the history.
@@ -90,7 +90,7 @@ pub struct VerifyResult {
 /// A result of `repartition`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RepartitionResult {
-    /// What every result begins with.
+    /// The fields of every result.
     #[serde(flatten)]
     pub header: Header,
     /// The database.

@@ -36,7 +36,7 @@ pub struct Build {
     pub commit: &'static str,
 }
 
-/// What every result begins with.
+/// The fields of every result.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Header {
@@ -122,7 +122,7 @@ fn short_hash(digest: Sha256) -> String {
     text
 }
 
-/// What is shown in place of a figure that was not measured.
+/// The text in place of a figure that was not measured.
 const MISSING: &str = "–";
 #[cfg(test)]
 mod tests {

@@ -20,7 +20,7 @@ use crate::workload::{self, WorkloadInfo};
 /// Instructions by call category.
 pub type Calls = BTreeMap<String, f64>;
 
-/// What is reported of one kind of transaction.
+/// The results of one kind of transaction.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ByTransaction {
     /// How many committed.
@@ -104,7 +104,7 @@ impl From<CheckpointStatistics> for CheckpointResult {
     }
 }
 
-/// What is reported of one kind of stage.
+/// The results of one kind of stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ByStage {
     /// How long its steps that did something took.
@@ -134,7 +134,7 @@ pub struct RecoveryResult {
     pub cpu_s: f64,
 }
 
-/// What a restart of a database on pages did.
+/// A restart of a database on pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
@@ -149,7 +149,7 @@ pub struct RestartResult {
 }
 
 impl RestartResult {
-    /// What `restart` did in `wall_s` seconds.
+    /// The result of a `restart` that took `wall_s` seconds.
     pub fn new(restart: Restart, wall_s: f64) -> Self {
         Self {
             log_bytes: restart.log_bytes,
@@ -195,7 +195,7 @@ pub struct LoopResult {
     pub not_begun: Option<u64>,
 }
 
-/// What older results did not say: there was no other loop.
+/// The loop of older results, which do not name it: there was no other.
 pub(crate) fn closed() -> String {
     "closed".to_owned()
 }
@@ -240,7 +240,7 @@ pub struct RunResult {
     pub flushes: u64,
     pub transactions_per_flush: Option<f64>,
     pub flush_us: Option<Summary>,
-    /// What the device alone takes to write and sync as many bytes as a flush did.
+    /// The device's time alone to write and sync as many bytes as a flush did.
     pub raw_flush_us: Option<Summary>,
     /// The same after a pause as long as the run's between two flushes.
     pub raw_flush_paced_us: Option<Summary>,
@@ -270,7 +270,7 @@ pub struct RunResult {
     /// How the database was opened, with `--resume`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryResult>,
-    /// What opening a database on pages did that had not been closed, with `--resume`.
+    /// With `--resume`, the restart of a database on pages that had not been closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restart: Option<RestartResult>,
     /// Null in a build without probes.
@@ -299,7 +299,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// What was run, for people.
+    /// The workload and its scale, for people.
     pub fn title(&self) -> String {
         match self.scale.mix() {
             Some(mix) => format!("{} {mix}", self.workload),
@@ -334,7 +334,7 @@ impl RunResult {
     }
 }
 
-/// What `run --list-profiles` says of a profile.
+/// A profile in the list of `run --list-profiles`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct ProfileResult {

@@ -28,22 +28,22 @@ impl Style {
         if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// What matters most.
+    /// Text that matters most.
     pub fn strong(self, text: &str) -> String {
         self.paint("1", text)
     }
 
-    /// What explains.
+    /// Text that explains.
     pub fn faint(self, text: &str) -> String {
         self.paint("2", text)
     }
 
-    /// What holds.
+    /// A check that holds.
     pub fn good(self, text: &str) -> String {
         self.paint("32", text)
     }
 
-    /// What does not.
+    /// A check that fails.
     pub fn bad(self, text: &str) -> String {
         self.paint("1;31", text)
     }
@@ -108,42 +108,42 @@ pub(super) fn at_point(point: &BTreeMap<String, Json>) -> String {
     at.collect::<Vec<_>>().join(" ").replace('"', "")
 }
 
-/// What `run` prints when it has its figures, before it verifies them.
+/// The text of `run` when it has its figures, before it verifies them.
 pub fn measured(result: &RunResult, style: Style) -> String {
     let (title, size, memory_ratio) = (result.title(), result.size(), result.memory_ratio());
     text("run", fields(result, context! { title, size, memory_ratio }), style)
 }
 
-/// What `run` prints behind that, when all is verified and counted.
+/// The text of `run` after that, when all is verified and counted.
 pub fn verified(result: &RunResult, style: Style) -> String {
     let kinds = workload::find(&result.workload).map_or(vec![], |workload| workload.kinds.to_vec());
     let (checked, state) = (checks(&result.checks, style), result.state());
     text("verified", fields(result, context! { kinds, checked, state }), style)
 }
 
-/// What a sweep prints last.
+/// The last text of a sweep.
 pub fn summary(summary: &Summary, style: Style) -> String {
     text("summary", Value::from(Serde(summary)), style)
 }
 
-/// What `compare` prints.
+/// The text of `compare`.
 pub fn compare(engines: &[EngineResult], ratios: &RatioResult, style: Style) -> String {
     let most = engines.iter().map(|engine| engine.us_per_transaction_cpu).fold(0.0, f64::max);
     text("compare", fields(ratios, context! { engines => Serde(engines), most }), style)
 }
 
-/// What `compare calls` prints.
+/// The text of `compare calls`.
 pub fn calls(results: &[CallResult], style: Style) -> String {
     let groups = results.chunk_by(|a, b| (&a.what, &a.durability) == (&b.what, &b.durability));
     text("calls", context! { groups => Serde(groups.collect::<Vec<_>>()) }, style)
 }
 
-/// What `check` prints.
+/// The text of `check`.
 pub fn check(result: &CheckResult, style: Style) -> String {
     text("check", fields(result, context! { checked => checks(&result.checks, style) }), style)
 }
 
-/// What `run --list-profiles` prints.
+/// The text of `run --list-profiles`.
 pub fn profiles(results: &[ProfileResult], style: Style) -> String {
     text("profiles", context! { profiles => Serde(results) }, style)
 }

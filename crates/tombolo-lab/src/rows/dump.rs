@@ -39,7 +39,7 @@ pub enum DumpError {
     Write {
         /// The table.
         table: String,
-        /// What the writer said.
+        /// The writer's error.
         error: io::Error,
     },
 }

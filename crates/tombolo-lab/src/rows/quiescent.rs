@@ -30,12 +30,12 @@ pub struct Finding {
     pub what: String,
 }
 
-/// What verifying a database found.
+/// The result of verifying a database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verification {
     /// Every check and whether it holds, conditions first.
     pub checks: Vec<(String, bool)>,
-    /// What is wrong.
+    /// The errors found.
     pub damage: Vec<Finding>,
 }
 
@@ -60,7 +60,7 @@ impl Verification {
     }
 }
 
-/// What a store verifies itself.
+/// The checks that a store has itself.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StoreChecks {
     /// The checks' names.
@@ -70,7 +70,7 @@ pub(crate) struct StoreChecks {
 }
 
 impl StoreChecks {
-    /// What a memory store verifies.
+    /// The checks of a memory store.
     pub(crate) const IN_MEMORY: Self = Self { names: &["indexes", "slabs"], page_bytes: 0 };
 }
 

@@ -45,7 +45,7 @@ pub enum RestoreError {
         table: String,
         /// The line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The error in it.
         what: String,
     },
 }

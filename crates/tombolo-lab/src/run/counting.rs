@@ -53,7 +53,7 @@ const CALLS: CallNames = CallNames {
     drops: Some(("tombolo_storage::", Category::Pin)),
 };
 
-/// What one group costs per transaction.
+/// The cost of one group per transaction.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GroupCost {
     /// The group.
@@ -75,7 +75,7 @@ impl GroupCost {
         (self.categories.iter().sum::<f64>() - self.instructions).abs() / self.instructions * 100.0
     }
 
-    /// What one transaction costs, where those of a group were counted together.
+    /// The cost of one transaction, where those of a group were counted together.
     fn each_of(mut self, plan: &Plan) -> Self {
         if plan.part.is_some() {
             let share = |sum: f64| sum / GROUP as f64;
@@ -186,7 +186,7 @@ fn count_by_callgrind(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
 /// The hidden command that the counted process is started with.
 pub const CHILD_COMMAND: &str = "count-under-callgrind";
 
-/// What the counted process does: loads, then counts each group.
+/// The work of the counted process: it loads, then counts each group.
 ///
 /// # Errors
 /// When it does not run under callgrind, or something cannot be counted.

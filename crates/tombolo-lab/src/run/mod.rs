@@ -56,7 +56,7 @@ pub fn run(
     })
 }
 
-/// What makes a run a failure.
+/// The failure of a run whose checks do not hold.
 fn failure(result: &RunResult, verification: &Verification) -> Option<Failure> {
     if let Some(finding) = verification.damage.first() {
         let (check, what) = (&finding.check, &finding.what);
@@ -259,7 +259,7 @@ fn seconds_since(clock: &SystemClock, wall_ns: u64, cpu: Duration) -> (f64, f64)
     ((clock.now_ns() - wall_ns) as f64 / 1e9, cpu_s)
 }
 
-/// What a database on pages in a directory is made or opened with.
+/// The options with which a database on pages in a directory is made or opened.
 fn on_disk(
     plan: &Plan,
     place: &Place,
@@ -289,7 +289,7 @@ fn resume<W: Deployed>(
     Ok((instance, workload, load_s))
 }
 
-/// What the passes found.
+/// The results of the passes.
 struct Passes {
     throughput: Throughput,
     log: LogUsage,
@@ -330,7 +330,7 @@ fn measure<W: Deployed>(
     Ok(Passes { throughput, log, flushes, latencies })
 }
 
-/// What went through the log between `before` and `after`.
+/// The use of the log between `before` and `after`.
 fn since(after: LogUsage, before: LogUsage) -> LogUsage {
     LogUsage {
         records: after.records - before.records,

@@ -30,7 +30,7 @@ const STAGES: [(&str, &str); 5] = [
 ];
 
 impl RunResult {
-    /// What is known of a run before it begins.
+    /// The result with the fields that are known before the run.
     pub(super) fn of_plan(mut header: Header, plan: &Plan) -> Self {
         // The effective one: each workload has a default of its own.
         header.settings.insert(MIX.name.to_owned(), plan.workload.mix().into());
@@ -50,14 +50,14 @@ impl RunResult {
         }
     }
 
-    /// What the store took after loading.
+    /// Adds the store's memory after loading.
     pub(super) fn add_usage(&mut self, usage: &Usage) {
         self.memory_bytes = usage.memory_bytes;
         self.raw_row_bytes = usage.raw_row_bytes;
         self.raw_key_bytes = usage.raw_key_bytes;
     }
 
-    /// What the passes found.
+    /// Adds the results of the passes.
     pub(super) fn add_passes(&mut self, plan: &Plan, passes: &Passes) {
         let Passes { throughput, log, flushes, latencies } = passes;
         debug_assert!(plan.is_piped() || flushes.len() >= log.flushes, "each flush is timed");

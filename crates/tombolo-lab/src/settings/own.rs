@@ -45,7 +45,7 @@ setting_list! {
         Default::Means("a fresh directory here, if files are written"),
         "the directory of the database, empty or new; a run in memory has none",
     ).not_identifying();
-    /// What the log of a memory database holds.
+    /// The content of a memory database's log.
     pub LOG = Setting::new(
         "log",
         Kind::Choice(&["value", "command"]),
@@ -87,7 +87,7 @@ setting_list! {
         Default::Is("8 MB"),
         "the buffer between transactions and the log's file; without a file, room for the whole log",
     ).of("bytes");
-    /// What transactions are promised about each other.
+    /// The isolation of transactions.
     pub ISOLATION = Setting::new(
         "isolation",
         Kind::Choice(&["serializable", "read_committed"]),
@@ -132,7 +132,7 @@ setting_list! {
 }
 
 setting_list! {
-    /// What is listed between the engine's settings.
+    /// The settings listed between two groups of the engine's.
     pub(super) static BETWEEN;
 
     /// Input stages.
@@ -142,7 +142,7 @@ setting_list! {
         Default::Is("1"),
         "threads of the input stage, which prepares requests for execution",
     ).of("stages");
-    /// Who writes checkpoints.
+    /// The process that writes checkpoints.
     pub CHECKPOINT_PROCESS = Setting::new(
         "checkpoint_process",
         Kind::Choice(&["own", "other"]),
@@ -176,7 +176,7 @@ setting_list! {
         Default::Is("1"),
         "calls each caller has under way",
     ).of("calls");
-    /// What a call waits for before it begins.
+    /// When a call begins.
     pub LOOP = Setting::new(
         "loop",
         Kind::Choice(&["closed", "open"]),
@@ -193,7 +193,7 @@ setting_list! {
 }
 
 setting_list! {
-    /// What is run, how long, and what is counted.
+    /// The length of a run, and the counter.
     pub(super) static RUN;
 
     /// How long to run.
@@ -259,7 +259,7 @@ setting_list! {
         Default::Is("1"),
         "how often every point is run, in turn",
     ).of("rounds").not_identifying();
-    /// What counts instructions.
+    /// The counter of instructions.
     pub COUNTER = Setting::new(
         "counter",
         Kind::Choice(&["auto", "perf", "callgrind", "none"]),

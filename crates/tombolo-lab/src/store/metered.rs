@@ -18,7 +18,7 @@ use crate::counters::meter::Meter;
 #[repr(C)]
 #[derive(Debug)]
 pub struct Metered<S> {
-    /// What the probes announce to.
+    /// The meter that the probes call.
     pub meter: Meter,
     /// The store without them.
     pub store: S,

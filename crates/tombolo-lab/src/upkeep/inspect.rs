@@ -36,7 +36,7 @@ pub struct TableRecords {
     pub bytes: u64,
 }
 
-/// What image and log hold.
+/// The content of image and log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inspection {
     /// The image, if there is one.

@@ -38,7 +38,7 @@ pub fn recover(
     Ok(opened.recovery)
 }
 
-/// What a directory is opened with by commands that only look after it.
+/// The options with which commands open a directory that they only look after.
 pub(crate) fn options() -> OpenOptions {
     OpenOptions { threads: threads::available(), ..OpenOptions::default() }
 }

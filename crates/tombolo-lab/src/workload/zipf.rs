@@ -1,4 +1,4 @@
-//! Ranks that are as popular as Zipf's law says: rank k as often as k to the power of minus the exponent.
+//! Random ranks by Zipf's law: rank k is drawn with a frequency proportional to k to the power of minus the exponent.
 //!
 //! Drawn by rejection from the integral of that power (Hörmann and Derflinger, *Rejection-inversion to generate
 //! variates from monotone discrete distributions*, 1996): exact for any exponent from 0 (all ranks alike), in constant

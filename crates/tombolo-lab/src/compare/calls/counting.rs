@@ -1,12 +1,12 @@
 //! Counts the instructions of a call by callgrind, on the caller's thread and on all threads.
 //!
-//! The command starts itself under valgrind once per engine and kind of count, with a hidden command
-//! ([`child`]): it opens the engine, calls it some times uncounted, then counts. What the loop around
-//! the calls takes is counted on an engine that does nothing, and taken off.
+//! The command starts itself under valgrind once per engine and kind of count, with a hidden command ([`child`]): it
+//! opens the engine, calls it some times uncounted, then counts. The instructions of the loop around the calls are
+//! counted on an engine that does nothing, and subtracted.
 //!
-//! Callgrind collects for each thread what that thread switched on, so the first count is what runs
-//! between call and answer on the thread that calls. The second is of a process in which all
-//! collect: with the work of an engine's own threads, and with whatever they do while they wait.
+//! Callgrind collects for a thread only while that thread has switched it on, so the first count has the instructions
+//! between call and answer on the calling thread. In the second process all threads collect: that count includes the
+//! engine's own threads, and what they execute while they wait.
 //!
 //! Not here: callgrind (`counters/callgrind.rs`), the calls (`driver`).
 
@@ -29,10 +29,10 @@ const UNCOUNTED: usize = 200;
 /// Added to a count's name where the engine that does nothing is counted.
 const EMPTY: &str = ".empty";
 
-/// What a call executes, on average.
+/// The mean instructions of a call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Counted {
-    /// What was called.
+    /// The kind of call.
     pub what: What,
     /// User instructions on the caller's thread.
     pub instructions: f64,
@@ -102,7 +102,7 @@ pub(super) fn count(
     whats.iter().map(counted).collect()
 }
 
-/// What a counted process is started for.
+/// The purpose of a counted process.
 #[derive(Clone, Copy, Debug)]
 pub struct Counting<'a> {
     /// The engine that is called.
@@ -115,7 +115,7 @@ pub struct Counting<'a> {
     pub all_threads: bool,
 }
 
-/// What a counted process does.
+/// The main function of a counted process.
 ///
 /// # Errors
 /// When it does not run under callgrind, or the engine fails.

@@ -1,9 +1,9 @@
 //! Callers in a closed loop: each a thread that calls, waits for the answer, and calls again.
 //!
-//! Two passes with the same callers. In the first no clock is read between two calls, but after every
-//! [`LOOK`] of them: it gives wall-clock time and processor time, of the process with all its
-//! threads, from the moment when all callers are ready until the last is done. In the second the clock
-//! is read once per call, which gives latencies; what a reading takes is taken off.
+//! Two passes with the same callers. In the first no clock is read between two calls, but after every [`LOOK`] of
+//! them: it gives wall-clock time and processor time, of the process with all its threads, from the moment when all
+//! callers are ready until the last is done. In the second the clock is read once per call, which gives latencies;
+//! the cost of a reading is subtracted.
 //!
 //! Not here: engines, what is done with the figures.
 
@@ -42,7 +42,7 @@ pub(super) struct Bound {
     pub(super) time_max: Option<Duration>,
 }
 
-/// What callers call with.
+/// The parameters of a pass.
 pub(super) struct Inputs {
     rng: Rng,
     what: What,
@@ -71,16 +71,16 @@ impl Inputs {
     }
 }
 
-/// What one caller found.
+/// The measurements of one caller.
 #[derive(Default)]
 struct Part {
     calls: u64,
     latencies: Latencies,
-    /// What the pass took; the first caller measures it for all.
+    /// The cost of the pass; the first caller measures it for all.
     batch: Batch,
 }
 
-/// What the callers of one point share.
+/// The state that the callers of one point share.
 struct Callers<'a> {
     engine: &'a dyn Engine,
     point: Point,
@@ -93,7 +93,7 @@ struct Callers<'a> {
 /// Calls `engine` at `point`: what the first pass took, and the latencies of the second.
 ///
 /// # Errors
-/// What the engine failed with.
+/// The engine's error.
 pub(super) fn call(
     engine: &dyn Engine,
     point: Point,

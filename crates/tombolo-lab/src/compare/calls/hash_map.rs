@@ -1,6 +1,6 @@
 //! A hash table behind a mutex: what a program does that needs no database.
 //!
-//! Nothing of it survives, so it takes part at durability `none` only.
+//! It keeps nothing on disk, so it takes part at durability `none` only.
 
 #![expect(clippy::disallowed_types, reason = "what programs use; nothing depends on its order")]
 

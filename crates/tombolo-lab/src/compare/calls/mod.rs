@@ -7,10 +7,9 @@
 //! one write.
 //!
 //! # Map
-//! [`Engine`] is what an engine has to offer; `hash_map`, `sqlite`, `redb`, `lmdb` are peers,
-//! `raw_device` is the device without an engine. Our own side lies with the command, since the
-//! library depends on this crate and not the other way round. `driver` has the callers, `counting`
-//! counts instructions, `report` is the result.
+//! [`Engine`] is what an engine has to offer; `hash_map`, `sqlite`, `redb`, `lmdb` are peers, `raw_device` is the
+//! device without an engine. Our own side is in the command, since this crate does not depend on the library.
+//! `driver` has the callers, `counting` counts instructions, `report` is the result.
 //!
 //! # What is measured
 //! All engines are open simultaneously; a round calls each of them at each point before the next round begins.
@@ -49,9 +48,9 @@ use crate::progress::Progress;
 use crate::settings::{self, Settings, Source};
 use driver::{Bound, Point};
 
-/// What `compare` calls this.
+/// The name of this workload.
 pub const NAME: &str = "calls";
-/// What opens another engine.
+/// A function that opens another engine.
 type Open = fn(&Opening<'_>) -> Result<Box<dyn Engine>, Failure>;
 
 /// The other engines.
@@ -65,7 +64,7 @@ const PEERS: [Peer<Open>; 4] = [
 pub const OWN: &str = "tombolo/memory";
 /// How many accounts there are: they are called 0, 1, 2, …
 pub const ACCOUNTS: i32 = 100_000;
-/// What each of them holds in the beginning.
+/// The amount of each account in the beginning.
 pub const CENTS_EACH: i64 = 100;
 /// How long a pass takes at the most where the number of calls was not given.
 const PASS_TIME_MAX: Duration = Duration::from_millis(250);
@@ -78,7 +77,7 @@ const CALLERS_MAX: usize = 256;
 const SIZED: u64 = 200;
 
 named! {
-    /// What a call does.
+    /// The kinds of calls.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum What by name {
         /// Looks two accounts up and changes both.
@@ -103,7 +102,7 @@ pub trait Engine: Sync {
     /// Its version.
     fn version(&self) -> &str;
 
-    /// What a reader of its figures should know besides.
+    /// A note for readers of its figures.
     fn note(&self) -> Option<&str> {
         None
     }
@@ -119,7 +118,7 @@ pub trait Engine: Sync {
         work: &mut dyn FnMut(&mut dyn Caller),
     ) -> Result<(), Failure>;
 
-    /// What all accounts hold together; none of an engine without accounts.
+    /// The sum of all accounts; none of an engine without accounts.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -134,7 +133,7 @@ pub trait Engine: Sync {
     /// Closes it.
     ///
     /// # Errors
-    /// What it fails with.
+    /// The engine's error.
     fn close(self: Box<Self>) -> Result<(), Failure> {
         Ok(())
     }
@@ -145,17 +144,17 @@ pub trait Caller {
     /// Moves `cents` from one account to another, as one transaction.
     ///
     /// # Errors
-    /// What the engine failed with.
+    /// The engine's error.
     fn transfer(&mut self, from: i32, to: i32, cents: i64) -> Result<(), Failure>;
 
-    /// What an account holds.
+    /// The amount of an account.
     ///
     /// # Errors
-    /// What the engine failed with.
+    /// The engine's error.
     fn read(&mut self, account: i32) -> Result<i64, Failure>;
 }
 
-/// What an engine is opened with; the accounts are loaded when it is.
+/// The parameters with which an engine is opened; the accounts are loaded when it is.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     /// A directory that is not there yet, for it alone.
@@ -164,7 +163,7 @@ pub struct Opening<'a> {
     pub is_durable: bool,
 }
 
-/// What opens our own side.
+/// The function that opens our own side.
 pub type OpenOwn<'o> = &'o dyn Fn(&Opening<'_>) -> Result<Box<dyn Engine>, Failure>;
 
 /// Opens the engine called `name`.
@@ -184,7 +183,7 @@ pub const fn durability_name(is_durable: bool) -> &'static str {
     if is_durable { "group" } else { "none" }
 }
 
-/// What to compare on.
+/// The extent of a comparison.
 #[derive(Clone, Debug)]
 pub struct Plan {
     engines: Vec<String>,
@@ -271,14 +270,14 @@ impl Plan {
     }
 }
 
-/// What was found of one engine at one point.
+/// The measurement of one engine at one point.
 #[derive(Clone, Debug)]
 pub struct Called {
     /// Its name.
     pub engine: String,
     /// Its version.
     pub version: String,
-    /// What was called.
+    /// The kind of call.
     pub what: What,
     /// Whether answers were durable.
     pub is_durable: bool,
@@ -288,13 +287,13 @@ pub struct Called {
     pub rounds: Vec<Batch>,
     /// How long calls took their callers.
     pub latencies: Latencies,
-    /// What a call executes, where that was counted.
+    /// The instructions of a call, if they were counted.
     pub counted: Option<Counted>,
     /// Bytes that a call of the raw device writes.
     pub bytes: Option<u64>,
     /// Whether the accounts hold what they did in the beginning; none where there are none.
     pub consistent: Option<bool>,
-    /// What a reader should know besides.
+    /// Notes for readers of the result.
     pub note: Option<String>,
 }
 
@@ -308,7 +307,7 @@ struct Contender {
     bytes: Option<u64>,
 }
 
-/// What was found so far of a contender at a point.
+/// The measurements of a contender at a point so far.
 struct Samples {
     point: Point,
     rounds: Vec<Batch>,

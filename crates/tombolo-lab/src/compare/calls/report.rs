@@ -12,14 +12,14 @@ use crate::sweep::Spread;
 /// The result of one engine at one point, over all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallResult {
-    /// What every result begins with.
+    /// The fields of every result.
     #[serde(flatten)]
     pub header: Header,
     /// The engine's name.
     pub engine: String,
     /// Its version.
     pub engine_version: String,
-    /// What a call does.
+    /// The kind of call.
     pub what: String,
     /// Whether its answer means that it is on disk (`group`) or nothing (`none`).
     pub durability: String,
@@ -52,7 +52,7 @@ pub struct CallResult {
     pub bytes: Option<u64>,
     /// Whether no money was made or lost; null where there are no accounts.
     pub consistent: Option<bool>,
-    /// What else is to be known of the engine.
+    /// A note on the engine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
@@ -108,7 +108,7 @@ fn place(what: &str, durability: &str, callers: usize) -> String {
 /// `"sqlite:tombolo/memory transfer none 1"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatioResult {
-    /// What every result begins with.
+    /// The fields of every result.
     #[serde(flatten)]
     pub header: Header,
     /// Of processor time.

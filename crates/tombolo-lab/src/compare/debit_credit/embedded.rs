@@ -28,7 +28,7 @@ pub(super) trait Embedded {
     /// commit; whatever it needs for each of them is made once, here.
     ///
     /// # Errors
-    /// What the engine failed with.
+    /// The engine's error.
     fn transactions(&mut self) -> Result<impl FnMut(&[Input]) -> Result<u64, Failure>, Failure>;
 
     /// All balances.

@@ -1,6 +1,6 @@
 //! The inputs of a comparison, and what they amount to.
 //!
-//! # Why every balance can be demanded
+//! # Why every balance is known
 //! Engines execute concurrent calls in different orders. Sums do not depend on the order, but an abort
 //! because of a balance that does not suffice would: another withdrawal could be the one that finds too little. So no
 //! such withdrawal is made: a withdrawal that all withdrawals so far, without any deposit, would not leave
@@ -8,8 +8,8 @@
 //! Then every transaction with the right code commits, whatever the order, and every balance at the
 //! end is known. At the usual scale it happens to an account that is drawn ten times or more.
 //!
-//! The other end needs no such care: balances stay below 2^53, where a double is still exact (Redis
-//! computes with them), until 60 thousand million transactions.
+//! Large balances need no such care: for the first 60 billion transactions they stay below 2^53, where a double is
+//! exact (Redis computes with doubles).
 
 use super::Batch;
 use super::rows::{Balances, Rows, TABLES};
@@ -18,12 +18,12 @@ use crate::workload::WorkloadInput;
 use crate::workload::debit_credit::Scale;
 use crate::workload::debit_credit::input::{Generator, Input};
 
-/// What was asked so far, and what the balances must be then.
+/// The calls so far, and the balances that they must lead to.
 pub(super) struct Ledger {
     inputs: Generator,
-    /// What each balance must be.
+    /// The balances.
     balances: Balances,
-    /// What would be left of each if there were only withdrawals.
+    /// The balances if there were only withdrawals.
     left: Balances,
     /// Transactions that must commit, and abort.
     committed: u64,
@@ -72,7 +72,7 @@ impl Ledger {
         input
     }
 
-    /// What every balance must be by now.
+    /// The balances after the calls so far.
     #[cfg(test)]
     pub(super) fn balances(&self) -> &Balances {
         &self.balances

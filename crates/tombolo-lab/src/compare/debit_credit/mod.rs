@@ -68,7 +68,7 @@ use crate::workload::{self, AnyWorkload};
 use ledger::Ledger;
 use rows::{Balances, Rows};
 
-/// What opens another engine and loads it.
+/// A function that opens another engine and loads it.
 type Open = for<'a> fn(&Opening<'a>, &mut dyn FnMut(f64)) -> Opened<'a, Input, Balances>;
 
 /// A function that opens an engine as one that opens any.
@@ -103,7 +103,7 @@ pub fn peers() -> Vec<&'static str> {
     names_of(&PEERS)
 }
 
-/// What to compare on.
+/// The extent of a comparison.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// How our own side runs; what concerns all engines is the same for the others.
@@ -150,7 +150,7 @@ impl Plan {
     }
 }
 
-/// What an engine is opened with.
+/// The parameters with which an engine is opened.
 struct Opening<'a> {
     plan: &'a Plan,
     #[cfg_attr(not(feature = "peers"), expect(dead_code, reason = "ours loads its own"))]

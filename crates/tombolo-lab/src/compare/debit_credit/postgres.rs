@@ -11,9 +11,9 @@
 //! `group`: `synchronous_commit` and `fsync` on; commits of several callers share a flush by
 //! themselves. `none`: neither, nor full pages in the log.
 //!
-//! # Whose it is
-//! PostgreSQL does not run as root. Where this process does, the server is the user `postgres`, or
-//! `nobody`, and gets a directory of its own.
+//! # The user it runs as
+//! PostgreSQL refuses to run as root. If this process is root, the server runs as the user `postgres`, or `nobody`,
+//! in a directory that this user owns.
 
 use std::fs;
 use std::io::{Error as IoError, ErrorKind, Read, Write};
@@ -54,7 +54,7 @@ const CALL: &str = "SELECT debit_credit($1, $2, $3, $4, $5)";
 /// The transaction: the account's balance, or nothing if it aborted before it changed anything. A
 /// teller's or a branch's balance that does not suffice takes the account's change back.
 const FUNCTION: &str = include_str!("postgres.sql");
-/// What it is prepared as.
+/// The name of the prepared statement.
 const STATEMENT: &str = "call";
 /// The format of its parameters and its result.
 const BINARY: i16 = 1;

@@ -35,7 +35,7 @@ use crate::workload::debit_credit::input::Input;
 const PROGRAM: &str = "redis-server";
 /// The socket, in the server's directory.
 const SOCKET: &str = "redis.sock";
-/// What balances are kept under, in the order of the tables.
+/// The prefixes of the keys of balances, in the order of the tables.
 const BALANCE_KEYS: [&str; 3] = ["b", "t", "a"];
 /// The digits of a code: all of them have as many, so that texts compare like numbers.
 const CODE_DIGITS: usize = 19;
@@ -115,7 +115,7 @@ fn failed(error: RedisError) -> Failure {
     failure(format!("redis failed: {error}"))
 }
 
-/// What the program says of itself.
+/// The version that the program prints.
 fn version(program: &Path) -> String {
     let said = Command::new(program).arg("--version").output();
     let said = said.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());

@@ -40,7 +40,7 @@ const WRITE_BUFFER_BYTES: usize = 256 << 20;
 pub(super) struct RocksDb {
     database: DB,
     options: WriteOptions,
-    /// What the batch under way has written so far.
+    /// The writes of the batch under way so far.
     written: HashMap<u64, Value, FixedState>,
     version: String,
 }

@@ -1,8 +1,8 @@
 //! A server as a child process: found, started in a directory of its own, its processor time, its end.
 //!
-//! A server that is dropped is asked to end, waited for, and killed if it does not. It also ends when
-//! this process does, however that ends: `setpriv` has the kernel interrupt it then. What it says
-//! goes into a file of its directory, and the last line of that into errors.
+//! A server that is dropped is asked to end, waited for, and killed if it does not. It also ends when this process
+//! does, however that ends: `setpriv` has the kernel interrupt it then. Its output goes to a file in its directory,
+//! and errors quote the last line of that file.
 //!
 //! Not here: settings and protocols of servers.
 
@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal};
 
 use crate::failure::Failure;
 
-/// What a server prints, next to its data.
+/// The file of a server's output, next to its data.
 const OUTPUT: &str = "output.txt";
 /// Between two looks at a server that is starting or ending.
 const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
@@ -74,7 +74,7 @@ pub(super) fn find_program(program: &str, folders: &[PathBuf]) -> Option<PathBuf
     })
 }
 
-/// What to say of a program that is not there.
+/// The message about a program that is not installed.
 pub(super) fn not_installed(program: &str, package: &str) -> Failure {
     Failure::environment(format!(
         "{program} is not installed: apt-get install -y --no-install-recommends {package}"

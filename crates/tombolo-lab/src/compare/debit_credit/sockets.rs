@@ -1,8 +1,8 @@
 //! Callers of a server: one thread, a socket per caller, in a closed loop.
 //!
-//! A call that is answered is followed immediately by the caller's next. The thread waits for whichever
-//! sockets have something to say (edge-triggered), takes all answers that have come on one, makes as
-//! many calls, and writes them together. Its own processor time is the callers', not the server's.
+//! A call that is answered is followed immediately by the caller's next. The thread waits for readable sockets
+//! (edge-triggered), takes all answers that have come on one, makes as many calls, and writes them together. Its own
+//! processor time is the callers', not the server's.
 //!
 //! # Why not the clients of the libraries
 //! The messages are made and read by the libraries ([`Protocol`]), the loop is our own. With their asynchronous clients
@@ -34,7 +34,7 @@ const SILENCE_MAX: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 /// Bytes read from a socket at a time.
 const READ_BYTES: usize = 64 << 10;
 
-/// What a caller's calls and answers look like.
+/// The messages of a caller's calls and answers.
 pub(super) trait Protocol {
     /// Appends the call of one transaction.
     fn call(&mut self, input: &Input, to: &mut BytesMut);

@@ -33,7 +33,7 @@ pub(super) fn balance(bytes: &Value) -> i64 {
     number(bytes, 0)
 }
 
-/// What one transaction of an engine reads and writes.
+/// The reads and writes of one transaction of an engine.
 pub(super) trait Transaction {
     /// The row of the table at this position, if it is there.
     fn get(&self, table: usize, id: u32) -> Result<Option<Value>, Failure>;

@@ -28,7 +28,7 @@ use crate::workload::{AnyWorkload, Workload};
 /// rows.
 type Found = (Verification, StateHash);
 
-/// What opens another engine and loads it.
+/// A function that opens another engine and loads it.
 type Open = fn(Scale, &mut dyn FnMut(f64)) -> Opened<'static, Input, Found>;
 
 /// The other engines.
@@ -44,7 +44,7 @@ pub fn peers() -> Vec<&'static str> {
     names_of(&PEERS)
 }
 
-/// What to compare on.
+/// The extent of a comparison.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     /// The database and the mix.

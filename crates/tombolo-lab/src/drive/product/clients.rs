@@ -41,7 +41,7 @@ const LOOKING_NS_MAX: u64 = 100_000_000;
 /// How long a thread that steps stages itself sleeps at most.
 const NAP: Duration = Duration::from_millis(1);
 
-/// What was found of answers.
+/// Measurements of answers.
 pub(crate) struct Answers<'a> {
     /// How transactions ended.
     pub(crate) tally: &'a mut Tally,
@@ -70,7 +70,7 @@ struct Group<W: Workload> {
     replies: Vec<(u64, Reply<Answered<W>>)>,
 }
 
-/// What a batch is run with.
+/// The parameters of a batch.
 struct Batch<'b, 'a, 'w, I> {
     inputs: &'b [I],
     /// When no more calls are made.
@@ -79,7 +79,7 @@ struct Batch<'b, 'a, 'w, I> {
     watch: Watch<'w>,
 }
 
-/// What a batch reports while it runs.
+/// Reports of a running batch.
 pub(crate) struct Watch<'b> {
     /// Says whether a checkpoint is being written.
     pub(crate) is_writing_checkpoint: &'b dyn Fn() -> bool,
@@ -239,7 +239,7 @@ impl<W: Workload> Clients<W> {
     /// are answered when it returns.
     ///
     /// # Errors
-    /// What the pipeline, the store or the file of answers failed with.
+    /// The error of the pipeline, of the store or of the file of answers.
     pub(crate) fn run(
         &mut self,
         inputs: &[W::Input],

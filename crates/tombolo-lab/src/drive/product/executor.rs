@@ -22,7 +22,7 @@ use super::sequences::{self, CallNumber, Numbered, Sequences};
 use crate::work::WorkDone;
 use crate::workload::{Workload, log_bytes};
 
-/// What is asked of a database.
+/// A request to the database.
 #[derive(Debug)]
 pub(crate) enum Request<W: Workload> {
     /// A transaction.
@@ -36,10 +36,10 @@ pub(crate) enum Request<W: Workload> {
     Reserve(W::NewRows),
 }
 
-/// What it answers.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) enum Answered<W: Workload> {
-    /// What the transaction does.
+    /// The reply of a transaction.
     Ran(W::Reply),
     /// The memory is there.
     Reserved,
@@ -52,9 +52,9 @@ pub(crate) struct Database<P: MemoryProfile, W: Workload> {
     transactions: W::Transactions,
     /// Where calls are numbered.
     pub(crate) sequences: Option<Sequences>,
-    /// What looking ahead found for the calls that run next.
+    /// The rows that looking ahead found for the calls that run next.
     upcoming: Upcoming,
-    /// What components were asked to do; nothing in a build without probes.
+    /// Uses of components; empty in a build without probes.
     pub(crate) work: Arc<Mutex<WorkDone>>,
 }
 

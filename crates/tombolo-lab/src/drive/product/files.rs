@@ -138,7 +138,7 @@ pub(super) fn write_first_checkpoint<E: Executor>(
     })
 }
 
-/// What checkpoints did between `before` and `after`.
+/// The checkpoints between `before` and `after`.
 pub(super) fn since(
     after: CheckpointStatistics,
     before: CheckpointStatistics,

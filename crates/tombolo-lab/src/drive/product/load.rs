@@ -72,7 +72,7 @@ impl Writing {
 /// Loads the database of `workload` into a store without tables, and into its log if there is one.
 ///
 /// # Errors
-/// What the store or the log refused.
+/// The error of the store or of the log.
 pub(crate) fn load<P: MemoryProfile, W: Workload>(
     store: &mut MemoryStore<P>,
     writer: Option<LogWriter>,

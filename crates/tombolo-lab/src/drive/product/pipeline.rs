@@ -29,7 +29,7 @@ use crate::progress::Progress;
 use crate::work::WorkDone;
 use crate::workload::Workload;
 
-/// What was counted before a batch.
+/// The counters before a batch.
 struct Before {
     busy: Busy,
     cpu: BTreeMap<String, Duration>,
@@ -46,7 +46,7 @@ pub(super) struct Running<P: MemoryProfile, W: Workload> {
 }
 
 impl<P: MemoryProfile, W: Workload> Running<P, W> {
-    /// What went through the log so far.
+    /// Counts of the log so far.
     pub(super) fn log_usage(&self) -> LogUsage {
         let statistics = self.pipeline.statistics();
         LogUsage {

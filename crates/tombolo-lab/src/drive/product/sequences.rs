@@ -34,11 +34,11 @@ index! {
     pub(crate) struct ClientSeqKey = "client_seq_pk" on ClientSeq (CLIENT: Integer) unique Tree;
 }
 impl ClientSeq {
-    /// What a call changes.
+    /// The columns that a call changes.
     const CALLED: Fields<Self> = Fields::none().with(Self::SEQ);
 }
 
-/// What writing a call's number logs, at most.
+/// The most bytes that writing a call's number logs.
 pub(super) const LOG_BYTES: usize = updated(ClientSeq::CALLED);
 
 /// The rows of the callers of a run.
@@ -53,7 +53,7 @@ impl Sequences {
     /// Makes the table and rows of `clients` callers, as far as they are not there.
     ///
     /// # Errors
-    /// What the store refused.
+    /// The store's error.
     pub(crate) fn open<S: Store>(
         store: &mut S,
         clients: u32,

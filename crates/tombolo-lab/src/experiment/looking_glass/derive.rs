@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::result::{Component, Matrix, Measured, Removed, Rung, Share, Shares};
 
-/// What a measured profile says of one type of transaction.
+/// The measurement of one type of transaction on a profile.
 type Figure = fn(&Measured, &str) -> Option<f64>;
 
 /// What each component takes on a ladder that goes down from the first rung, in percent of the

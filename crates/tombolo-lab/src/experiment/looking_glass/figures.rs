@@ -17,7 +17,7 @@ reproducible! {
     pub enum Figure {
         /// Shares of New Order's instructions.
         Fig1 = "lg/fig1", "Figure 1: where New Order's instructions go";
-        /// What a property lets one remove.
+        /// Table 1: the components that a property makes superfluous.
         Table1 = "lg/table1", "Table 1: what a property lets one remove";
         /// Transactions per second.
         Throughput = "lg/throughput", "Throughput, from out of the box to optimal";
@@ -32,7 +32,7 @@ reproducible! {
     }
 }
 
-/// What rows are made of a result for a type of transaction.
+/// The rows of a result for a type of transaction.
 type Rows = fn(&Dissection, &Transaction) -> Vec<Row>;
 
 impl Figure {
@@ -57,7 +57,7 @@ impl Figure {
         }
     }
 
-    /// What `paper` prints of it, with ours from `dissection`.
+    /// The result of `paper` for it, with ours from `dissection`.
     pub fn reproduce(self, dissection: &Dissection) -> Reproduction {
         let mut rows = self.rows(dissection);
         rows.extend(self.call_rows(dissection));
@@ -90,7 +90,7 @@ pub struct Bar<'a> {
     pub name: String,
     /// The component removed last; `None` for the whole engine and for the optimum.
     pub component: Option<Component>,
-    /// What was measured.
+    /// The measurement.
     pub measured: &'a Measured,
 }
 
@@ -265,7 +265,7 @@ fn call_rows(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
     rows
 }
 
-/// What a switch saves, in percent of the first rung.
+/// The saving of a switch, in percent of the first rung.
 fn switch_percent(dissection: &Dissection, switch: &str, transaction: &str) -> Option<f64> {
     let first = find_rung(dissection, None)?;
     let rungs = &dissection.rungs;
@@ -350,7 +350,7 @@ fn lattice_point<'a>(dissection: &'a Dissection, off: &[Component]) -> Option<&'
     dissection.lattice.iter().find(|point| point.profile == name)
 }
 
-/// What removing only these components saves of New Order, in percent; and how that is known.
+/// The saving of New Order when only these components are removed, in percent; and its source.
 fn saved(
     dissection: &Dissection,
     off: &[Component],
@@ -389,7 +389,7 @@ fn table1(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
     PRINTED.table_1.iter().map(shown).collect()
 }
 
-/// What the text says of B-tree calls and of single removals, which no figure shows (LG-50, LG-51).
+/// The text's numbers for B-tree calls and single removals, which no figure shows (LG-50, LG-51).
 pub fn text_rows(dissection: &Dissection) -> Vec<Row> {
     let mut rows = Vec::new();
     for of in &paper::TRANSACTIONS {

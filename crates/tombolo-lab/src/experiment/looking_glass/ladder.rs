@@ -48,7 +48,7 @@ named! {
     }
 }
 
-/// What stands on a rung.
+/// A rung's switch and profile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
     /// The switch or part that is turned; none on the first rung.
@@ -75,7 +75,7 @@ impl Step {
         }
     }
 
-    /// What a message calls the rung.
+    /// The name of the rung in messages.
     pub fn name(&self) -> String {
         match self.switch {
             Some(switch) => format!("rung {switch} ({})", self.profile),

@@ -37,7 +37,7 @@ const COUNTED_FIXED_BYTES: u64 = 512 << 20;
 /// The end of a group's name whose transactions abort.
 const ABORTED: &str = "_aborted";
 
-/// What was measured of a profile.
+/// The measurement of a profile.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Profile {
     pub(super) state_hash: String,
@@ -222,7 +222,7 @@ impl<'p> Workbench<'p> {
         Ok(())
     }
 
-    /// What was found; the saved databases are removed.
+    /// The measurements; the saved databases are removed.
     pub(super) fn end(self) -> Found {
         self.found
     }
@@ -431,7 +431,7 @@ mod tests {
         assert_eq!(profile.sum_error_percent, Some(0.0));
     }
 
-    /// What a New Order of ten lines asks of each component, on `profile`.
+    /// The uses of each component by a New Order of ten lines, on `profile`.
     #[cfg(feature = "probe")]
     fn of_new_order(profile: &str) -> BTreeMap<String, f64> {
         use crate::experiment::looking_glass::ladder::Ladder;

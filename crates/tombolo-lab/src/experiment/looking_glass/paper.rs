@@ -1,8 +1,8 @@
 //! The numbers that *OLTP Through the Looking Glass* prints, with their place in the list of facts
 //! (LG-…), units, and what has to be known about them.
 //!
-//! Nothing is added: where the paper draws a bar without a number, there is no number here (LG-E8), and
-//! what is computed from its numbers says so. Not here: ours.
+//! Nothing is added: where the paper draws a bar without a number, there is no number here (LG-E8), and what is
+//! computed from its numbers says so. Not here: our results.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -88,7 +88,7 @@ pub const PAYMENT_BEFORE_BUFFER_MANAGER: f64 = 3.0;
 /// New Order takes ten times the instructions of Payment (LG-49).
 pub const NEW_ORDER_TO_PAYMENT: f64 = 10.0;
 
-/// What the paper prints in lists (`paper.json`).
+/// The paper's lists (`paper.json`).
 #[derive(Debug, Deserialize)]
 #[serde(bound(deserialize = "'de: 'static"))]
 pub struct Printed {
@@ -102,7 +102,7 @@ pub struct Printed {
     pub table_1: Vec<Property>,
 }
 
-/// What the paper prints in lists.
+/// The paper's lists.
 pub static PRINTED: LazyLock<Printed> = LazyLock::new(|| {
     serde_json::from_str(include_str!("paper.json")).expect("tests read what is compiled in")
 });
@@ -116,7 +116,7 @@ pub struct Switch {
     pub label: &'static str,
     /// Its component.
     pub component: Component,
-    /// What it takes away.
+    /// The feature that it removes.
     pub removes: &'static str,
     /// Its share of New Order's instructions, in percent, where the paper prints one.
     pub percent: Option<f64>,
@@ -137,17 +137,17 @@ pub fn find_switch(key: &str) -> Option<&'static Switch> {
 /// A point of the throughput ladder.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub struct Throughput {
-    /// What the engine is.
+    /// The engine's name.
     pub name: &'static str,
     /// Transactions per second.
     pub tps: f64,
     /// Microseconds per transaction, as printed.
     pub us: f64,
-    /// What the numbers do not say.
+    /// A caveat of the numbers.
     pub caveat: &'static str,
     /// Our rung next to it: the key of its switch; `None` is the first.
     pub rung: Option<&'static str>,
-    /// What makes our rung differ from the paper's engine.
+    /// Differences between our rung and the paper's engine.
     #[serde(default)]
     pub ours: &'static str,
 }

@@ -15,7 +15,7 @@ use super::result::Component;
 use crate::failure::Failure;
 use crate::plan::{Counter, Part, Plan, profiles};
 
-/// What a dissection covers.
+/// The extent of a dissection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scope {
     /// The ladder.
@@ -27,7 +27,7 @@ pub struct Scope {
 }
 
 impl Scope {
-    /// What it adds to the head of a result.
+    /// The settings that it adds to the head of a result.
     pub fn header(self) -> Vec<(&'static str, Json)> {
         vec![
             ("ladder", self.ladder.name().into()),
@@ -37,10 +37,10 @@ impl Scope {
     }
 }
 
-/// What `dissect` does, its settings read and found to fit each other.
+/// The plan of `dissect`: its settings, parsed and checked against each other.
 #[derive(Clone, Debug)]
 pub struct DissectPlan {
-    /// What it covers.
+    /// Its extent.
     pub scope: Scope,
     /// Points of the lattice that are measured besides.
     pub points: Vec<String>,
@@ -48,7 +48,7 @@ pub struct DissectPlan {
     pub settings: Settings,
     /// Whether components are also removed alone, and a switch by an `if`.
     pub variants: bool,
-    /// What commits wait for on the rungs that log to a disk.
+    /// The durability of commits on the rungs that log to a disk.
     pub durability: Durability,
     /// A disk that makes every commit wait is timed no longer than this.
     pub durable_max: Duration,
@@ -214,7 +214,7 @@ impl DissectPlan {
         rungs.filter(|name| profiles::has_log(name)).map(profiles::same_type).collect()
     }
 
-    /// What a failure calls a profile: its rung, where it is one.
+    /// The name of a profile in messages: its rung, if it is one.
     pub(super) fn name_of(&self, profile: &str) -> String {
         let steps = self.steps();
         let step = steps.iter().find(|step| profiles::same_type(step.profile) == profile);

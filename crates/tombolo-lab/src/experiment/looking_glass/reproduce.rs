@@ -37,7 +37,7 @@ impl Paper for LookingGlass {
     }
 }
 
-/// What `figures` need together.
+/// The runs that `figures` need together.
 ///
 /// # Errors
 /// As [`DissectPlan::new`].

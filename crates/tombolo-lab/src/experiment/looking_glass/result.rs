@@ -79,7 +79,7 @@ impl fmt::Display for Component {
     }
 }
 
-/// What one transaction costs, on average over committed ones.
+/// The cost of a transaction: means over committed ones.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cost {
     /// Instructions in user space, from just before begin until commit has returned, of the store
@@ -107,7 +107,7 @@ pub struct Cost {
     pub by_stage: BTreeMap<String, StageCost>,
 }
 
-/// What a stage costs of one transaction.
+/// The cost of a stage for one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageCost {
     /// Instructions, a group's shared by its transactions.
@@ -171,7 +171,7 @@ pub struct Rung {
     /// The component that the switch belongs to; null on the first rung and where a part belongs
     /// to none of the six.
     pub component: Option<Component>,
-    /// What was measured with it turned.
+    /// The measurement with it turned.
     #[serde(flatten)]
     pub measured: Measured,
 }
@@ -194,11 +194,11 @@ pub struct Alone {
     /// The profile `alone-…`, measured.
     #[serde(flatten)]
     pub measured: Measured,
-    /// What the removal saves, by type of transaction, in percent of `conventional`.
+    /// The savings of the removal, by type of transaction, in percent of `conventional`.
     pub saved: BTreeMap<Transaction, Share>,
 }
 
-/// What removing a component saves in one call.
+/// The saving in one call when a component is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Removed {
     /// Instructions saved per transaction, all calls of this category together; negative where the

@@ -76,7 +76,7 @@ pub(super) fn summary(
     Ok(dissection)
 }
 
-/// What was measured of the type that `name` means.
+/// The measurement of the type that `name` means.
 fn measured(profiles: &Profiles, name: &str) -> Result<Measured, Failure> {
     let Some(profile) = profiles.get(same_type(name)) else {
         return Err(Failure::check(format!("profile {name} was not measured: please report it")));
@@ -123,7 +123,7 @@ fn alone(plan: &DissectPlan, profiles: &Profiles) -> Result<BTreeMap<Component, 
     Ok(alone)
 }
 
-/// What `part` saves of `whole`, in percent.
+/// The saving of `part`, in percent of `whole`.
 fn saved(whole: &Measured, part: &Measured) -> BTreeMap<Transaction, Share> {
     let percent = |whole: Option<f64>, part: Option<f64>| {
         let (whole, part) = whole.zip(part).filter(|(whole, _)| *whole > 0.0)?;
@@ -172,7 +172,7 @@ fn counts(dissection: &Dissection, profiles: &Profiles) -> Vec<Count> {
     (0..repeats).map(|repeat| names.iter().filter_map(|name| of(repeat, name)).collect()).collect()
 }
 
-/// What a reader has to know.
+/// Notes for readers of the result.
 fn notes_of(plan: &DissectPlan, dissection: &Dissection) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(only) = plan.scope.only
@@ -194,7 +194,7 @@ fn notes_of(plan: &DissectPlan, dissection: &Dissection) -> Vec<String> {
     notes
 }
 
-/// What is left at the end of the lattice, and at the end of the ladder.
+/// The remainder at the end of the lattice, and at the end of the ladder.
 fn corners(dissection: &Dissection) -> Option<String> {
     let point = dissection.lattice.get(LATTICE_POINTS - 1)?;
     let rung = dissection.rungs.iter().rfind(|r| r.component == Some(Component::BufferManager))?;

@@ -1,6 +1,6 @@
-//! What the paper prints (`paper.json`), and the comparisons of runs that explain it.
+//! The numbers that the paper prints (`paper.json`), and the comparisons of runs that explain it.
 //!
-//! Not here: ours.
+//! Not here: our results.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -25,7 +25,7 @@ pub(super) static PRINTED: LazyLock<Printed> = LazyLock::new(|| {
     serde_json::from_str(include_str!("paper.json")).expect("tests read what is compiled in")
 });
 
-/// What the paper prints of a configuration in Table 1 (TPK-39).
+/// The paper's figures of a configuration in Table 1 (TPK-39).
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
 pub(super) struct Column {
     /// Transactions per second.
@@ -48,7 +48,7 @@ pub(super) struct Speedup {
     pub(super) over: (Configuration, u64),
     /// How many times, where the paper says it.
     pub(super) printed: Option<f64>,
-    /// What it shows, where the paper does not have it.
+    /// Its meaning, if the paper does not have it.
     pub(super) meaning: Option<&'static str>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Speedup {
 pub(super) struct Busy {
     pub(super) stage: &'static str,
     pub(super) seconds: f64,
-    /// What else is to be known of ours.
+    /// A caveat of our figure.
     #[serde(default)]
     pub(super) more: &'static str,
 }

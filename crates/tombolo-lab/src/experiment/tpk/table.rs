@@ -75,7 +75,7 @@ const LONGER_BY: u64 = 10;
 const GROUPS: [u64; 3] = [50, 200, 400];
 const PAPERS_MACHINE: &str = "another machine: five 1-MIPS processors with a disk for the log";
 
-/// What the tables are made with.
+/// The settings and tools with which the tables are made.
 #[derive(Clone, Debug)]
 pub struct TablePlan {
     /// The settings of every run.
@@ -297,7 +297,7 @@ fn breakdown(plan: &TablePlan, found: &Found) -> Vec<Row> {
     rows.collect()
 }
 
-/// What a reader has to know, from what was measured.
+/// Notes for readers of the result, from the measurements.
 pub(super) fn notes(table: Table, plan: &TablePlan, found: &Found, cores: usize) -> Vec<String> {
     let terminal_us = plan.terminal.as_micros();
     let mut notes = vec![format!(
@@ -324,7 +324,7 @@ pub(super) fn notes(table: Table, plan: &TablePlan, found: &Found, cores: usize)
     notes
 }
 
-/// What B makes of A, and C of B, where both were run.
+/// The ratios B/A and C/B, where both were run.
 fn directions<'f>(
     at: impl Fn(Configuration) -> Option<&'f Measured>,
     cores: usize,

@@ -45,7 +45,7 @@ const LOOK: u64 = 1_024;
 
 type Piped = Pipeline<Database<MemoryLogged, Scale>>;
 
-/// What is run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Point {
     pub(super) configuration: Configuration,
@@ -57,7 +57,7 @@ pub(super) struct Point {
     pub(super) terminal: Duration,
 }
 
-/// What was found.
+/// The measurements of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Measured {
     pub(super) wall: Duration,
@@ -89,7 +89,7 @@ impl Measured {
     }
 }
 
-/// What came back.
+/// The answers.
 #[derive(Debug, Default)]
 struct Seen {
     committed: u64,

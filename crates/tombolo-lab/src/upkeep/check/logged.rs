@@ -25,9 +25,9 @@ const LOG: &str = "log";
 const IMAGE: &str = "image";
 /// The store's own check of its indexes.
 const INDEXES: &str = "indexes";
-/// What helps where something is wrong.
+/// The remedy for damage.
 const REMEDY: &str = "restore a copy of the directory, or see tombolo recover --accept-loss";
-/// What helps where no loss that could be accepted does.
+/// The remedy where no accepted loss can help.
 const COPY: &str = "restore a copy of the whole directory";
 
 /// Whether `directory` holds a memory store's log: a paged store has one, too, and pages.

@@ -29,17 +29,17 @@ use crate::rows::{
 use crate::workload::error::WorkloadError;
 use crate::workload::{WORKLOADS, WorkloadInfo};
 
-/// What was found.
+/// The findings.
 #[derive(Clone, Debug)]
 pub struct Checked {
     /// The checks.
     pub verification: Verification,
     /// The hash of all rows, as they were before tampering; none where they cannot all be read.
     pub state_hash: Option<StateHash>,
-    /// What is worth knowing and no damage.
+    /// Notes that are no damage.
     pub notice: Option<String>,
     tampered: Option<String>,
-    /// What helps where something is wrong.
+    /// The remedy for damage.
     remedy: &'static str,
 }
 

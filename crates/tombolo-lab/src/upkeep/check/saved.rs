@@ -24,7 +24,7 @@ use crate::rows::{DumpDirectory, Finding, Verification};
 use crate::workload::tpcc::loader::Scale;
 use crate::{drive, host};
 
-/// What helps where something is wrong.
+/// The remedy for damage.
 const REMEDY: &str = "restore a copy of the directory, or make it again";
 /// The least the buffer pool gets.
 const POOL_BYTES_MIN: u64 = 64 << 20;
@@ -69,7 +69,7 @@ pub(super) fn check(
     }
 }
 
-/// What was done before it could be checked.
+/// The notice about a restart that had to precede the check.
 fn notice(restart: &Restart) -> String {
     format!(
         "the database was not closed: checked is what a restart makes of it, which was done in memory ({} changes \

@@ -1,4 +1,4 @@
-//! TPC-C as a [`Workload`], for what runs any.
+//! TPC-C as a [`Workload`].
 
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::Ahead;

@@ -10,8 +10,8 @@
 //! | f | half read, half read-modify-write | zipfian |
 //!
 //! Zipf's law has the exponent 0.99; popular records are scattered over all keys by a hash, except with *latest*,
-//! where the newest is the most popular. Reads are of all fields, an update writes one. Only *latest* asks for records
-//! that were inserted.
+//! where the newest is the most popular. Reads are of all fields, an update writes one. Only *latest* reads inserted
+//! records.
 
 use tombolo_engine::rng::Rng;
 

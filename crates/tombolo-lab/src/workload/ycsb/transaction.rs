@@ -1,4 +1,4 @@
-//! The five transactions: each reads, or writes, all it is about.
+//! The five transactions.
 
 use std::ops::ControlFlow;
 

@@ -29,7 +29,7 @@ pub(super) fn violation(connection: &Connection, query: &str) -> Result<Option<S
     connection.query_row(&query, [], |row| row.get(0)).optional()
 }
 
-/// What SQLite finds wrong with its pages and indexes, if anything.
+/// The errors that SQLite finds in its pages and indexes, if any.
 pub(super) fn damage(connection: &Connection) -> Result<Option<String>> {
     let found: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))?;
     Ok((found != "ok").then_some(found))

@@ -23,7 +23,7 @@ use crate::workload::tpcc::{DISTRICTS, ORDER_LINES_MAX};
 
 const LINES: usize = ORDER_LINES_MAX as usize;
 
-/// What an Order Status returns to the terminal.
+/// The answer of an Order Status.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Status {
     pub(super) customer: Option<(Text<16>, Text<2>, Text<16>, i64)>,
@@ -35,7 +35,7 @@ pub(super) struct Status {
     pub(super) lines: [StatusLine; LINES],
 }
 
-/// What a transaction answers.
+/// The answer of a transaction.
 #[expect(clippy::large_enum_variant, reason = "used where it is returned, never stored")]
 #[cfg_attr(not(test), expect(dead_code, reason = "made for a terminal; only tests read it"))]
 pub(super) enum Answer {
@@ -107,7 +107,7 @@ impl<'s, 'c> Binder<'s, 'c> {
     }
 }
 
-/// What the reads of a New Order found out about a line.
+/// A line of a New Order, as its reads found it.
 #[derive(Clone, Copy)]
 struct LineRead {
     price: i64,
