@@ -14,7 +14,7 @@
 //! | [`circles`] | no files in several folders that need each other, by [`imports`] |
 //! | [`unsafe_places`] | `unsafe` only in the modules that may hold it |
 //! | [`manifests`] | a reason for every dependency |
-//! | [`documents`] | paths and links in documents exist, files that heads name exist, the change log is open |
+//! | [`documents`] | paths that documents and heads name exist, each document is linked, the change log is open |
 //! | [`history`] | commit subjects |
 
 mod circles;
@@ -42,7 +42,7 @@ use tree::Tree;
 
 type Rule = fn(&Tree, &mut Findings);
 
-const RULES: [Rule; 18] = [
+const RULES: [Rule; 19] = [
     text::heads,
     text::width,
     text::white_space,
@@ -57,6 +57,7 @@ const RULES: [Rule; 18] = [
     manifests::reasons,
     documents::architecture,
     documents::paths,
+    documents::linked,
     documents::heads_name_files,
     documents::change_log,
     history::subjects,

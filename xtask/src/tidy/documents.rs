@@ -1,10 +1,12 @@
-//! Documents are right about the tree: the paths they name exist, and the change log has a place for the next
-//! change.
+//! Documents are right about the tree: the paths they name exist, each document can be found from another one, and the
+//! change log has a place for the next change.
 //!
 //! A path is a word in backticks that looks like one, or the target of a link. A word may be written from the root,
 //! from the document's folder, from `crates/`, from a package or from its `src/`, and a module may lack its `.rs`:
 //! people write `memory/btree`, and that is clear enough. Code blocks are not read: they show trees and sessions, often
 //! of other folders.
+
+use std::collections::BTreeSet;
 
 use super::text::numbered;
 use super::tree::Tree;
@@ -24,6 +26,25 @@ pub(crate) fn architecture(tree: &Tree, findings: &mut Findings) {
 pub(crate) fn paths(tree: &Tree, findings: &mut Findings) {
     for (path, text) in tree.texts().filter(|(path, _)| path.ends_with(".md")) {
         check_lines(tree, path, outside_code_blocks(text), findings);
+    }
+}
+
+/// Each document in `docs/` is linked from another document, or no reader finds it.
+pub(crate) fn linked(tree: &Tree, findings: &mut Findings) {
+    let is_document = |path: &str| path.ends_with(".md");
+    let mut linked = BTreeSet::new();
+    for (path, text) in tree.texts().filter(|(path, _)| is_document(path)) {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for (_, line) in outside_code_blocks(text) {
+            let targets = links(line).map(|target| from_the_root(target, folder));
+            linked.extend(targets.filter(|target| target != path));
+        }
+    }
+    let documents = tree.files.iter().map(|file| file.path.as_str());
+    for path in documents.filter(|path| path.starts_with("docs/") && is_document(path)) {
+        if !linked.contains(path) {
+            findings.add(path, 1, "no document links to it", "link it where its readers look");
+        }
     }
 }
 
@@ -95,8 +116,13 @@ fn is_url(target: &str) -> bool {
     target.starts_with("http") || target.starts_with("mailto")
 }
 
-/// Links are relative to the document's folder.
+/// Whether a link in a document of `folder` leads to a file.
 fn leads_to(target: &str, folder: &str, tree: &Tree) -> bool {
+    tree.has(&from_the_root(target, folder))
+}
+
+/// The path of a link's target, which is relative to the document's folder.
+fn from_the_root(target: &str, folder: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {
         match part {
@@ -105,7 +131,7 @@ fn leads_to(target: &str, folder: &str, tree: &Tree) -> bool {
             _ => parts.push(part),
         }
     }
-    tree.has(&parts.join("/"))
+    parts.join("/")
 }
 
 /// The folders a path may be written from, each with its closing slash.

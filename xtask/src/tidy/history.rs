@@ -8,7 +8,7 @@ use super::tree::Tree;
 use crate::findings::Findings;
 use std::process::Command;
 
-/// What fits in one line of `git log --oneline` next to the hash.
+/// The length that fits in one line of `git log --oneline` next to the hash.
 const SUBJECT_MAX: usize = 72;
 
 /// How far back a subject still counts.
@@ -42,7 +42,7 @@ fn recent(tree: &Tree) -> Vec<(String, String)> {
     commits.map(|(hash, subject)| (hash.to_string(), subject.to_string())).collect()
 }
 
-/// What is wrong with a subject, if anything.
+/// The error in a subject, if there is one.
 pub(crate) fn problem(subject: &str) -> Option<String> {
     let characters = subject.chars().count();
     if characters > SUBJECT_MAX {

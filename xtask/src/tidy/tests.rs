@@ -5,7 +5,7 @@ use super::history::problem;
 use super::scratch::Scratch;
 
 /// A tree in which no rule finds anything.
-const CLEAN: [(&str, &str); 12] = [
+const CLEAN: [(&str, &str); 13] = [
     (
         "Cargo.toml",
         "[workspace]\nmembers = [\"crates/*\"]\n[workspace.dependencies]\nserde = \"1\" # rows to JSON\n",
@@ -15,6 +15,7 @@ const CLEAN: [(&str, &str); 12] = [
         "`store.rs`, `crates/tombolo-storage/src/memory/` and `memory/{btree,slab}`; `a/b`\n",
     ),
     ("CHANGELOG.md", "# Changes\n\n## Unreleased\n"),
+    ("README.md", "[papers](docs/papers.md)\n"),
     (".gitignore", "/target\n/out*\n"),
     (
         "docs/papers.md",
@@ -95,7 +96,7 @@ fn white_space_is_plain() {
 #[test]
 fn invisible_characters_are_shown() {
     breaks(STORE, "//! S.\n// a\u{200b}b\n", "store.rs:2: the invisible character U+200B");
-    breaks("docs/x.md", "a\u{202e}b\n", "docs/x.md:1: the invisible character U+202E");
+    breaks("x.md", "a\u{202e}b\n", "x.md:1: the invisible character U+202E");
 }
 
 #[test]
@@ -114,13 +115,9 @@ fn no_machine_is_named() {
         concat!("/wo", "rk/main"),
         concat!("/Us", "ers/b"),
     ] {
-        breaks(
-            "docs/x.md",
-            &format!("one\nsee `{place}/x`\n"),
-            "docs/x.md:2: a path of one machine",
-        );
+        breaks("x.md", &format!("one\nsee `{place}/x`\n"), "x.md:2: a path of one machine");
     }
-    passes("docs/x.md", concat!("net/wo", "rk/x and example.org/ho", "me/x\n"));
+    passes("x.md", concat!("net/wo", "rk/x and example.org/ho", "me/x\n"));
 }
 
 #[test]
@@ -253,12 +250,14 @@ fn documents_name_what_exists() {
         "`memory/slab.rs::f` `read/update` `target/debug/` `out-1/x.json` `Store::get`\n",
     );
     breaks(
-        "docs/x.md",
+        "docs/papers.md",
         "[map](ARCHITECTURE.md)\n",
-        "docs/x.md:1: the link to ARCHITECTURE.md leads",
+        "docs/papers.md:1: the link to ARCHITECTURE.md leads",
     );
-    breaks("docs/x.md", "`crates/gone.rs`\n", "docs/x.md:1: `crates/gone.rs` does not");
-    passes("docs/figures/x.md", "`papers.md`, [papers](../papers.md)\n");
+    breaks("docs/papers.md", "`crates/gone.rs`\n", "docs/papers.md:1: `crates/gone.rs` does not");
+    breaks("docs/x.md", "[papers](papers.md)\n", "docs/x.md:1: no document links to it");
+    breaks("README.md", "`docs/papers.md`\n", "docs/papers.md:1: no document links to it");
+    passes("crates/x.md", "`papers.md`, [papers](../docs/papers.md)\n");
     breaks(STORE, "//! Rows: `memory/gone.rs`.\n", "store.rs:1: `memory/gone.rs` does not");
     passes(STORE, "//! Rows: `memory/slab.rs`, `slab.rs`.\n");
     passes("ARCHITECTURE.md", "```text\n`crates/gone/x.rs`\n```\n");
@@ -384,6 +383,7 @@ fn history_and_ignored_files_come_from_git() {
     let hash = found[0].split("commit ").nth(1).unwrap().split(':').next().unwrap();
     scratch.write("xtask/exceptions.txt", &format!("subject {hash} shared before the rule\n"));
     assert_eq!(shown(&scratch), Vec::<String>::new());
+    std::fs::remove_file(scratch.root().join("README.md")).unwrap();
     std::fs::remove_file(scratch.root().join("docs/papers.md")).unwrap();
     assert_eq!(shown(&scratch), Vec::<String>::new(), "tracked and gone is no error");
 }

@@ -7,7 +7,7 @@ use crate::findings::Findings;
 /// Wide enough for a table row; the formatter keeps code narrower.
 const COLUMNS_MAX: usize = 120;
 
-/// What one clone of the repository may cost for a file that is not a result.
+/// The most bytes that a file may add to each clone of the repository, unless it is a result.
 const BYTES_MAX: u64 = 512 * 1024;
 
 /// Every Rust file starts by saying what it is.
