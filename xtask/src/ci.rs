@@ -221,7 +221,7 @@ mod tests {
         assert!(said.ends_with("ended, because it took longer than 0:00.3\n"), "{said}");
     }
 
-    /// What it has started goes with it.
+    /// Processes that it started end with it.
     #[test]
     fn a_failure_stops_the_other_lane() {
         let scratch = Scratch::new(&[("x", "")]);

@@ -1,14 +1,8 @@
 //! The project's chores: everything that a person or the build machine does with this repository except editing it.
 //!
-//! `cargo xtask ci` runs all checks, `cargo xtask test` installs their requirements and runs them, `cargo
-//! xtask tidy` checks rules that the compiler does not, `cargo xtask figures` makes the documents' figures, `cargo
-//! xtask examples` runs the library's examples, `cargo xtask asan` runs the unsafe code under the address sanitizer,
-//! `cargo xtask loom` and `cargo xtask shuttle` explore interleavings of threads, `cargo xtask histories` judges what
-//! real threads saw, `cargo xtask sim` crashes the
-//! engine in simulated worlds, `cargo xtask kills` kills real processes, `cargo xtask trace` checks their system
-//! calls, and `cargo xtask soak` lets many threads call for a minute. The only other scripts are
-//! `.ci/run`, which calls this program, and `verify_dump.py`, which is in another language on purpose: it must share
-//! no code with the engine that it verifies.
+//! `cargo xtask help` lists them; [`ci`] runs all checks, and each other chore is a module here. The only other scripts
+//! are `.ci/run`, which calls this program, and `verify_dump.py`, which is in another language on purpose: it must
+//! share no code with the engine that it verifies.
 //!
 //! It does not measure (that is the `tombolo` command), and does not use the network once the machine has
 //! everything that [`needs`] lists. It depends only on small libraries, so that it builds quickly.
@@ -53,28 +47,28 @@ Usage: cargo xtask COMMAND
   test                  install what the checks need, then run them all
   ci [--only STEP,…]    run all checks, or only these steps
   ci --list             list the steps
-  tidy                  the rules no compiler knows: sizes, heads, paths, unsafe, reasons
-  figures [--check]     the tables and pictures of the documents from results/, or whether they are up to date
-  examples              the library's examples as a program that embeds it runs them
-  asan [TEST-FILTER]    the storage crate's tests under the address sanitizer
-  loom [--only MODULE]  what storage and engine do with several threads, in every interleaving up to a bound
+  tidy                  check the rules that the compiler does not: sizes, heads, paths, unsafe, reasons
+  figures [--check]     write the tables and pictures of the documents from results/, or only compare them
+  examples              run the library's examples, as a program that embeds the library runs them
+  asan [TEST-FILTER]    run the storage crate's tests under the address sanitizer
+  loom [--only MODULE]  run the threads of storage and engine in every interleaving up to a bound
   shuttle [--seeds N] [--seed S]
-                        transactions of the paged store's sessions, in orders that are drawn (2,000 of them)
+                        run the paged store's sessions in random interleavings (2,000)
   histories [--histories N] [--transactions N]
-                        transactions on real threads, judged (50 histories of 10,000 of each kind)
+                        verify the isolation of transactions on real threads (50 histories of 10,000 of each kind)
   sim [--program SIMULATOR] [--seeds N] [--seed S] [--threads N] [--json]
-                        the engine in simulated worlds that crash and lie (10,000 of them)
-  sim --plant NAME      whether a bug planted on purpose is noticed; --list-plants names them
-  sim --plants all|N    all of them one after the other, or a sample of N, another one for each commit
+                        run the engine in simulated worlds with crashes and lying disks (10,000)
+  sim --commit          run islands that commit together, in worlds with crashes and broken links
+  sim --plant NAME      check that a bug planted on purpose is detected; --list-plants names them
+  sim --plants all|N    the same for all of them, or for a sample of N that differs by commit
   kills [--count N] [--seed S] [--threads N] [--seconds N] [--program TOMBOLO] [--out FILE]
-                        real processes killed, starved, spoilt; what they answered must be there (100 of them)
+                        kill, starve and damage real processes, and verify that every answered call survives (100)
   soak [--seconds N] [--threads N] [--directory DIR] [--program SOAK] [--out FILE]
-                        a minute of 20 threads that call while an index is added and backups are taken
-                        (60 seconds, twice)
+                        let 20 threads call while an index is added and backups are taken (60 seconds, twice)
   trace [--program TOMBOLO] [--errors N] [--seed S]
-                        system calls of real processes: one fdatasync per flush, no answer before it, and none after
-                        a call that failed; with --errors, N times at a call chosen by chance
-  look PAGE             a page of `tombolo report` in a browser: pictures in light, dark, on a phone
+                        check the system calls of real processes: one fdatasync per flush, no answer before it, and
+                        none after a call that failed; with --errors, N times at a random call
+  look PAGE             take pictures of a page of `tombolo report` in a browser: light, dark, on a phone
   help                  this text
 
 Example: cargo xtask ci --only fmt,tidy

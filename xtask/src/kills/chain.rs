@@ -39,7 +39,7 @@ pub(super) fn segment(random: &mut Random) -> &'static str {
     random.one_of(&SEGMENTS)
 }
 
-/// What all chains share.
+/// The state that all chains share.
 pub(super) struct World {
     program: PathBuf,
     /// Everything is in here.

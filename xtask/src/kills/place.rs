@@ -79,7 +79,7 @@ fn find(text: &str, call: &str, nth: u64) -> Option<Of> {
     None
 }
 
-/// What a kill at some time fell into, with `what` in front.
+/// The place of a kill at a random time, with `what` in front.
 pub(super) fn of_time(data: &Path, what: &str) -> String {
     match is_writing(data) {
         true => format!("{what} in a checkpoint"),

@@ -34,7 +34,7 @@ struct OfKind {
     failed: u64,
 }
 
-/// What a call of `cargo xtask kills` reports.
+/// The report of `cargo xtask kills`.
 #[derive(Debug, Serialize)]
 struct Row<'a> {
     command: &'a str,

@@ -59,7 +59,7 @@ impl Group {
     }
 }
 
-/// What was counted.
+/// The counts of a trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counts {
     /// Groups with records.
@@ -178,7 +178,7 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// What was counted, at the end.
+    /// The counts, at the end.
     ///
     /// # Errors
     /// When groups were left that were not synced, though nothing failed.
