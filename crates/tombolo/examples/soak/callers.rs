@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tombolo::{Error, Pending};
 use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::pause;
 
 use crate::bank::{ACCOUNTS, Bank, MONEY, Transfer};
@@ -79,32 +80,21 @@ impl CallResults {
     }
 }
 
-/// Numbers that follow from a seed (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut bits = self.0;
-        bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (bits ^ bits >> 31) % limit
-    }
-
-    fn transfer(&mut self, caller: usize, call: i64) -> Transfer {
-        let from = self.below(ACCOUNTS as u64) as i32;
-        let other = (from + 1 + self.below(ACCOUNTS as u64 - 1) as i32) % ACCOUNTS;
-        let to = if self.below(TRANSFERS_PER_ABORT) == 0 { from } else { other };
-        Transfer { caller: caller as i32, call, from, to, cents: 1 + self.below(10_000) as i64 }
-    }
+/// A random transfer.
+fn transfer(random: &mut Rng, caller: usize, call: i64) -> Transfer {
+    let from = random.below(ACCOUNTS as u64) as i32;
+    let other = (from + 1 + random.below(ACCOUNTS as u64 - 1) as i32) % ACCOUNTS;
+    let to = if random.below(TRANSFERS_PER_ABORT) == 0 { from } else { other };
+    Transfer { caller: caller as i32, call, from, to, cents: 1 + random.below(10_000) as i64 }
 }
 
 /// Calls and waits, one call after the other: transfers, early ones, reads.
 pub(crate) fn call(field: &Field<'_>, caller: usize) -> Result<CallResults, String> {
-    let (bank, mut random, mut results) = (field.bank, Random(caller as u64), CallResults::new()?);
+    let (bank, mut random, mut results) =
+        (field.bank, Rng::from_seed(caller as u64), CallResults::new()?);
     let mut begun_ns = field.clock.now_ns();
     while field.is_running() {
-        let transfer = random.transfer(caller, results.last + 1);
+        let transfer = transfer(&mut random, caller, results.last + 1);
         let (kind, ended) = match random.below(10) {
             0..6 => (0, bank.transfer.call(transfer)),
             6..8 => {
@@ -141,11 +131,11 @@ struct UnderWay {
 
 /// Keeps many calls under way, whose answers it takes in their order.
 pub(crate) fn submit(field: &Field<'_>, caller: usize) -> Result<CallResults, String> {
-    let (mut random, mut results) = (Random(caller as u64), CallResults::new()?);
+    let (mut random, mut results) = (Rng::from_seed(caller as u64), CallResults::new()?);
     let (mut under_way, mut next) = (VecDeque::with_capacity(UNDER_WAY), 1);
     loop {
         while field.is_running() && under_way.len() < UNDER_WAY {
-            let mut transfer = random.transfer(caller, next);
+            let mut transfer = transfer(&mut random, caller, next);
             if transfer.aborts() {
                 transfer.to = (transfer.from + 1) % ACCOUNTS; // the next one's number is taken
             }
