@@ -267,8 +267,8 @@ impl fmt::Display for Error {
             Self::KeyColumns { index, columns } => {
                 write!(f, "a range of index {index} compares 1 to {columns} columns")
             }
-            Self::Deadlock => f.write_str("the transaction gave way in a deadlock: try it again"),
-            Self::LockTimeout => f.write_str("a lock was not granted in time: try again"),
+            Self::Deadlock => f.write_str("deadlock: this transaction was the victim; retry it"),
+            Self::LockTimeout => f.write_str("a lock was not granted in time; retry"),
             Self::LockTableFull => f.write_str(LOCK_TABLE_FULL),
             Self::Held { .. }
             | Self::UnfitChanges

@@ -117,7 +117,7 @@ impl Workers {
         report: &mut dyn FnMut(u64),
     ) -> Result<(Self, GroupNumber), OpenFailure> {
         let (reports, hear) = sync_channel(REPORTED_MAX);
-        let start = |part| Worker::start(image.clone(), (part, parts), limits, how);
+        let start = |part| Worker::start(image.clone(), part, parts, limits, how);
         let mut workers = (0..parts).map(start).collect::<Result<Vec<_>, NoThread>>()?;
         // All are there: they may begin.
         workers.iter_mut().for_each(|worker| worker.begin(reports.clone()));
@@ -199,7 +199,8 @@ impl Worker {
     /// A thread that waits until it is to begin.
     fn start(
         image: Image,
-        (part, parts): (usize, usize),
+        part: usize,
+        parts: usize,
         limits: Limits,
         how: HowToFinish,
     ) -> Result<Self, NoThread> {
@@ -291,7 +292,7 @@ mod tests {
         let image = Image::find(vec![disk], ImageSettings::default()).expect("an empty disk");
         for has_begun in [false, true] {
             let how = HowToFinish { is_mirrored: false, without_unfit_indexes: false };
-            let worker = Worker::start(image.clone(), (0, 2), Limits::default(), how);
+            let worker = Worker::start(image.clone(), 0, 2, Limits::default(), how);
             let mut worker = worker.expect("a thread");
             let (reports, hear) = sync_channel(REPORTED_MAX);
             if has_begun {

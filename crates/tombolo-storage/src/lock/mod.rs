@@ -110,8 +110,8 @@ impl LockError {
 impl std::fmt::Display for LockError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Deadlock => "the transaction gave way in a deadlock: try it again",
-            Self::TimedOut => "a lock was not granted in time: try again",
+            Self::Deadlock => "deadlock: this transaction was the victim; retry it",
+            Self::TimedOut => "a lock was not granted in time; retry",
             Self::Unavailable => "another transaction holds a lock on this: try again",
             Self::TableFull => "the lock table is full: raise requests_max or lock fewer rows",
             Self::TooManySessions => "no session is free in the lock table: raise sessions_max",

@@ -172,7 +172,7 @@ impl<E: Executor> Builder<E> {
         let checkpoints = self.checkpoints.take().filter(|_| self.log.is_some());
         let parts = checkpoints.as_ref().map_or(0, Images::stages);
         let archiving = self.archiving.take().filter(|_| self.log.is_some());
-        let layout = ThreadLayout::new(spread, (inputs, outputs), parts, archiving.iter().count());
+        let layout = ThreadLayout::new(spread, inputs, outputs, parts, archiving.iter().count());
         let none = Room { bytes: 0, is_all: true, more_is_wanted: false };
         let room = self.log.as_mut().map_or(none, |log| unreserved(&mut **log, None));
         let mut wires = Wires::<E>::new(self.options.queue_max, room, &layout);

@@ -30,7 +30,8 @@ pub(crate) struct ThreadLayout {
 impl ThreadLayout {
     pub(crate) fn new(
         spread: Spread,
-        (inputs, outputs): (usize, usize),
+        inputs: usize,
+        outputs: usize,
         parts: usize,
         archives: usize,
     ) -> Self {

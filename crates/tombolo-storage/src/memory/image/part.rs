@@ -231,7 +231,7 @@ impl CheckpointPart {
             Copied::None { part, parts } => {
                 let mut surveyed = self.surveyed.take();
                 if surveyed.is_none() && !self.is_surveying {
-                    let survey = Survey::new(position, (part, parts));
+                    let survey = Survey::new(position, part, parts);
                     self.wanted = Some(Request(What::Survey(survey)));
                     self.is_surveying = true;
                 }

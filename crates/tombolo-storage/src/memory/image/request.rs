@@ -79,7 +79,7 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn new(position: LogPosition, (part, parts): (usize, usize)) -> Self {
+    pub(super) fn new(position: LogPosition, part: usize, parts: usize) -> Self {
         Self { position, part, parts, found: None }
     }
 

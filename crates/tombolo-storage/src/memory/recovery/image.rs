@@ -4,7 +4,6 @@
 //! Not here: blocks, files, rings (`memory/image/`). Why a row that did not change since the position
 //! an image is complete as of reads its own value is argued in `memory/image/mod.rs`.
 
-use super::super::Limits;
 use super::super::budget::Allowance;
 use super::super::region::RegionError;
 use super::super::rows::Rows;
@@ -198,8 +197,8 @@ impl ReplayPart {
         let of =
             |table: &Option<Rows>| table.as_ref().map(|table| table.mirror(&allowance)).transpose();
         let tables = self.tables.iter().map(of).collect::<Result<_, _>>().map_err(no_memory)?;
-        let (part, parts, schema) = (self.part, self.parts, self.schema.clone());
-        Ok(Self::of_tables((part, parts), (allowance, self.limits), schema, tables))
+        let schema = self.schema.clone();
+        Ok(Self { allowance, schema, tables, ..Self::new(self.part, self.parts, self.limits) })
     }
 
     /// All parts of one replay whose rows are of one moment, divided into `count`.
@@ -223,20 +222,10 @@ impl ReplayPart {
                 .iter_mut()
                 .enumerate()
                 .map(|(position, table)| table.take_if(|_| is_own(position, part, count)));
-            let own = own.collect();
-            Self::of_tables((part, count), (allowance.clone(), limits), schema.clone(), own)
+            let (tables, empty) = (own.collect(), Self::new(part, count, limits));
+            Self { allowance: allowance.clone(), schema: schema.clone(), tables, ..empty }
         });
         divided.collect()
-    }
-
-    fn of_tables(
-        (part, parts): (usize, usize),
-        (allowance, limits): (Allowance, Limits),
-        schema: Schema,
-        tables: Vec<Option<Rows>>,
-    ) -> Self {
-        let of_none = Self::new(part, parts, limits);
-        Self { allowance, schema, tables, ..of_none }
     }
 
     /// Memory its rows and values take, in bytes.
