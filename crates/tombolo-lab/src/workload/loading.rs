@@ -6,7 +6,10 @@
 //!
 //! Not here: which parts there are, and what is in them (each workload's loader).
 
+use std::ops::Range;
+
 use tombolo_engine::threads;
+use tombolo_engine::transaction::{Stop, Writing, execute};
 use tombolo_storage::error::Error;
 use tombolo_storage::key::IndexType;
 use tombolo_storage::row::{RowId, RowMut};
@@ -53,54 +56,65 @@ pub(super) fn load_parts<S: Store, P: Sync, R: Send>(
     result
 }
 
-/// Stores `rows` in transactions of [`BATCH_ROWS`].
-pub(super) fn store_batches<S: Store, T>(
+/// Stores `rows` rows in transactions of [`BATCH_ROWS`], of which each has a range of them.
+pub(super) fn store_ranges<S: Store>(
     store: &mut S,
-    rows: &[T],
-    mut store_batch: impl FnMut(&mut S, &[T]) -> Result<(), Error>,
+    rows: usize,
+    mut store_range: impl FnMut(&mut Writing<'_, S>, Range<usize>) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    for batch in rows.chunks(BATCH_ROWS) {
-        store.begin()?;
-        store.begin_writes();
-        if let Err(error) = store_batch(store, batch) {
-            // Without undo the store poisons itself and says so; why is what the caller needs.
-            store.fail().ok();
-            return Err(error);
-        }
-        store.commit()?;
+    for first in (0..rows).step_by(BATCH_ROWS) {
+        let range = first..rows.min(first + BATCH_ROWS);
+        let stored = execute(store, |tx| {
+            let mut tx = tx.write();
+            store_range(&mut tx, range)?;
+            tx.commit(())
+        });
+        // Without undo the store poisons itself and says so; why is what the caller needs.
+        stored.map_err(|stop| match stop {
+            Stop::Error(error) => error,
+            Stop::Abort(_) => unreachable!("what writes does not abort"),
+        })?;
     }
     Ok(())
 }
 
 /// Makes a row of `table` for each of `rows`.
 pub(super) fn create_rows<S: Store, R: DeclaredTable, T: Fill<R>>(
-    store: &mut S,
+    tx: &mut Writing<'_, S>,
     table: &Table<R>,
     rows: &[T],
 ) -> Result<Vec<RowId>, Error> {
-    rows.iter().map(|row| store.create(table, |to| row.fill(to))).collect()
+    rows.iter().map(|row| tx.create(table, |to| row.fill(to))).collect()
 }
 
 /// Adds the entries of `rows`, which are in the order of their keys.
 pub(super) fn insert_run<'a, S: Store, I: DeclaredIndex, T>(
-    store: &mut S,
+    tx: &mut Writing<'_, S>,
     index: &Index<I>,
     rows: &'a [T],
     ids: &[RowId],
     key: impl Fn(&'a T) -> <I as IndexType>::Key<'a>,
 ) -> Result<(), Error> {
-    store.insert_run(index, ids, |at| key(&rows[at]))
+    tx.insert_run(index, ids, |at| key(&rows[at]))
 }
 
-/// Stores `rows`, which are in the order of their keys, in a table with one index.
+/// Makes rows, which are in the order of their keys, in a table with one index.
+pub(super) fn create_keyed<'a, S: Store, R: DeclaredTable, I: DeclaredIndex, T: Fill<R>>(
+    tx: &mut Writing<'_, S>,
+    (table, index): (&Table<R>, &Index<I>),
+    rows: &'a [T],
+    key: impl Fn(&'a T) -> <I as IndexType>::Key<'a>,
+) -> Result<(), Error> {
+    let ids = create_rows(tx, table, rows)?;
+    insert_run(tx, index, rows, &ids, key)
+}
+
+/// The same for any number of rows, in transactions of [`BATCH_ROWS`].
 pub(super) fn store_keyed<S: Store, R: DeclaredTable, I: DeclaredIndex, T: Fill<R>>(
     store: &mut S,
-    (table, index): (&Table<R>, &Index<I>),
+    of: (&Table<R>, &Index<I>),
     rows: &[T],
     key: impl for<'a> Fn(&'a T) -> <I as IndexType>::Key<'a>,
 ) -> Result<(), Error> {
-    store_batches(store, rows, |store, rows| {
-        let ids = create_rows(store, table, rows)?;
-        insert_run(store, index, rows, &ids, &key)
-    })
+    store_ranges(store, rows.len(), |tx, range| create_keyed(tx, of, &rows[range], &key))
 }
