@@ -18,6 +18,8 @@
 //! There are no terminals: every input draws its home warehouse, and Stock Level its district. With
 //! a single warehouse nothing is remote.
 
+use std::ops::RangeInclusive;
+
 use tombolo_engine::rng::Rng;
 
 use super::kinds;
@@ -85,6 +87,18 @@ impl NewOrderInput {
     #[must_use]
     pub fn lines(&self) -> &[LineInput] {
         &self.line_array[..usize::from(self.line_count)]
+    }
+
+    /// The order with some of its lines only.
+    pub(super) fn only(&self, is_kept: impl Fn(usize, &LineInput) -> bool) -> Self {
+        let mut kept = Self { line_count: 0, ..*self };
+        for (place, line) in self.lines().iter().enumerate() {
+            if is_kept(place, line) {
+                kept.line_array[usize::from(kept.line_count)] = *line;
+                kept.line_count += 1;
+            }
+        }
+        kept
     }
 
     /// An order of these lines.
@@ -228,12 +242,33 @@ const fn new_deck() -> [Kind; DECK] {
     deck
 }
 
+/// How often a transaction involves another warehouse than its home, in percent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Remote {
+    /// Payments whose customer is of another one.
+    pub payments: u64,
+    /// Lines of New Orders that another one supplies.
+    pub lines: u64,
+}
+
+impl Remote {
+    /// As often as the mix has it: never in the paper's, as the specification says in the other.
+    pub const fn of(mix: Mix) -> Self {
+        match mix {
+            Mix::Paper => Self { payments: 0, lines: 0 },
+            Mix::Standard => Self { payments: 15, lines: 1 },
+        }
+    }
+}
+
 /// An endless stream of transaction inputs, the same for the same arguments.
 #[derive(Clone, Debug)]
 pub struct Generator {
     rng: Rng,
     mix: Mix,
     warehouses: i32,
+    homes: RangeInclusive<i32>,
+    remote: Remote,
     constants: Constants,
     deck: [Kind; DECK],
     /// Cards of the deck already dealt.
@@ -253,7 +288,21 @@ impl Generator {
     pub fn new(seed: u64, mix: Mix, warehouses: i32, constants: Constants) -> Self {
         assert!(warehouses > 0, "a database has at least one warehouse, not {warehouses}");
         let rng = Stream::Input.rng(seed, []);
-        Self { rng, mix, warehouses, constants, deck: new_deck(), dealt: DECK, now: DAY }
+        let (homes, remote) = (1..=warehouses, Remote::of(mix));
+        let deck = new_deck();
+        Self { rng, mix, warehouses, homes, remote, constants, deck, dealt: DECK, now: DAY }
+    }
+
+    /// The stream of one of several callers, by its number: the home warehouses of its transactions are among `homes`.
+    #[must_use]
+    pub fn of_caller(self, seed: u64, number: i32, homes: RangeInclusive<i32>) -> Self {
+        Self { rng: Stream::Input.rng(seed, [number]), homes, ..self }
+    }
+
+    /// The stream with another share of remote customers and lines.
+    #[must_use]
+    pub fn with_remote(self, remote: Remote) -> Self {
+        Self { remote, ..self }
     }
 
     /// The next input.
@@ -285,13 +334,13 @@ impl Generator {
         }
     }
 
-    /// True with a probability of `percent` in a hundred.
+    /// True with a probability of `percent` in a hundred; what never happens draws nothing.
     fn happens(&mut self, percent: u64) -> bool {
-        self.rng.below(100) < percent
+        percent > 0 && self.rng.below(100) < percent
     }
 
     fn home_warehouse(&mut self) -> i32 {
-        self.rng.between(1, self.warehouses.into()) as i32
+        self.rng.between((*self.homes.start()).into(), (*self.homes.end()).into()) as i32
     }
 
     fn district(&mut self) -> i16 {
@@ -335,7 +384,7 @@ impl Generator {
                 break candidate;
             }
         };
-        let remote = self.mix == Mix::Standard && self.happens(1);
+        let remote = self.happens(self.remote.lines);
         let supply_w_id = if remote { self.remote_warehouse(home) } else { home };
         LineInput { i_id, supply_w_id, quantity: self.rng.between(1, 10) as i16 }
     }
@@ -352,7 +401,7 @@ impl Generator {
     fn payment(&mut self, now: i64) -> PaymentInput {
         let w_id = self.home_warehouse();
         let d_id = self.district();
-        let remote = self.mix == Mix::Standard && self.happens(15);
+        let remote = self.happens(self.remote.payments);
         let (c_w_id, c_d_id) =
             if remote { (self.remote_warehouse(w_id), self.district()) } else { (w_id, d_id) };
         let customer = self.customer();

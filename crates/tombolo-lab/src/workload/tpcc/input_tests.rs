@@ -189,3 +189,30 @@ fn a_single_warehouse_has_nothing_remote() {
     assert!(lines.all(|line| line.supply_w_id == 1));
     assert!(payments(&inputs).iter().all(|payment| payment.c_w_id == 1));
 }
+
+#[test]
+fn callers_have_homes_and_shares_of_their_own() {
+    let all = Generator::new(1, Mix::Standard, 6, Constants::from_seed(1));
+    let of = |caller, remote| {
+        let own = all.clone().of_caller(1, caller, 3..=4).with_remote(remote);
+        own.take(10_000).collect::<Vec<_>>()
+    };
+    let never = of(0, Remote { payments: 0, lines: 0 });
+    assert_ne!(never, of(1, Remote { payments: 0, lines: 0 }));
+    let is_home = |w_id: i32| (3..=4).contains(&w_id);
+    for payment in payments(&never) {
+        assert!(is_home(payment.w_id) && payment.c_w_id == payment.w_id);
+    }
+    let at_home =
+        |order: &NewOrderInput| order.lines().iter().all(|line| line.supply_w_id == order.w_id);
+    assert!(new_orders(&never).iter().all(|order| is_home(order.w_id) && at_home(order)));
+    let often = of(0, Remote { payments: 100, lines: 30 });
+    assert!(payments(&often).iter().all(|payment| payment.c_w_id != payment.w_id));
+    let orders = new_orders(&often);
+    let lines = orders.iter().flat_map(|order| {
+        order.lines().iter().map(|line| (line.supply_w_id != order.w_id, order.w_id))
+    });
+    let lines: Vec<_> = lines.collect();
+    check_percent(lines.iter().filter(|(remote, _)| *remote).count(), lines.len(), 30.0);
+    assert!(lines.iter().all(|(_, home)| is_home(*home)));
+}

@@ -15,6 +15,7 @@
 pub mod delivery;
 pub mod new_order;
 pub mod order_status;
+pub mod parts;
 pub mod payment;
 pub mod stock_level;
 

@@ -70,7 +70,7 @@ handles! {
         orders: Table<Orders>,
         order_line: Table<OrderLine>,
         item: Table<Item>,
-        stock: Table<Stock>,
+        pub(super) stock: Table<Stock>,
         warehouse_key: Index<WarehouseKey>,
         district_key: Index<DistrictKey>,
         customer_key: Index<CustomerKey>,
@@ -81,11 +81,11 @@ handles! {
         orders_by_customer: Option<Index<OrdersByCustomer>>,
         order_line_key: Index<OrderLineKey>,
         item_key: Index<ItemKey>,
-        stock_key: Index<StockKey>,
+        pub(super) stock_key: Index<StockKey>,
     }
 }
 
-const LINES: usize = ORDER_LINES_MAX as usize;
+pub(super) const LINES: usize = ORDER_LINES_MAX as usize;
 
 /// What the reading phase found out about an item.
 #[derive(Clone, Copy, Default)]
@@ -95,14 +95,26 @@ struct ItemRead {
 }
 
 /// The rows that a New Order's input names: of its customer, of each line's item, of each line's stock.
-const NAMED: usize = 1 + 2 * LINES;
+pub(super) const NAMED: usize = 1 + 2 * LINES;
 
 const _: () = assert!(NAMED <= Hints::ROWS_MAX);
 
-/// What the reading phase leaves to the writing phase.
-struct ReadPhase<'r> {
-    stocks: &'r [RowId],
-    items: [ItemRead; LINES],
+/// What an order takes over from the stock of a line: columns that no transaction changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Supplied {
+    /// Whether S_DATA says "ORIGINAL".
+    pub original: bool,
+    /// S_DIST of the order's district.
+    pub dist_info: Text<24>,
+}
+
+/// Where the stock of a line is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Source<'s> {
+    /// In this store: the line is taken from it.
+    Here(RowId),
+    /// In another one, where another part of the transaction takes the line from it.
+    Elsewhere(&'s Supplied),
 }
 
 impl Procedure for NewOrder {
@@ -155,22 +167,9 @@ impl Procedure for NewOrder {
             }
             &looked_up[..count]
         };
-        let (item_rows, stocks) = rows[1..].split_at(input.lines().len());
-        let (district, mut answer) = self.read_parties(&mut tx, input, rows[0])?;
-        if located.is_empty() {
-            self.prefetch_entries(&tx, input, answer.o_id);
-        }
-        let items = self.read_items(&tx, item_rows)?;
-
-        let mut tx = tx.write();
-        tx.update(&self.district, district, District::ORDERED, |row| {
-            row.set(District::D_NEXT_O_ID, answer.o_id + 1);
-        })?;
-        let found = ReadPhase { stocks, items };
-        let sum = self.order_lines(&mut tx, input, &found, &mut answer)?;
-        self.order(&mut tx, input, answer.o_id)?;
-        answer.total = total(sum, &answer);
-        tx.commit(answer)
+        let (items, stocks) = rows[1..].split_at(input.lines().len());
+        let is_ahead = !located.is_empty();
+        self.place(tx, input, (rows[0], items, is_ahead), |place| Source::Here(stocks[place]))
     }
 }
 
@@ -235,9 +234,51 @@ impl NewOrder {
         store.prefetch_insert(&self.new_order_key, (w_id, d_id, o_id));
     }
 
+    /// Orders, when customer, items and stocks have been looked up. `source` is called for each line, in order, with
+    /// its place.
+    #[inline(always)]
+    pub(super) fn place<'s, S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        input: &NewOrderInput,
+        (customer, items, is_ahead): (RowId, &[RowId], bool),
+        source: impl FnMut(usize) -> Source<'s>,
+    ) -> Result<Committed<NewOrderAnswer>, Stop> {
+        let (district, mut answer) = self.read_parties(&mut tx, input, customer)?;
+        if !is_ahead {
+            self.prefetch_entries(&tx, input, answer.o_id);
+        }
+        let items = self.read_items(&tx, items)?;
+
+        let mut tx = tx.write();
+        tx.update(&self.district, district, District::ORDERED, |row| {
+            row.set(District::D_NEXT_O_ID, answer.o_id + 1);
+        })?;
+        let sum = self.order_lines(&mut tx, input, (&items, source), &mut answer)?;
+        self.order(&mut tx, input, answer.o_id)?;
+        answer.total = total(sum, &answer);
+        tx.commit(answer)
+    }
+
     /// Looks up all rows that the input names, and asks for them; says whether all items exist.
     #[inline(always)]
     fn look_up_named<S: Store>(
+        &self,
+        tx: &mut Reading<'_, S>,
+        input: &NewOrderInput,
+        rows: &mut [RowId; NAMED],
+    ) -> Result<bool> {
+        if !self.look_up_customer_and_items(tx, input, rows)? {
+            return Ok(false);
+        }
+        let stocks = &mut rows[1 + input.lines().len()..];
+        self.look_up_stocks(tx, input, stocks)?;
+        Ok(true)
+    }
+
+    /// The same but for the stocks.
+    #[inline(always)]
+    pub(super) fn look_up_customer_and_items<S: Store>(
         &self,
         tx: &mut Reading<'_, S>,
         input: &NewOrderInput,
@@ -249,15 +290,13 @@ impl NewOrder {
         let mut found_items = [None; LINES];
         self.look_up_items(tx, lines, &mut found_items)?;
         let [customer, rows @ ..] = rows;
-        let (items, stocks) = rows.split_at_mut(lines.len());
-        for (row, found) in items.iter_mut().zip(&found_items) {
+        for (row, found) in rows[..lines.len()].iter_mut().zip(&found_items) {
             let Some(found) = *found else { return Ok(false) };
             tx.prefetch(&self.item, found, Item::SOLD);
             *row = found;
         }
         *customer = existing(&self.customer, tx.lookup(&self.customer_key, customer_key)?)?;
         tx.prefetch(&self.customer, *customer, Customer::ACCOUNT);
-        self.look_up_stocks(tx, input, stocks)?;
         Ok(true)
     }
 
@@ -277,7 +316,7 @@ impl NewOrder {
 
     /// Looks the lines' stocks up and asks for their rows.
     #[inline(always)]
-    fn look_up_stocks<S: Store>(
+    pub(super) fn look_up_stocks<S: Store>(
         &self,
         tx: &mut Reading<'_, S>,
         input: &NewOrderInput,
@@ -363,27 +402,36 @@ impl NewOrder {
 
     /// Takes every line from its stock and stores it; the sum of the lines' amounts.
     #[inline(always)]
-    fn order_lines<S: Store>(
+    fn order_lines<'s, S: Store>(
         &self,
         tx: &mut Writing<'_, S>,
         input: &NewOrderInput,
-        found: &ReadPhase<'_>,
+        (items, mut source): (&[ItemRead; LINES], impl FnMut(usize) -> Source<'s>),
         answer: &mut NewOrderAnswer,
     ) -> Result<i64> {
         let lines = input.lines();
         let mut rows = [RowId::new(0); LINES];
         let mut sum = 0;
         for (place, line) in lines.iter().enumerate() {
-            let (stock, item) = (found.stocks[place], found.items[place]);
-            let dist_info = {
-                let row = tx.pin(&self.stock, stock)?;
-                // Nine items in ten are no originals: their S_DATA need not be searched.
-                if item.original && is_original(row.get(Stock::S_DATA)) {
-                    answer.brand |= 1 << place;
+            let item = items[place];
+            let dist_info;
+            match source(place) {
+                Source::Here(stock) => {
+                    {
+                        let row = tx.pin(&self.stock, stock)?;
+                        // Nine items in ten are no originals: their S_DATA need not be searched.
+                        if item.original && is_original(row.get(Stock::S_DATA)) {
+                            answer.brand |= 1 << place;
+                        }
+                        dist_info = Text::from_row(row.get(Stock::DIST[input.d_id as usize - 1]));
+                    }
+                    self.take_from_stock(tx, stock, line, line.supply_w_id != input.w_id)?;
                 }
-                Text::from_row(row.get(Stock::DIST[input.d_id as usize - 1]))
-            };
-            self.take_from_stock(tx, stock, line, line.supply_w_id != input.w_id)?;
+                Source::Elsewhere(supplied) => {
+                    answer.brand |= u16::from(item.original && supplied.original) << place;
+                    dist_info = supplied.dist_info;
+                }
+            }
             let quantity = i64::from(line.quantity);
             let order_line = OrderLineRow {
                 ol_o_id: answer.o_id,
@@ -408,7 +456,7 @@ impl NewOrder {
 
     /// 2.4.2.2: the stock's quantity and counts, as this transaction left them so far.
     #[inline(always)]
-    fn take_from_stock<S: Store>(
+    pub(super) fn take_from_stock<S: Store>(
         &self,
         tx: &mut Writing<'_, S>,
         stock: RowId,

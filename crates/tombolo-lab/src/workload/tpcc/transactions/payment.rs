@@ -48,7 +48,7 @@ handles! {
         history: Table<History>,
         warehouse_key: Index<WarehouseKey>,
         district_key: Index<DistrictKey>,
-        customers: Customers,
+        pub(super) customers: Customers,
     }
 }
 
@@ -128,24 +128,90 @@ impl Payment {
         input: &PaymentInput,
         customer: RowId,
     ) -> Result<Committed<PaymentAnswer>, Stop> {
-        let (w_id, d_id) = (input.w_id, input.d_id);
         tx.prefetch(&self.customers.table, customer, Customer::ACCOUNT);
-        let district = tx.lookup_for_update(&self.district_key, (w_id, d_id))?;
+        let home = self.find_home(&mut tx, input)?;
+        let mut tx = tx.write();
+        // The customer last: its row has been asked for, and until now nothing depends on it.
+        self.take_in(&mut tx, input, &home)?;
+        let answer = self.charge(&mut tx, customer, input)?;
+        self.note(&mut tx, input, answer.c_id, home.h_data)?;
+        tx.commit(answer)
+    }
+}
+
+/// What a Payment finds at the warehouse that is paid to.
+pub(super) struct Home {
+    district: RowId,
+    warehouse: RowId,
+    pub(super) h_data: Text<24>,
+}
+
+/// The steps of the transaction: two at the warehouse that is paid to, one at the customer's.
+impl Payment {
+    /// Finds the district and the warehouse that are paid to.
+    #[inline(always)]
+    pub(super) fn find_home<S: Store>(
+        &self,
+        tx: &mut Reading<'_, S>,
+        input: &PaymentInput,
+    ) -> Result<Home> {
+        let district = tx.lookup_for_update(&self.district_key, (input.w_id, input.d_id))?;
         let district = existing(&self.district, district)?;
-        let warehouse = tx.lookup_for_update(&self.warehouse_key, w_id)?;
+        let warehouse = tx.lookup_for_update(&self.warehouse_key, input.w_id)?;
         let warehouse = existing(&self.warehouse, warehouse)?;
         let h_data = history_data(
             tx.pin(&self.warehouse, warehouse)?.get(Warehouse::W_NAME),
             tx.pin(&self.district, district)?.get(District::D_NAME),
         );
-        let mut tx = tx.write();
-        // The customer last: its row has been asked for, and until now nothing depends on it.
-        tx.update(&self.district, district, District::PAID, |row| {
+        Ok(Home { district, warehouse, h_data })
+    }
+
+    /// Adds the amount to what the district and the warehouse took in.
+    #[inline(always)]
+    pub(super) fn take_in<S: Store>(
+        &self,
+        tx: &mut Writing<'_, S>,
+        input: &PaymentInput,
+        home: &Home,
+    ) -> Result<()> {
+        tx.update(&self.district, home.district, District::PAID, |row| {
             row.set(District::D_YTD, row.get(District::D_YTD) + input.h_amount);
         })?;
-        tx.update(&self.warehouse, warehouse, Warehouse::PAID, |row| {
+        tx.update(&self.warehouse, home.warehouse, Warehouse::PAID, |row| {
             row.set(Warehouse::W_YTD, row.get(Warehouse::W_YTD) + input.h_amount);
-        })?;
+        })
+    }
+
+    /// Stores the payment of customer `c_id`.
+    #[inline(always)]
+    pub(super) fn note<S: Store>(
+        &self,
+        tx: &mut Writing<'_, S>,
+        input: &PaymentInput,
+        c_id: i32,
+        h_data: Text<24>,
+    ) -> Result<()> {
+        let history = HistoryRow {
+            h_c_id: c_id,
+            h_c_d_id: input.c_d_id,
+            h_c_w_id: input.c_w_id,
+            h_d_id: input.d_id,
+            h_w_id: input.w_id,
+            h_date: input.h_date,
+            h_amount: input.h_amount,
+            h_data,
+        };
+        tx.create(&self.history, |row| history.fill(row)).map(|_| ())
+    }
+
+    /// Changes the customer's balance and counts, and C_DATA where the credit is bad.
+    #[inline(always)]
+    pub(super) fn charge<S: Store>(
+        &self,
+        tx: &mut Writing<'_, S>,
+        customer: RowId,
+        input: &PaymentInput,
+    ) -> Result<PaymentAnswer> {
         let answer = {
             let row = tx.pin(&self.customers.table, customer)?;
             PaymentAnswer {
@@ -157,19 +223,19 @@ impl Payment {
                 c_balance: row.get(Customer::C_BALANCE) - input.h_amount,
             }
         };
-        self.charge(&mut tx, customer, input, &answer)?;
-        let history = HistoryRow {
-            h_c_id: answer.c_id,
-            h_c_d_id: input.c_d_id,
-            h_c_w_id: input.c_w_id,
-            h_d_id: d_id,
-            h_w_id: w_id,
-            h_date: input.h_date,
-            h_amount: input.h_amount,
-            h_data,
-        };
-        tx.create(&self.history, |row| history.fill(row))?;
-        tx.commit(answer)
+        if answer.c_credit.as_bytes() != b"BC" {
+            tx.update(&self.customers.table, customer, Customer::PAID, |row| {
+                pay_balance(row, input, &answer);
+            })?;
+            return Ok(answer);
+        }
+        tx.update(&self.customers.table, customer, Customer::PAID_BAD, |row| {
+            pay_balance(row, input, &answer);
+            let mut data = [0; C_DATA];
+            let len = bad_credit_data(&mut data, input, answer.c_id, row.get(Customer::C_DATA));
+            row.set(Customer::C_DATA, &data[..len]);
+        })?;
+        Ok(answer)
     }
 }
 
@@ -179,30 +245,6 @@ fn history_data(w_name: &[u8], d_name: &[u8]) -> Text<24> {
     let mut data = Text::EMPTY;
     [w_name, b"    ", d_name].into_iter().for_each(|part| data.push_short(part));
     data
-}
-
-impl Payment {
-    /// Changes the customer's balance and counts, and C_DATA where the credit is bad.
-    #[inline(always)]
-    fn charge<S: Store>(
-        &self,
-        tx: &mut Writing<'_, S>,
-        customer: RowId,
-        input: &PaymentInput,
-        answer: &PaymentAnswer,
-    ) -> Result<()> {
-        if answer.c_credit.as_bytes() != b"BC" {
-            return tx.update(&self.customers.table, customer, Customer::PAID, |row| {
-                pay_balance(row, input, answer);
-            });
-        }
-        tx.update(&self.customers.table, customer, Customer::PAID_BAD, |row| {
-            pay_balance(row, input, answer);
-            let mut data = [0; C_DATA];
-            let len = bad_credit_data(&mut data, input, answer.c_id, row.get(Customer::C_DATA));
-            row.set(Customer::C_DATA, &data[..len]);
-        })
-    }
 }
 
 /// Changes the customer's balance and counts.
