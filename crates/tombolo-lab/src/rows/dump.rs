@@ -55,7 +55,7 @@ impl StateHash {
     }
 
     /// Adds a row, given as its table's name, a tab, and COPY text.
-    fn add_text(&mut self, text: &[u8]) {
+    pub(crate) fn add_text(&mut self, text: &[u8]) {
         let digest: [u8; 32] = Sha256::digest(text).into();
         let (first, _) = digest.split_at(16);
         let mut bytes = [0; 16];
@@ -64,7 +64,7 @@ impl StateHash {
     }
 
     /// Adds the rows that `other` is the hash of.
-    fn add_all(&mut self, other: Self) {
+    pub fn add_all(&mut self, other: Self) {
         self.0 = self.0.wrapping_add(other.0);
     }
 }
@@ -77,7 +77,8 @@ impl fmt::Display for StateHash {
 }
 
 /// The text of a table's rows, one at a time.
-struct RowText {
+#[derive(Debug)]
+pub(crate) struct RowText {
     columns: Vec<ColumnReader>,
     /// The table's name and a tab, then the row.
     text: Vec<u8>,
@@ -85,7 +86,7 @@ struct RowText {
 }
 
 impl RowText {
-    fn of(table: &TableDef) -> Self {
+    pub(crate) fn of(table: &TableDef) -> Self {
         let columns = &table.columns;
         let text = format!("{}\t", table.name).into_bytes();
         Self {
@@ -96,7 +97,7 @@ impl RowText {
     }
 
     /// The table's name, a tab, and the row's COPY text without the line's end.
-    fn named(&mut self, row: &(impl RowBytes + ?Sized)) -> &[u8] {
+    pub(crate) fn named(&mut self, row: &(impl RowBytes + ?Sized)) -> &[u8] {
         self.text.truncate(self.name_bytes);
         for (position, column) in self.columns.iter().enumerate() {
             if position > 0 {

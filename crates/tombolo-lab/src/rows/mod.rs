@@ -8,6 +8,7 @@ mod files;
 mod quiescent;
 mod restore;
 
+pub(crate) use dump::RowText;
 pub use dump::{DumpError, StateHash, dump, state_hash};
 pub(crate) use files::file_name;
 pub use files::{DumpDirectory, DumpReader};

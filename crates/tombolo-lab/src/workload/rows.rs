@@ -1,10 +1,13 @@
 //! Reading all rows of a table, and whole databases in one transaction: for conditions of consistency,
 //! state hashes and dumps. Not here: what is made of the rows.
 
+use std::ops::ControlFlow;
+
+use tombolo_engine::transaction::Reading;
 use tombolo_storage::error::{Error, Result};
 use tombolo_storage::row::{Row, RowBytes};
 use tombolo_storage::schema::DeclaredTable;
-use tombolo_storage::store::{SharedRows, Table, dynamic_table};
+use tombolo_storage::store::{SharedRows, Store, Table, dynamic_table};
 
 use crate::store::DynamicStore;
 
@@ -57,6 +60,26 @@ impl HasRows for &mut dyn DynamicStore {
     ) -> Result<()> {
         let table = dynamic_table(self.schema(), table.position());
         self.each_row(&table, &mut |row| see(&Row::new(Seen { fixed: row.fixed(), row })))
+    }
+}
+
+/// The rows that a procedure sees.
+impl<S: Store> HasRows for Reading<'_, S> {
+    fn for_each_row<R: DeclaredTable>(
+        &mut self,
+        table: &Table<R>,
+        mut see: impl FnMut(&Row<R, Seen<'_>>),
+    ) -> Result<()> {
+        let mut rows = Vec::new();
+        self.rows(table, |row| {
+            rows.push(row);
+            ControlFlow::Continue(())
+        })?;
+        for row in rows {
+            let row = self.pin(table, row)?;
+            see(&Row::new(Seen { fixed: row.pin().fixed(), row: row.pin() }));
+        }
+        Ok(())
     }
 }
 

@@ -60,6 +60,13 @@ impl<T: Clone + Default> ByNumber<T> {
         self.blocks.get(&block).map(|start| &self.values[start + place])
     }
 
+    /// Adds the values of `other`, each to that of the same number.
+    pub(super) fn add_each(&mut self, other: &Self, add: impl Fn(&mut T, &T)) {
+        for (id, value) in other.iter() {
+            add(self.at(id), value);
+        }
+    }
+
     /// All values of the blocks there are, those never asked for too, in the order of what they
     /// belong to.
     pub(super) fn iter(&self) -> impl Iterator<Item = (InDistrict, &T)> {

@@ -37,26 +37,56 @@ pub const CHECKS: [&str; 12] =
 /// When the store does not hold TPC-C's tables or refuses to be read.
 pub fn checks(store: &mut dyn DynamicStore) -> Result<Vec<Check>, WorkloadError> {
     let handles = Handles::resolve(store.schema())?;
-    let (lines, tally) = in_transaction(store, |mut store| {
+    let sums: Result<_> = in_transaction(store, |mut store| {
         let in_parallel = store.shared().map(|view| {
             let view = &*view;
             let other = || lines(&mut { view }, &handles);
             both(other, || Tally::of(&mut { view }, &handles))
         });
-        let (lines, tally) = match in_parallel {
-            Some((lines, tally)) => (lines?, tally?),
-            None => (lines(&mut store, &handles)?, Tally::of(&mut store, &handles)?),
-        };
-        Ok::<_, WorkloadError>((lines, tally))
-    })?;
-    let mut findings = Findings::default();
-    let tally = tally.with(&lines);
-    tally.check_warehouses(&mut findings);
-    tally.check_districts(&mut findings);
-    tally.check_orders(&lines, &mut findings);
-    tally.check_customers(&mut findings);
-    let check = |name| Check { name, violation: findings.first.remove(name) };
-    Ok(CHECKS.into_iter().map(check).collect())
+        match in_parallel {
+            Some((lines, tally)) => Ok(Sums { lines: lines?, tally: tally? }),
+            None => Sums::of(&mut store, &handles),
+        }
+    });
+    Ok(sums?.checks())
+}
+
+/// What the conditions compare, of all rows of a database, or of those on one of its islands.
+#[derive(Debug, Default)]
+pub(super) struct Sums {
+    tally: Tally,
+    lines: ByNumber<LineTally>,
+}
+
+impl Sums {
+    /// Those of `rows`.
+    pub(super) fn of(rows: &mut impl HasRows, handles: &Handles) -> Result<Self> {
+        Ok(Self { lines: lines(rows, handles)?, tally: Tally::of(rows, handles)? })
+    }
+
+    /// Adds those of other rows of the same database.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.tally.add(&other.tally);
+        self.lines.add_each(&other.lines, LineTally::add);
+    }
+
+    /// How many orders there are.
+    pub(super) fn orders(&self) -> i64 {
+        self.tally.districts.values().map(|district| district.orders).sum()
+    }
+
+    /// Asks the conditions.
+    pub(super) fn checks(self) -> Vec<Check> {
+        let mut findings = Findings::default();
+        let Self { tally, lines } = self;
+        let tally = tally.with(&lines);
+        tally.check_warehouses(&mut findings);
+        tally.check_districts(&mut findings);
+        tally.check_orders(&lines, &mut findings);
+        tally.check_customers(&mut findings);
+        let check = |name| Check { name, violation: findings.first.remove(name) };
+        CHECKS.into_iter().map(check).collect()
+    }
 }
 
 /// The first violation of each condition.
@@ -74,7 +104,7 @@ impl Findings {
     }
 }
 
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct WarehouseTally {
     /// W_YTD, where there is a row.
     ytd: Option<i64>,
@@ -82,7 +112,15 @@ struct WarehouseTally {
     paid: i64,
 }
 
-#[derive(Default)]
+impl WarehouseTally {
+    fn add(&mut self, other: &Self) {
+        self.ytd = self.ytd.or(other.ytd);
+        self.district_ytd += other.district_ytd;
+        self.paid += other.paid;
+    }
+}
+
+#[derive(Debug, Default)]
 struct DistrictTally {
     /// D_YTD and D_NEXT_O_ID, where there is a row.
     row: Option<(i64, i32)>,
@@ -97,22 +135,56 @@ struct DistrictTally {
     deliveries: i64,
 }
 
-#[derive(Clone, Default)]
+impl DistrictTally {
+    fn add(&mut self, other: &Self) {
+        self.row = self.row.or(other.row);
+        self.paid += other.paid;
+        self.orders += other.orders;
+        self.newest_order = self.newest_order.max(other.newest_order);
+        self.ordered_lines += other.ordered_lines;
+        self.lines += other.lines;
+        self.oldest_new_order = match (self.new_orders, other.new_orders) {
+            (_, 0) => self.oldest_new_order,
+            (0, _) => other.oldest_new_order,
+            _ => self.oldest_new_order.min(other.oldest_new_order),
+        };
+        self.newest_new_order = self.newest_new_order.max(other.newest_new_order);
+        self.new_orders += other.new_orders;
+        self.deliveries += other.deliveries;
+    }
+}
+
+#[derive(Clone, Debug, Default)]
 struct OrderTally {
     /// O_C_ID, O_OL_CNT and whether O_CARRIER_ID is set, where there is a row.
     row: Option<(i32, i64, bool)>,
     is_new: bool,
 }
 
+impl OrderTally {
+    fn add(&mut self, other: &Self) {
+        self.row = self.row.or(other.row);
+        self.is_new |= other.is_new;
+    }
+}
+
 /// The lines of an order, whether there is a row of it or not.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 struct LineTally {
     delivered: u32,
     waiting: u32,
     delivered_amount: i64,
 }
 
-#[derive(Clone, Default)]
+impl LineTally {
+    fn add(&mut self, other: &Self) {
+        self.delivered += other.delivered;
+        self.waiting += other.waiting;
+        self.delivered_amount += other.delivered_amount;
+    }
+}
+
+#[derive(Clone, Debug, Default)]
 struct CustomerTally {
     /// C_BALANCE and C_YTD_PAYMENT, where there is a row.
     row: Option<(i64, i64)>,
@@ -120,10 +192,18 @@ struct CustomerTally {
     delivered: i64,
 }
 
+impl CustomerTally {
+    fn add(&mut self, other: &Self) {
+        self.row = self.row.or(other.row);
+        self.paid += other.paid;
+        self.delivered += other.delivered;
+    }
+}
+
 type DistrictId = (i32, i16);
 
 /// What the conditions compare.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Tally {
     warehouses: BTreeMap<i32, WarehouseTally>,
     districts: BTreeMap<DistrictId, DistrictTally>,
@@ -157,6 +237,18 @@ impl Tally {
         tally.add_customers(rows, handles)?;
         tally.add_payments(rows, handles)?;
         Ok(tally)
+    }
+
+    /// Adds that of other rows of the same database.
+    fn add(&mut self, other: &Self) {
+        for (id, warehouse) in &other.warehouses {
+            self.warehouses.entry(*id).or_default().add(warehouse);
+        }
+        for (id, district) in &other.districts {
+            self.districts.entry(*id).or_default().add(district);
+        }
+        self.orders.add_each(&other.orders, OrderTally::add);
+        self.customers.add_each(&other.customers, CustomerTally::add);
     }
 
     /// The same with the lines: each district's, and to each customer the delivered amounts of his

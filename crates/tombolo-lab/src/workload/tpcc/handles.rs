@@ -8,6 +8,7 @@ use super::schema;
 
 handles! {
     /// All tables and indexes, resolved.
+    #[derive(Debug)]
     pub(super) struct Handles {
         pub(super) warehouse: Table<schema::Warehouse>,
         pub(super) district: Table<schema::District>,

@@ -15,6 +15,7 @@ mod by_number;
 pub mod checks;
 mod handles;
 pub mod input;
+pub mod islands;
 pub mod kinds;
 pub mod load;
 pub mod loader;
