@@ -15,7 +15,8 @@ use super::{DumpDirectory, RestoreError, Rows, StateHash, dump, restore_tables};
 use crate::failure::{Blamed, Failure};
 use crate::store::{DynamicStore, Erased};
 use crate::workload::error::WorkloadError;
-use crate::workload::{checks, tamper};
+use crate::workload::tpcc::islands::IslandSums;
+use crate::workload::{Check, checks, tamper};
 
 /// Something a verification found wrong; a field of results, unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +49,11 @@ impl Verification {
     /// Notes that `check` was made, and what it found.
     pub(crate) fn note(&mut self, check: &str, damage: Option<String>) {
         self.note_at(check, None, damage);
+    }
+
+    /// Notes conditions that were asked.
+    pub(crate) fn note_all(&mut self, checks: Vec<Check>) {
+        checks.into_iter().for_each(|check| self.note(check.name, check.violation));
     }
 
     fn note_at(&mut self, check: &str, offset: Option<u64>, damage: Option<String>) {
@@ -133,9 +139,7 @@ impl<'s> Quiescent<'s> {
         let mut verification = Verification::default();
         let has_pages = self.own.page_bytes > 0;
         match checks(self.store) {
-            Ok(checks) => {
-                checks.into_iter().for_each(|check| verification.note(check.name, check.violation));
-            }
+            Ok(checks) => verification.note_all(checks),
             Err(WorkloadError::Schema(_)) if !has_pages => {}
             Err(WorkloadError::Stop(Stop::Error(error @ Error::Damaged { offset }))) => {
                 let what = format!("the conditions cannot be asked: {error}");
@@ -143,12 +147,36 @@ impl<'s> Quiescent<'s> {
             }
             Err(error) => return Err(error),
         }
+        self.verify_structure(&mut verification);
+        Ok(verification)
+    }
+
+    /// The same of one of several islands with TPC-C's tables, whose conditions hold of all islands together: what
+    /// they compare is summed up. None where its tables are others; then it is verified as a database.
+    ///
+    /// # Errors
+    /// As [`Quiescent::verify`].
+    pub(crate) fn verify_island(
+        &mut self,
+    ) -> Result<(Verification, Option<IslandSums>), WorkloadError> {
+        let mut verification = Verification::default();
+        match IslandSums::of(self.store) {
+            Ok(sums) => {
+                self.verify_structure(&mut verification);
+                Ok((verification, Some(sums)))
+            }
+            Err(WorkloadError::Schema(_)) => Ok((self.verify()?, None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The store's own checks.
+    fn verify_structure(&mut self, verification: &mut Verification) {
         self.own.names.iter().for_each(|name| verification.note(name, None));
         for damage in check_in_parts(self.store) {
             let offset = offset_of(&damage.what, self.own.page_bytes);
             verification.note_at(check_name(damage.check), offset, Some(damage.what));
         }
-        Ok(verification)
     }
 
     /// The hash of all rows, which go to `dump` if there is one.

@@ -7,17 +7,24 @@
 use std::path::Path;
 
 use tombolo_engine::clock::SystemClock;
+use tombolo_engine::islands::prepared::Prepared;
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::memory::image::ImageFailure;
+use tombolo_storage::schema::DeclaredTable;
+use tombolo_storage::store::dynamic_table;
 use tombolo_storage::value_log::LogFailure;
 
 use super::saved::{holds_log, is_saved};
-use super::{Checked, verify};
+use super::{Checked, failed, verify};
 use crate::failure::Failure;
 use crate::files::{self, OpenOptions, Surveyed, refused};
 use crate::progress::Progress;
 use crate::rows::{DumpDirectory, Finding, Quiescent, Verification};
+use crate::store::DynamicStore;
 use crate::upkeep::recover;
+use crate::workload::error::WorkloadError;
+use crate::workload::rows::in_transaction;
+use crate::workload::tpcc::islands::IslandSums;
 
 /// The check of the log itself.
 const LOG: &str = "log";
@@ -45,6 +52,55 @@ pub(super) fn check(
     dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
+    survey(directories, tamper, progress, |database, progress| {
+        verify(database, tamper, dump, REMEDY, progress)
+    })
+}
+
+/// Verifies one of several islands, of which the conditions may be asked together, or not yet.
+///
+/// # Errors
+/// As [`check`].
+pub(super) fn check_island(
+    directory: &Path,
+    progress: &mut dyn Progress,
+) -> Result<(Checked, Island), Failure> {
+    let mut island = Island::default();
+    let checked = survey(&[directory], None, progress, |mut database, progress| {
+        progress.begin("verifying");
+        island.undecided = count_rows(database.store(), Prepared::NAME).map_err(failed)?;
+        let (verification, sums) = database.verify_island().map_err(failed)?;
+        island.sums = sums;
+        progress.end();
+        Ok(Checked::new(verification, None, None, REMEDY))
+    })?;
+    Ok((checked, island))
+}
+
+/// What is known of an island besides.
+#[derive(Default)]
+pub(super) struct Island {
+    /// Parts of transactions over several islands that are not decided.
+    pub(super) undecided: u64,
+    /// What the conditions of TPC-C compare, if it has these tables.
+    pub(super) sums: Option<IslandSums>,
+}
+
+/// The rows of the table of this name, if there is one.
+fn count_rows(store: &mut dyn DynamicStore, table: &str) -> Result<u64, WorkloadError> {
+    let Some(position) = store.schema().table(table) else { return Ok(0) };
+    let (handle, mut count) = (dynamic_table(store.schema(), position), 0);
+    in_transaction(store, |store| store.each_row(&handle, &mut |_| count += 1))?;
+    Ok(count)
+}
+
+/// Reads the database in `directories`, and lets `verify` look at its rows.
+fn survey(
+    directories: &[impl AsRef<Path>],
+    tamper: Option<&str>,
+    progress: &mut dyn Progress,
+    verify: impl FnOnce(Quiescent<'_>, &mut dyn Progress) -> Result<Checked, Failure>,
+) -> Result<Checked, Failure> {
     let disks = files::disks(directories)?;
     // An index that the rows do not fit is a finding, and the rows can be dumped.
     let options = OpenOptions { without_unfit_indexes: true, ..recover::options() };
@@ -66,7 +122,7 @@ pub(super) fn check(
     let left_out: Vec<_> =
         store.left_out().iter().map(|(index, what)| format!("{index}: {what}")).collect();
     let database = Quiescent::in_memory(&mut store);
-    let mut checked = verify(database, tamper, dump, REMEDY, progress)?;
+    let mut checked = verify(database, progress)?;
     let verification = &mut checked.verification;
     left_out.into_iter().for_each(|what| verification.note(INDEXES, Some(what)));
     if image_bytes > 0 {
