@@ -63,11 +63,8 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { multisite, rows, verify, time_ms, rounds, ref flags, .. } = *arguments;
     let machine = arguments.machine.as_deref().map(read_machine).transpose()?;
-    let (touched, is_update) = arguments.transactions.touched();
+    let access = arguments.transactions.access(rows);
     let effort = Effort {
-        rows,
-        touched,
-        is_update,
         callers: 1,
         is_durable: false,
         placement: Default::default(),
@@ -84,10 +81,10 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Some(machine) => Ground::Model(machine),
         None => {
             let cores = Topology::of_machine().cores.len().clamp(1, CORES_MAX);
-            Ground::Here(islands::open_in_memory, cores)
+            Ground::Here(islands::open_rows, cores)
         }
     };
-    let question = Question { effort, multisite, verify };
+    let question = Question { access, effort, multisite, verify };
     let result = advice::advise(header, &question, ground, &mut Bar::default())?;
     Output::new(flags.json).result(&result, |result, _| text(result))
 }

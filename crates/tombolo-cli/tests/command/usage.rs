@@ -26,6 +26,11 @@ fn commands_and_flags_that_do_not_exist() {
     refused("verify src/main.rs", 2, "src/main.rs: line 1: ");
     refused("recover no-such-directory", 2, "no-such-directory");
     refused("inspect src", 2, "holds no database of profile memory");
+    refused("islands tpcc --multisite 5", 2, "--multisite is not for tpcc: leave it out");
+    refused("islands rows --mix paper", 2, "--mix is not for rows: leave it out");
+    refused("islands tpcc --mix rows", 2, "give one of paper, standard, payment");
+    refused("islands tpcc --remote 101", 2, "give a share from 0 to 100, or default");
+    refused("islands tpcc --warehouses 1", 2, "2 islands need a warehouse each");
     refused("repartition src --islands 2", 2, "src holds no database of islands");
     refused("repartition src", 2, "--islands");
     refused("repartition src --islands 0", 2, "--islands");

@@ -8,6 +8,7 @@ use crate::settings::Settings;
 use serde_json::Value as Json;
 
 use super::islands::points::Open;
+use super::islands::tpcc;
 use super::looking_glass::result::Reproduction;
 use crate::failure::Failure;
 use crate::progress::Progress;
@@ -65,8 +66,8 @@ pub struct Wanted {
     pub volatile_ok: bool,
     /// How long a terminal takes for a transaction, and for its answer, if it was said.
     pub terminal: Option<Duration>,
-    /// Opens databases of islands in memory, which the library has.
-    pub open_islands: Open,
+    /// Opens databases of islands in memory, which the library has, for the workload `rows` and for TPC-C.
+    pub open_islands: (Open, tpcc::Open),
 }
 
 /// A reproduction.

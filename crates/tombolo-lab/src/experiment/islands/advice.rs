@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deployments::Effort;
 use super::points::{self, Open};
+use super::rows::Access;
 use crate::experiment::looking_glass::result::Source;
 use crate::failure::Failure;
 use crate::model::{Islands, Load, Machine, Scenario};
@@ -32,7 +33,9 @@ const SEED: u64 = 47;
 /// What advice is about.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// The transactions, and how each point is measured; its number of callers is not used.
+    /// The transactions.
+    pub access: Access,
+    /// How each point is measured; its number of callers is not used.
     pub effort: Effort,
     /// The share of multisite transactions, in percent.
     pub multisite: u64,
@@ -172,7 +175,7 @@ pub fn advise(
     Ok(AdviceResult {
         header,
         workload: "rows".to_owned(),
-        kind: question.effort.kind(),
+        kind: question.access.kind(),
         multisite_percent: question.multisite,
         machine: ground.name(),
         source: if matches!(ground, Ground::Here(..)) {
@@ -241,7 +244,7 @@ impl Ground<'_> {
 
     /// Refuses a database too small for the finest deployment.
     fn verify(&self, question: &Question) -> Result<(), Failure> {
-        let Effort { rows, touched, .. } = question.effort;
+        let Access { rows, touched, .. } = question.access;
         if (rows as usize / self.cores()) < touched {
             return Err(Failure::usage(format!(
                 "{rows} rows are too few for transactions of {touched} on {} islands: give more --rows",
@@ -276,11 +279,15 @@ impl Ground<'_> {
         if shares.is_empty() {
             return Ok(Vec::new());
         }
-        let Effort { touched, is_update, rows, .. } = question.effort;
+        let Access { touched, is_update, rows } = question.access;
         match self {
             Self::Here(open, _) => {
                 let effort = Effort { callers: of.threads, ..question.effort };
-                let found = points::measure(*open, (&[of.islands as u16], shares), &effort)?;
+                let found = points::measure(
+                    *open,
+                    (&[of.islands as u16], shares),
+                    (&question.access, &effort),
+                )?;
                 Ok(found.into_iter().map(|found| found.tps).collect())
             }
             Self::Model(machine) => {
@@ -308,7 +315,7 @@ impl Ground<'_> {
 impl Fits<'_> {
     /// The share of multisite transactions that need more than their home island, and how many islands those use.
     fn spread(&self, islands: usize) -> (f64, f64) {
-        let (islands, others) = (islands as f64, self.question.effort.touched as f64 - 1.0);
+        let (islands, others) = (islands as f64, self.question.access.touched as f64 - 1.0);
         let all_home = islands.recip().powf(others);
         let remote = (islands - 1.0) * (1.0 - (1.0 - islands.recip()).powf(others));
         let distributed = 1.0 - all_home;
@@ -414,17 +421,15 @@ mod tests {
         (touched, is_update): (usize, bool),
         multisite: u64,
     ) -> AdviceResult {
+        let access = Access { rows: 240_000, touched, is_update };
         let effort = Effort {
-            rows: 240_000,
-            touched,
-            is_update,
             callers: 0,
             is_durable: false,
             placement: Default::default(),
             time: Duration::ZERO,
             rounds: 1,
         };
-        let question = Question { effort, multisite, verify: true };
+        let question = Question { access, effort, multisite, verify: true };
         advise(Header::default(), &question, Ground::Model(machine), &mut ()).unwrap()
     }
 

@@ -4,7 +4,8 @@
 //! | file | holds |
 //! |---|---|
 //! | `hardware.rs` | Figures 2 and 6, Table 1: counters and messages, measured |
-//! | `deployments.rs` | databases of islands under the workload `rows`, measured |
+//! | `deployments.rs` | databases of islands under a workload, measured |
+//! | `rows.rs`, `tpcc.rs` | these workloads on islands |
 //! | `points.rs` | several of those: the median of rounds, and its deviation |
 //! | `modelled.rs` | Figures 3, 5, 7, 9 … 14 out of the model, and those of them that are measured here, too |
 //! | `advice.rs` | how many islands a workload should have (ISL-4, ISL-33) |
@@ -16,6 +17,8 @@ pub mod deployments;
 mod hardware;
 mod modelled;
 pub mod points;
+pub mod rows;
+pub mod tpcc;
 
 use serde_json::json;
 use tombolo_engine::islands::topology::Topology;
@@ -34,7 +37,7 @@ reproducible! {
         Fig3 = "isl/fig3", "Figure 3: Payment by placement of four threads (modelled)";
         Fig5 = "isl/fig5", "Figure 5: throughput by share of multisite transactions, as expected (modelled)";
         Fig6 = "isl/fig6", "Figure 6: messages between processes, by kind of link";
-        Fig7 = "isl/fig7", "Figure 7: Payment, local only, on one island and on 24 (modelled)";
+        Fig7 = "isl/fig7", "Figure 7: Payment, local only, on one island and on several (modelled and measured)";
         Fig8 = "isl/fig8", "Figure 8: stalls by number of islands (not measurable here)";
         Fig9 = "isl/fig9", "Figure 9: throughput by share of multisite transactions (modelled and measured)";
         Fig10 = "isl/fig10", "Figure 10: cost by rows of a transaction (modelled and measured)";

@@ -4,14 +4,17 @@
 
 use tombolo_engine::clock::SystemClock;
 
-use super::deployments::{self, Deployment, Effort};
+use super::deployments::{DeploymentResult, Effort};
+use super::rows::{self, Access, RowsDeployment};
+use super::tpcc;
 use crate::failure::Failure;
 use crate::numbers::mean_and_deviation;
 use crate::report::Header;
 use crate::sweep::Spread;
+use crate::workload::tpcc::loader::Scale;
 
 /// Opens a database in memory with a number of islands, for the keys from 1 to the second number.
-pub type Open = fn(u16, i32) -> Result<Box<dyn Deployment>, Failure>;
+pub type Open = fn(u16, i32) -> Result<Box<dyn RowsDeployment>, Failure>;
 
 /// A point.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,6 +31,23 @@ pub struct Measured {
     pub distributed: f64,
 }
 
+impl Measured {
+    /// Of local transactions, on so many islands.
+    pub(super) fn of(islands: u16, rounds: &[&DeploymentResult]) -> Self {
+        let figures: Vec<f64> = rounds.iter().map(|round| round.tps).collect();
+        let (_, deviation_percent) = mean_and_deviation(&figures);
+        let committed: u64 = rounds.iter().map(|round| round.committed).sum();
+        let distributed: u64 = rounds.iter().map(|round| round.distributed).sum();
+        Self {
+            islands: islands.into(),
+            multisite: 0,
+            tps: Spread::of(figures).median,
+            deviation_percent,
+            distributed: distributed as f64 / committed.max(1) as f64,
+        }
+    }
+}
+
 /// Measures each number of islands at each share of multisite transactions, in interleaved rounds.
 ///
 /// # Errors
@@ -35,38 +55,53 @@ pub struct Measured {
 pub fn measure(
     open: Open,
     (islands, multisite): (&[u16], &[u64]),
-    effort: &Effort,
+    (access, effort): (&Access, &Effort),
 ) -> Result<Vec<Measured>, Failure> {
-    let databases = islands.iter().map(|&islands| open(islands, effort.rows));
+    let databases = islands.iter().map(|&islands| open(islands, access.rows));
     let databases = databases.collect::<Result<Vec<_>, _>>()?;
     let mut rounds = Vec::new();
     let points = (databases.as_slice(), multisite);
-    deployments::measure(&Header::default(), points, effort, &SystemClock::new(), |round| {
+    let (header, clock) = (Header::default(), SystemClock::new());
+    rows::measure(&header, points, (access, effort), &clock, |round| {
         rounds.push(round);
         Ok(())
     })?;
     let mut found = Vec::new();
     for &islands in islands {
         for &multisite in multisite {
-            let of = |round: &&deployments::DeploymentResult| {
-                round.islands == usize::from(islands) && round.multisite_percent == multisite
+            let of = |round: &&DeploymentResult| {
+                round.islands == usize::from(islands) && round.multisite_percent == Some(multisite)
             };
             let of: Vec<_> = rounds.iter().filter(of).collect();
-            let figures: Vec<f64> = of.iter().map(|round| round.tps).collect();
-            let (_, deviation_percent) = mean_and_deviation(&figures);
-            let tps = Spread::of(figures).median;
-            let committed: u64 = of.iter().map(|round| round.committed).sum();
-            let distributed: u64 = of.iter().map(|round| round.distributed).sum();
-            found.push(Measured {
-                islands: islands.into(),
-                multisite,
-                tps,
-                deviation_percent,
-                distributed: distributed as f64 / committed.max(1) as f64,
-            });
+            found.push(Measured { multisite, ..Measured::of(islands, &of) });
         }
     }
     Ok(found)
+}
+
+/// Measures local Payments on each number of islands, in interleaved rounds.
+///
+/// # Errors
+/// As [`measure`].
+pub(super) fn measure_payments(
+    open: tpcc::Open,
+    islands: &[u16],
+    scale: Scale,
+    effort: &Effort,
+) -> Result<Vec<Measured>, Failure> {
+    let databases = islands.iter().map(|&islands| open(islands, scale));
+    let databases = databases.collect::<Result<Vec<_>, _>>()?;
+    let (header, clock, mut rounds) = (Header::default(), SystemClock::new(), Vec::new());
+    let what = (scale, tpcc::Mix::Payment, effort);
+    tpcc::measure(&header, (&databases, &[Some(0)]), what, &clock, |round| {
+        rounds.push(round);
+        Ok(())
+    })?;
+    let of = |&islands: &u16| {
+        let is_of = |round: &&DeploymentResult| round.islands == usize::from(islands);
+        Measured::of(islands, &rounds.iter().filter(is_of).collect::<Vec<_>>())
+    };
+    Ok(islands.iter().map(of).collect())
 }
 
 #[cfg(test)]

@@ -1,0 +1,289 @@
+//! `tombolo islands`: arguments, and what people read of results.
+//!
+//! Not here: the library's side (`rows.rs`, `tpcc.rs`), callers, inputs, figures (lab `experiment/islands/`).
+
+mod rows;
+mod tpcc;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::value_parser;
+use tombolo::{Error, Placement};
+use tombolo_engine::clock::SystemClock;
+use tombolo_lab::experiment::islands::deployments::{DeploymentResult, Effort};
+use tombolo_lab::experiment::islands::rows::{Access, RowsDeployment};
+use tombolo_lab::experiment::islands::tpcc::{Mix, TpccDeployment};
+use tombolo_lab::experiment::islands::{rows as rows_lab, tpcc as tpcc_lab};
+use tombolo_lab::failure::Failure;
+use tombolo_lab::report::{Header, quantity};
+use tombolo_lab::settings::SEED;
+use tombolo_lab::workload::microbenchmark::ROWS_MAX;
+use tombolo_lab::workload::tpcc::loader::Scale;
+use tombolo_lab::workload::tpcc::schema::WAREHOUSES_MAX;
+
+use super::check::NoSettings;
+use super::result_header;
+use crate::flags::Flags;
+use crate::output::Output;
+
+pub(super) use rows::open_in_memory as open_rows;
+pub(super) use tpcc::open_in_memory as open_tpcc;
+
+const EXAMPLES: &str = "\
+Examples:
+  tombolo islands rows --update 10 --multisite 0,20,100
+  tombolo islands rows --update 2 --islands 1,2 --durability group --data DIR
+  tombolo islands tpcc --mix payment --remote 0 --islands 1,2
+  tombolo islands tpcc --warehouses 8 --remote 0,default,50";
+
+/// Measure databases of one island or several, by the share of transactions that use rows of several
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Arguments {
+    /// The workload
+    #[arg(value_parser = ["rows", "tpcc"])]
+    workload: String,
+    /// Numbers of islands
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_value = "1,2")]
+    #[arg(value_parser = value_parser!(u16).range(1..=64))]
+    islands: Vec<u16>,
+    /// Callers of each island, each a thread
+    #[arg(long, value_name = "M", default_value_t = 1, value_parser = value_parser!(u32).range(1..=1_024))]
+    threads: u32,
+    #[command(flatten)]
+    of_rows: RowsArguments,
+    #[command(flatten)]
+    of_tpcc: TpccArguments,
+    /// When answers leave: none (in memory), or group (on disk)
+    #[arg(long, default_value = "none", value_parser = ["none", "group"])]
+    durability: String,
+    /// A directory that does not exist yet, for the databases of --durability group
+    #[arg(long, value_name = "DIR", required_if_eq("durability", "group"))]
+    data: Option<PathBuf>,
+    /// On which cores the threads and callers of an island run: os, spread, grouped, mix or islands
+    #[arg(long, value_name = "HOW", default_value = "os", value_parser = placement)]
+    placement: Placement,
+    /// How long each point is measured in a round, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 500, value_parser = value_parser!(u64).range(1..=600_000))]
+    time_ms: u64,
+    /// Rounds, in each of which every point is measured
+    #[arg(long, value_name = "R", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1_000))]
+    rounds: u32,
+    #[command(flatten)]
+    flags: Flags<NoSettings>,
+}
+
+/// What only `rows` has.
+#[derive(Debug, clap::Args)]
+struct RowsArguments {
+    /// rows: shares of multisite transactions, in percent: they use one row of their caller's island, and others of all
+    /// [default: 0,20,100]
+    #[arg(long, value_name = "PERCENT,…", value_delimiter = ',')]
+    #[arg(value_parser = value_parser!(u64).range(0..=100))]
+    multisite: Option<Vec<u64>>,
+    /// rows: rows of the database [default: 240000]
+    #[arg(long, value_name = "R", value_parser = value_parser!(i32).range(1..))]
+    rows: Option<i32>,
+    #[command(flatten)]
+    transactions: TransactionArguments,
+}
+
+/// What only `tpcc` has.
+#[derive(Debug, clap::Args)]
+struct TpccArguments {
+    /// tpcc: warehouses, 100 MB each [default: 4]
+    #[arg(long, value_name = "W", value_parser = value_parser!(i32).range(1..=i64::from(WAREHOUSES_MAX)))]
+    warehouses: Option<i32>,
+    /// tpcc: transactions: standard (the specification's five), paper (New Order and Payment of one warehouse), or
+    /// payment (the specification's Payments) [default: standard]
+    #[arg(long, value_name = "MIX", value_parser = mix)]
+    mix: Option<Mix>,
+    /// tpcc: shares, in percent, of Payments of another warehouse's customer and of lines that another warehouse
+    /// supplies; default is what the mix has [default: default]
+    #[arg(long, value_name = "PERCENT|default,…", value_delimiter = ',', value_parser = share)]
+    remote: Option<Vec<Share>>,
+}
+
+/// A share of remote customers and lines, in percent; none is the mix's own.
+#[derive(Clone, Copy, Debug)]
+struct Share(Option<u64>);
+
+/// What transactions do.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub(super) struct TransactionArguments {
+    /// Rows that a transaction reads
+    #[arg(long, value_name = "N", conflicts_with = "update", value_parser = rows_of_a_transaction())]
+    read: Option<u32>,
+    /// Rows that a transaction updates (10 if it neither reads nor updates any)
+    #[arg(long, value_name = "N", value_parser = rows_of_a_transaction())]
+    update: Option<u32>,
+}
+
+impl TransactionArguments {
+    /// What they do, in a database of so many rows.
+    pub(super) fn access(self, rows: i32) -> Access {
+        let touched = self.read.or(self.update).unwrap_or(10) as usize;
+        Access { rows, touched, is_update: self.read.is_none() }
+    }
+}
+
+impl RowsArguments {
+    /// An argument that was given.
+    fn given(&self) -> Option<&'static str> {
+        let Self { multisite, rows, transactions } = self;
+        [
+            ("--multisite", multisite.is_some()),
+            ("--rows", rows.is_some()),
+            ("--read", transactions.read.is_some()),
+            ("--update", transactions.update.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(name, is_given)| is_given.then_some(name))
+    }
+}
+
+impl TpccArguments {
+    /// An argument that was given.
+    fn given(&self) -> Option<&'static str> {
+        let Self { warehouses, mix, remote } = self;
+        [
+            ("--warehouses", warehouses.is_some()),
+            ("--mix", mix.is_some()),
+            ("--remote", remote.is_some()),
+        ]
+        .into_iter()
+        .find_map(|(name, is_given)| is_given.then_some(name))
+    }
+}
+
+fn placement(name: &str) -> Result<Placement, String> {
+    Placement::named(name)
+        .ok_or_else(|| format!("give one of {}", Placement::ALL.map(Placement::name).join(", ")))
+}
+
+fn mix(name: &str) -> Result<Mix, String> {
+    let found = Mix::ALL.into_iter().find(|mix| mix.name() == name);
+    found.ok_or_else(|| format!("give one of {}", Mix::ALL.map(Mix::name).join(", ")))
+}
+
+fn share(text: &str) -> Result<Share, String> {
+    let percent = || text.parse().ok().filter(|percent| *percent <= 100);
+    match text {
+        "default" => Ok(Share(None)),
+        _ => percent()
+            .map(|percent| Share(Some(percent)))
+            .ok_or_else(|| "give a share from 0 to 100, or default".to_owned()),
+    }
+}
+
+fn rows_of_a_transaction() -> clap::builder::RangedI64ValueParser<u32> {
+    value_parser!(u32).range(1..=ROWS_MAX as i64)
+}
+
+fn failed(error: Error) -> Failure {
+    Failure::check(format!("the library failed: {error}"))
+}
+
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(data) = arguments.data.as_ref().filter(|data| data.exists()) {
+        return Err(Failure::usage(format!(
+            "directory {} exists: give one that does not",
+            data.display()
+        )));
+    }
+    let is_rows = arguments.workload == "rows";
+    let other = if is_rows { arguments.of_tpcc.given() } else { arguments.of_rows.given() };
+    if let Some(other) = other {
+        let workload = &arguments.workload;
+        return Err(Failure::usage(format!("{other} is not for {workload}: leave it out")));
+    }
+    let effort = Effort {
+        callers: arguments.threads as usize,
+        is_durable: arguments.durability == "group",
+        placement: arguments.placement,
+        time: Duration::from_millis(arguments.time_ms),
+        rounds: arguments.rounds,
+    };
+    if is_rows { arguments.run_rows(&effort) } else { arguments.run_tpcc(&effort) }
+}
+
+impl Arguments {
+    fn header(&self, of_workload: &[(&str, serde_json::Value)]) -> Result<Header, Failure> {
+        let header = result_header("islands", &self.flags.settings()?);
+        Ok(header.and(of_workload).and(&[
+            ("time_ms", self.time_ms.into()),
+            ("rounds", self.rounds.into()),
+            ("placement", self.placement.name().into()),
+        ]))
+    }
+
+    /// Where databases are, if they are not in memory.
+    fn data(&self, effort: &Effort) -> Option<&Path> {
+        self.data.as_deref().filter(|_| effort.is_durable)
+    }
+
+    fn run_rows(&self, effort: &Effort) -> Result<(), Failure> {
+        let rows = self.of_rows.rows.unwrap_or(240_000);
+        let access = self.of_rows.transactions.access(rows);
+        let header = self.header(&[("rows", rows.into())])?;
+        let (output, data) = (Output::new(self.flags.json), self.data(effort));
+        let open = |islands: &u16| rows::Own::open(*islands, rows, effort.placement, data);
+        let boxed = |own| Box::new(own) as Box<dyn RowsDeployment>;
+        let deployments = self.islands.iter().map(|islands| open(islands).map(boxed));
+        let deployments = deployments.collect::<Result<Vec<_>, _>>()?;
+        output.people(|style| {
+            let verb = if access.is_update { "update" } else { "read" };
+            style.strong(&format!("transactions {verb} {} of {rows} rows\n", access.touched))
+        })?;
+        let multisite = self.of_rows.multisite.as_deref().unwrap_or(&[0, 20, 100]);
+        let points = (deployments.as_slice(), multisite);
+        rows_lab::measure(&header, points, (&access, effort), &SystemClock::new(), |result| {
+            output.result(&result, |result, _| line(result))
+        })
+    }
+
+    fn run_tpcc(&self, effort: &Effort) -> Result<(), Failure> {
+        let mix = self.of_tpcc.mix.unwrap_or(Mix::Standard);
+        let warehouses = self.of_tpcc.warehouses.unwrap_or(4);
+        let seed = self.flags.settings()?.count(&SEED);
+        let scale = Scale { seed, warehouses, mix: mix.whole() };
+        let header = self.header(&[])?;
+        let (output, data) = (Output::new(self.flags.json), self.data(effort));
+        let open = |islands: &u16| tpcc::Own::open(*islands, scale, effort.placement, data);
+        let boxed = |own| Box::new(own) as Box<dyn TpccDeployment>;
+        let deployments = self.islands.iter().map(|islands| open(islands).map(boxed));
+        let deployments = deployments.collect::<Result<Vec<_>, _>>()?;
+        output.people(|style| {
+            style.strong(&format!("TPC-C, mix {}, {warehouses} warehouses\n", mix.name()))
+        })?;
+        let remote = self.of_tpcc.remote.as_deref().unwrap_or(&[Share(None)]);
+        let remote: Vec<_> = remote.iter().map(|share| share.0).collect();
+        let points = (deployments.as_slice(), remote.as_slice());
+        let what = (scale, mix, effort);
+        tpcc_lab::measure(&header, points, what, &SystemClock::new(), |result| {
+            output.result(&result, |result, _| line(result))
+        })
+    }
+}
+
+fn line(result: &DeploymentResult) -> String {
+    let p99 = result.latency_us.map_or(f64::NAN, |us| us.p99);
+    let multisite = result.multisite_percent.map(|share| format!("{share:>3} % multisite"));
+    let remote = result.tpcc.map(|of| {
+        let (payments, lines) = (of.remote_payments_percent, of.remote_lines_percent);
+        format!("{payments:>3} % of Payments, {lines:>3} % of lines remote")
+    });
+    format!(
+        "{:>3} islands × {} callers  {}  {:>10} k/s  CPU {:>8} µs  99 % within {:>8} µs\n",
+        result.islands,
+        result.threads,
+        multisite.or(remote).unwrap_or_default(),
+        quantity(result.tps / 1e3),
+        quantity(result.us_per_transaction_cpu),
+        quantity(p99),
+    )
+}

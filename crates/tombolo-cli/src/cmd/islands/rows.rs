@@ -1,0 +1,138 @@
+//! `tombolo islands rows`: the library's side of the workload `rows` on databases of islands.
+//!
+//! Not here: callers, inputs, figures (lab `experiment/islands/rows.rs`), arguments.
+
+use std::path::Path;
+
+use tombolo::{Database, Error, Islands, OnIslands, Placement};
+use tombolo_lab::experiment::islands::deployments::{Called, Deployment};
+use tombolo_lab::experiment::islands::rows::{self, Parts, RowsDeployment};
+use tombolo_lab::failure::Failure;
+use tombolo_lab::workload::microbenchmark::input::Input;
+use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
+use tombolo_lab::workload::microbenchmark::transaction::Transactions;
+
+use super::failed;
+
+/// A database of islands, opened by the library.
+pub(super) struct Own {
+    islands: Islands,
+    /// A key of each island.
+    keys: Vec<i32>,
+    transaction: OnIslands<Input, i64>,
+    load: OnIslands<Vec<i32>, ()>,
+    total: OnIslands<(), (i64, i64)>,
+}
+
+impl Own {
+    /// Opens one in memory, or in a directory of its own below `data`.
+    pub(super) fn open(
+        islands: u16,
+        rows: i32,
+        placement: Placement,
+        data: Option<&Path>,
+    ) -> Result<Self, Failure> {
+        let builder = Database::builder().table(rows::table()).islands(islands.into());
+        let builder = builder.placement(placement);
+        let opened = match data {
+            Some(data) => builder.open(data.join(format!("islands-{islands}"))),
+            None => builder.in_memory(),
+        };
+        let islands = opened.map_err(|error| Failure::environment(error.to_string()))?;
+        Self::register(islands, rows).map_err(failed)
+    }
+
+    fn register(islands: Islands, rows: i32) -> Result<Self, Error> {
+        let (items, by_key) = (islands.table::<Item>()?, islands.index::<ItemKey>()?);
+        let transaction = islands.register::<Transactions>()?;
+        let load = islands.register_closure("load", move |tx, keys: &Vec<i32>| {
+            for &key in keys {
+                if tx.lookup(&by_key, key)?.is_none() {
+                    tx.insert(&items, |row| row.set(Item::KEY, key))?;
+                }
+            }
+            Ok(())
+        });
+        let total = islands.register_closure("total", move |tx, (): &()| {
+            let (mut updates, mut rows) = (0, 0);
+            for (_, item) in tx.iter_table(&items)? {
+                (updates, rows) = (updates + item.get(Item::UPDATES), rows + 1);
+            }
+            Ok((updates, rows))
+        });
+        let mut keys = vec![None; islands.islands()];
+        for key in 1..=rows {
+            keys[islands.island_of(&key)?].get_or_insert(key);
+        }
+        let keys = keys.into_iter().map(Option::unwrap_or_default).collect();
+        Ok(Self { islands, keys, transaction, load, total })
+    }
+
+    /// Runs the parts of one transaction.
+    fn run(&self, parts: &[(usize, Input)]) -> Result<(), Error> {
+        if let [(island, input)] = parts {
+            return self.transaction.at(&self.keys[*island])?.call(*input).map(drop);
+        }
+        let mut across = self.islands.across();
+        for (island, input) in parts {
+            across.part(&self.transaction, &self.keys[*island], *input)?;
+        }
+        across.commit().map(drop)
+    }
+}
+
+/// Rows that one call loads: their log fits into that of a call.
+const LOADED_AT_ONCE: usize = 100;
+
+impl Deployment for Own {
+    type Transaction = Parts;
+
+    fn islands(&self) -> usize {
+        self.islands.islands()
+    }
+
+    fn bind_caller(&self, island: usize) -> Result<(), Failure> {
+        self.islands.bind_thread(island).map_err(failed)
+    }
+
+    fn call(&self, parts: &Parts) -> Result<Called, Failure> {
+        self.run(parts).map_err(failed)?;
+        Ok(Called { has_committed: true, is_distributed: parts.len() > 1 })
+    }
+}
+
+impl RowsDeployment for Own {
+    fn island_of(&self, key: i32) -> Result<usize, Failure> {
+        self.islands.island_of(&key).map_err(failed)
+    }
+
+    fn load(&self, keys: std::ops::RangeInclusive<i32>) -> Result<(), Failure> {
+        let mut of = vec![Vec::new(); self.islands()];
+        for key in keys {
+            of[self.island_of(key)?].push(key);
+        }
+        for keys in of {
+            let mut pending = Vec::new();
+            for keys in keys.chunks(LOADED_AT_ONCE) {
+                let on = self.load.at(&keys[0]).map_err(failed)?;
+                pending.push(on.submit(keys.to_vec()).map_err(failed)?);
+            }
+            pending.into_iter().try_for_each(|call| call.wait()).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn total(&self) -> Result<(i64, i64), Failure> {
+        let of = self.keys.iter().map(|key| self.total.at(key)?.call(()));
+        let of = of.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        Ok(of.into_iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1)))
+    }
+}
+
+/// A database of islands in memory, for the keys from 1 to `rows`.
+pub(in crate::cmd) fn open_in_memory(
+    islands: u16,
+    rows: i32,
+) -> Result<Box<dyn RowsDeployment>, Failure> {
+    Ok(Box::new(Own::open(islands, rows, Placement::Os, None)?))
+}

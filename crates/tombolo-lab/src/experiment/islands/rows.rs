@@ -1,0 +1,165 @@
+//! The workload `rows` on databases of islands, by the share of multisite transactions (ISL-19, ISL-22).
+//!
+//! A local transaction uses rows of its caller's island; a multisite one uses one of them, and the others are drawn
+//! from all rows, so that some happen to be on that island, too. At the end the counters of all rows are compared with
+//! the answers. Not here: callers and rounds (`deployments.rs`).
+
+use tombolo_engine::clock::SystemClock;
+use tombolo_engine::rng::Rng;
+use tombolo_storage::schema::TableDef;
+
+use super::deployments::{Caller, Deployment, DeploymentResult, Effort, Point, measure_rounds};
+use crate::failure::Failure;
+use crate::report::Header;
+use crate::workload::microbenchmark::input::Input;
+use crate::workload::microbenchmark::schema::{Item, ItemKey};
+
+/// The transactions of a caller, made beforehand.
+const INPUTS: usize = 4_096;
+/// The seed of all choices.
+const SEED: u64 = 47;
+
+/// The table.
+pub fn table() -> TableDef {
+    TableDef::of::<Item>().with::<ItemKey>()
+}
+
+/// What transactions do with which rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Access {
+    /// Rows of the database, with the keys from 1.
+    pub rows: i32,
+    /// Rows of a transaction.
+    pub touched: usize,
+    /// Whether it updates them, or reads them.
+    pub is_update: bool,
+}
+
+/// A transaction: the input of each island that has a part.
+pub type Parts = Vec<(usize, Input)>;
+
+/// A database of islands with the table.
+pub trait RowsDeployment: Deployment<Transaction = Parts> {
+    /// The island of a key.
+    ///
+    /// # Errors
+    /// What the library returns.
+    fn island_of(&self, key: i32) -> Result<usize, Failure>;
+
+    /// Makes rows with these keys, with counters at zero.
+    ///
+    /// # Errors
+    /// What the library returns.
+    fn load(&self, keys: std::ops::RangeInclusive<i32>) -> Result<(), Failure>;
+
+    /// The sum of all rows' counters, and their number.
+    ///
+    /// # Errors
+    /// What the library returns.
+    fn total(&self) -> Result<(i64, i64), Failure>;
+}
+
+impl Access {
+    pub(super) fn kind(&self) -> String {
+        let verb = if self.is_update { "update" } else { "read" };
+        format!("{verb}-{}", self.touched)
+    }
+
+    /// The transactions of a caller of `island`; `own` are that island's keys.
+    fn inputs(
+        &self,
+        deployment: &dyn RowsDeployment,
+        island: usize,
+        (own, multisite): (&[i32], u64),
+        rng: &mut Rng,
+    ) -> Result<Vec<Parts>, Failure> {
+        let draw = |rng: &mut Rng, from: &[i32]| from[rng.below(from.len() as u64) as usize];
+        let mut transaction = || {
+            let is_multisite = rng.below(100) < multisite;
+            let mut keys = vec![draw(rng, own)];
+            while keys.len() < self.touched {
+                let key = match is_multisite {
+                    true => 1 + rng.below(self.rows as u64) as i32,
+                    false => draw(rng, own),
+                };
+                if !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+            let mut by_island: Vec<(usize, Vec<i32>)> = vec![(island, Vec::new())];
+            for key in keys {
+                let of = deployment.island_of(key)?;
+                match by_island.iter_mut().find(|(island, _)| *island == of) {
+                    Some((_, keys)) => keys.push(key),
+                    None => by_island.push((of, vec![key])),
+                }
+            }
+            let parts = by_island.into_iter();
+            Ok(parts.map(|(of, keys)| (of, Input::new(self.is_update, &keys))).collect())
+        };
+        (0..INPUTS).map(|_| transaction()).collect()
+    }
+}
+
+/// Loads the databases and measures each at each share of multisite transactions; shows results as they come.
+///
+/// # Errors
+/// What a database or `show` returns; a failed check if the rows are not what was answered.
+pub fn measure(
+    header: &Header,
+    (deployments, multisite): (&[Box<dyn RowsDeployment>], &[u64]),
+    (access, effort): (&Access, &Effort),
+    clock: &SystemClock,
+    mut show: impl FnMut(DeploymentResult) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut points = Vec::new();
+    for deployment in deployments {
+        deployment.load(1..=access.rows)?;
+        let mut keys = vec![Vec::new(); deployment.islands()];
+        for key in 1..=access.rows {
+            keys[deployment.island_of(key)?].push(key);
+        }
+        if let Some(island) = keys.iter().position(|keys| keys.len() < access.touched) {
+            return Err(Failure::usage(format!(
+                "island {island} has too few rows for a transaction of {}: give more --rows",
+                access.touched
+            )));
+        }
+        for &multisite in multisite {
+            let mut callers = Vec::new();
+            for (island, own) in keys.iter().enumerate() {
+                for caller in 0..effort.callers {
+                    let mut rng = Rng::stream(SEED, &[island as u64, caller as u64, multisite]);
+                    let inputs =
+                        access.inputs(&**deployment, island, (own, multisite), &mut rng)?;
+                    callers.push(Caller { island, transactions: inputs });
+                }
+            }
+            let what = DeploymentResult {
+                header: header.clone(),
+                workload: "rows".to_owned(),
+                kind: access.kind(),
+                multisite_percent: Some(multisite),
+                ..DeploymentResult::default()
+            };
+            points.push(Point { deployment: &**deployment, what, callers });
+        }
+    }
+    let mut committed = vec![0; deployments.len()];
+    measure_rounds(&points, effort, clock, |at, result| {
+        committed[at / multisite.len()] += result.committed;
+        show(result)
+    })?;
+    for (deployment, committed) in deployments.iter().zip(committed) {
+        let (updates, rows) = deployment.total()?;
+        let expected = if access.is_update { committed * access.touched as u64 } else { 0 };
+        if (updates, rows) != (expected as i64, access.rows.into()) {
+            return Err(Failure::check(format!(
+                "{} islands have {rows} rows with {updates} updates, not {} with {expected}: please report it",
+                deployment.islands(),
+                access.rows
+            )));
+        }
+    }
+    Ok(())
+}
