@@ -175,7 +175,7 @@ impl<L: Latching> Hierarchical<L> {
         }
     }
 
-    /// The short way to a row that is not held: its page is, with the intention.
+    /// The short way to a row that is not held: its page is, or else its store, with the intention.
     #[inline(never)]
     fn row_below_page(
         &self,
@@ -186,19 +186,43 @@ impl<L: Latching> Hierarchical<L> {
         mode: Mode,
         patient: bool,
     ) -> Result<(), LockError> {
-        if let Ok(above) = held.search(LockName::page(store, LockName::page_of(row))) {
-            let above_mode = held.mode(above);
-            if above_mode.covers_below(mode) {
-                return Ok(());
+        let (name, page) = (LockName::row(row), LockName::page(store, LockName::page_of(row)));
+        let mut vacant = vacant;
+        let above = match held.search(page) {
+            Ok(above) if held.mode(above).covers_below(mode) => return Ok(()),
+            Ok(above) => Some(above).filter(|at| held.mode(*at).covers(mode.intention())),
+            Err(free) if self.allows_page(held, store, mode.intention()) => {
+                let above = self.acquire(held, free, page, mode.intention(), patient)?;
+                if free == vacant {
+                    let Err(next) = held.search(name) else { unreachable!("the row is not held") };
+                    vacant = next;
+                }
+                Some(above)
             }
-            if above_mode.covers(mode.intention())
-                && held.free_count() > 0
-                && held.count_below(above)
-            {
-                return self.acquire(held, vacant, LockName::row(row), mode, patient).map(|_| ());
+            Err(_) => None,
+        };
+        match above {
+            Some(above) if held.free_count() > 0 && held.count_below(above) => {
+                self.acquire(held, vacant, name, mode, patient).map(|_| ())
             }
+            _ => self.row_from_above(held, store, row, mode, patient),
         }
-        self.row_from_above(held, store, row, mode, patient)
+    }
+
+    /// Whether a page of `store` may be locked in `mode`, and a row of it, with no more than what is held; counts
+    /// the page then.
+    #[inline(always)]
+    fn allows_page(&self, held: &mut HeldLocks, store: u16, mode: Mode) -> bool {
+        match held.search(LockName::store(store)) {
+            Ok(whole) => {
+                let held_mode = held.mode(whole);
+                held_mode.covers(mode)
+                    && !held_mode.covers_below(mode)
+                    && held.free_count() > 1
+                    && held.count_below(whole)
+            }
+            Err(_) => false,
+        }
     }
 
     /// The long way: intentions first, then the row, which may be held in a weaker mode.
