@@ -198,13 +198,13 @@ impl<P: PagedProfile> Database<P> {
     /// The table a call means (S7).
     #[inline(always)]
     pub(super) fn table<R: TableType>(&self, table: &Table<R>) -> &TableStore<P> {
-        &self.tables[self.directory.table(&self.schema, table.position())]
+        &self.tables[self.directory.table(table.position())]
     }
 
     /// The index a call means (S7).
     #[inline(always)]
     pub(super) fn index<I: IndexType>(&self, index: &Index<I>) -> &IndexStore<P> {
-        &self.indexes[self.directory.index(I::name(index.shape()), index.position())]
+        &self.indexes[self.directory.index(index.position())]
     }
 
     /// Which lane a new session fills pages of.

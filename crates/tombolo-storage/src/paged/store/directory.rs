@@ -1,8 +1,8 @@
 //! The directory of stores (S7): which table or index a call means.
 //!
 //! On, every call names what it means, and the name is looked up, as in an engine whose catalogue
-//! may change between two calls; a handle has its name's hash. Off, a handle was resolved once and is a
-//! position. Not here: what the directory remembers on disk (`catalogue.rs`).
+//! may change between two calls; a handle has its name as it is compared, hash first. Off, a handle was
+//! resolved once and is a position. Not here: what the directory remembers on disk (`catalogue.rs`).
 //!
 //! Names are entered while there is one session (`database.rs`), so calls find them without a latch,
 //! in memory that no thread writes. Names of tables and of indexes share one space. Invariant: at
@@ -15,11 +15,11 @@ pub trait Directory: Default + Send + 'static {
     /// Enters the tables and indexes of `schema` that are new.
     fn enter(&mut self, schema: &Schema);
 
-    /// The position of the table at `position` of the handle's schema.
-    fn table(&self, schema: &Schema, position: usize) -> usize;
+    /// The position of the table whose handle has this one.
+    fn table(&self, position: usize) -> usize;
 
-    /// The position of the index at `position`, called `name`.
-    fn index(&self, name: &str, position: usize) -> usize;
+    /// The position of the index whose handle has this one.
+    fn index(&self, position: usize) -> usize;
 }
 
 /// Resolved once: a handle is a position.
@@ -30,21 +30,54 @@ impl Directory for Resolved {
     fn enter(&mut self, _: &Schema) {}
 
     #[inline(always)]
-    fn table(&self, _: &Schema, position: usize) -> usize {
+    fn table(&self, position: usize) -> usize {
         position
     }
 
     #[inline(always)]
-    fn index(&self, _: &str, position: usize) -> usize {
+    fn index(&self, position: usize) -> usize {
         position
+    }
+}
+
+/// Bytes at the beginning of a name that are compared in whole words.
+const START_BYTES: usize = 32;
+
+/// A name as it is compared: by hash, then byte for byte. Names are mostly too short for a call that compares bytes.
+#[derive(Clone, Debug)]
+struct Name {
+    hash: u64,
+    bytes: usize,
+    /// Its first bytes, filled up with zeros.
+    start: [u64; START_BYTES / 8],
+    /// Those that follow.
+    rest: Box<[u8]>,
+}
+
+impl Name {
+    fn of(name: &str) -> Self {
+        let bytes = name.as_bytes();
+        let (start, rest) = bytes.split_at(bytes.len().min(START_BYTES));
+        let mut filled = [0; START_BYTES];
+        filled[..start.len()].copy_from_slice(start);
+        let words = filled.as_chunks::<8>().0;
+        let start = std::array::from_fn(|at| u64::from_le_bytes(words[at]));
+        Self { hash: hash_name(name), bytes: bytes.len(), start, rest: rest.into() }
+    }
+
+    #[inline(always)]
+    fn is(&self, other: &Self) -> bool {
+        self.hash == other.hash
+            && self.bytes == other.bytes
+            && self.start == other.start
+            && (self.bytes <= START_BYTES || self.rest == other.rest)
     }
 }
 
 /// A name and what it means.
 #[derive(Clone, Debug)]
 struct Entry {
-    hash: u64,
-    name: Box<str>,
+    name: Name,
     position: u32,
     is_index: bool,
 }
@@ -54,9 +87,9 @@ struct Entry {
 pub struct ByName {
     /// A power of two of places; a name is in the first free one from its hash on.
     places: Vec<Option<Entry>>,
-    /// The hash of the name of each table, and of each index.
-    tables: Vec<u64>,
-    indexes: Vec<u64>,
+    /// The name in the handles of each table, and of each index.
+    tables: Vec<Name>,
+    indexes: Vec<Name>,
 }
 
 const PLACES_MIN: usize = 64;
@@ -93,23 +126,13 @@ fn hash_name(name: &str) -> u64 {
     hash ^ hash >> 32
 }
 
-/// Whether two names are equal, eight bytes at a time: they are too short for a call.
-#[inline(always)]
-fn is_same(name: &str, other: &str) -> bool {
-    let (name, other) = (name.as_bytes(), other.as_bytes());
-    let mut words = name.as_chunks::<8>().0.iter().zip(other.as_chunks::<8>().0);
-    name.len() == other.len()
-        && words.all(|(word, other)| word == other)
-        && last_word(name) == last_word(other)
-}
-
 /// Where `name` is, or would be entered.
 #[inline]
-fn place_of(places: &[Option<Entry>], hash: u64, name: &str) -> usize {
+fn place_of(places: &[Option<Entry>], name: &Name) -> usize {
     let mask = places.len() - 1;
-    let mut at = hash as usize & mask;
+    let mut at = name.hash as usize & mask;
     while let Some(entry) = &places[at] {
-        if entry.hash == hash && is_same(&entry.name, name) {
+        if entry.name.is(name) {
             break;
         }
         at = (at + 1) & mask;
@@ -119,13 +142,13 @@ fn place_of(places: &[Option<Entry>], hash: u64, name: &str) -> usize {
 
 impl ByName {
     #[inline]
-    fn find(&self, hash: u64, name: &str, is_index: bool) -> Option<usize> {
-        let entry = self.places[place_of(&self.places, hash, name)].as_ref()?;
+    fn find(&self, name: &Name, is_index: bool) -> Option<usize> {
+        let entry = self.places[place_of(&self.places, name)].as_ref()?;
         (entry.is_index == is_index).then_some(entry.position as usize)
     }
 
-    /// Enters a name; returns its hash.
-    fn insert(&mut self, name: &str, position: usize, is_index: bool) -> u64 {
+    /// Enters a name; returns it as it is compared.
+    fn insert(&mut self, name: &str, position: usize, is_index: bool) -> Name {
         let entries = self.places.iter().flatten().count();
         if (entries + 1) * 2 > self.places.len() {
             let larger = vec![None; self.places.len() * 2];
@@ -133,13 +156,13 @@ impl ByName {
                 self.put(old);
             }
         }
-        let (hash, position) = (hash_name(name), position as u32);
-        self.put(Entry { hash, name: name.into(), position, is_index });
-        hash
+        let (name, position) = (Name::of(name), position as u32);
+        self.put(Entry { name: name.clone(), position, is_index });
+        name
     }
 
     fn put(&mut self, entry: Entry) {
-        let at = place_of(&self.places, entry.hash, &entry.name);
+        let at = place_of(&self.places, &entry.name);
         self.places[at] = Some(entry);
     }
 }
@@ -149,11 +172,11 @@ impl Directory for ByName {
         self.places.fill(None);
         (self.tables, self.indexes) = (Vec::new(), Vec::new());
         for (position, table) in schema.tables.iter().enumerate() {
-            let hash = self.insert(&table.name, position, false);
-            self.tables.push(hash);
+            let name = self.insert(&table.name, position, false);
+            self.tables.push(name);
             for index in &table.indexes {
-                let hash = self.insert(&index.name, self.indexes.len(), true);
-                self.indexes.push(hash);
+                let name = self.insert(&index.name, self.indexes.len(), true);
+                self.indexes.push(name);
             }
         }
     }
@@ -161,16 +184,16 @@ impl Directory for ByName {
     /// # Panics
     /// When the handle is of another schema: handles are resolved against this one.
     #[inline]
-    fn table(&self, schema: &Schema, position: usize) -> usize {
-        let found = self.find(self.tables[position], &schema.tables[position].name, false);
+    fn table(&self, position: usize) -> usize {
+        let found = self.find(&self.tables[position], false);
         found.expect("a handle names a table of the schema it was resolved against")
     }
 
     /// # Panics
     /// As [`Directory::table`].
     #[inline]
-    fn index(&self, name: &str, position: usize) -> usize {
-        self.find(self.indexes[position], name, true)
+    fn index(&self, position: usize) -> usize {
+        self.find(&self.indexes[position], true)
             .expect("a handle names an index of the schema it was resolved against")
     }
 }
@@ -204,27 +227,26 @@ mod tests {
             directory.enter(&schema);
         }
         for number in 0..200 {
-            assert_eq!(directory.table(&schema, number), number);
-            assert_eq!(directory.index(&format!("index_of_table_{number}"), number), number);
+            assert_eq!((directory.table(number), directory.index(number)), (number, number));
         }
-        assert_eq!(directory.find(hash_name("table_200"), "table_200", false), None);
-        assert_eq!(
-            directory.find(hash_name("table_1"), "table_1", true),
-            None,
-            "a table is no index"
-        );
+        assert_eq!(directory.find(&Name::of("table_200"), false), None);
+        assert_eq!(directory.find(&Name::of("table_1"), true), None, "a table is no index");
     }
 
     #[test]
     fn names_are_equal_in_every_byte() {
-        for length in 0..40 {
+        // As if all hashes were equal.
+        let unhashed = |name: &str| Name { hash: 0, ..Name::of(name) };
+        for length in 0..80 {
             let name: String = (0..length).map(|at| (b'a' + at % 26) as char).collect();
-            assert!(is_same(&name, &name.clone()));
-            assert!(!is_same(&name, &format!("{name}a")));
+            assert!(unhashed(&name).is(&unhashed(&name)));
+            assert!(!unhashed(&name).is(&unhashed(&format!("{name}a"))));
+            assert!(!unhashed(&name).is(&unhashed(&format!("{name}\0"))));
             for at in 0..name.len() {
                 let mut other = name.clone();
                 other.replace_range(at..=at, "A");
-                assert!(!is_same(&name, &other) && hash_name(&name) != hash_name(&other));
+                assert!(!unhashed(&name).is(&unhashed(&other)));
+                assert_ne!(hash_name(&name), hash_name(&other));
             }
         }
     }
