@@ -19,7 +19,7 @@ use tombolo_storage::disk::MemDisk;
 use tombolo_storage::key::KeyPart;
 use tombolo_storage::latch::{Latched, Unlatched};
 use tombolo_storage::paged::btree::{
-    BTree, Inserted, IntegerKeys, KeyFormat, KeyShape, Meet, TypedColumns,
+    BTree, Inserted, IntegerKeys, KeyFormat, KeyShape, LastInsertion, Meet, TypedColumns,
 };
 use tombolo_storage::paged::heap::{Place, Stamp};
 use tombolo_storage::paged::page::{SmallPages, StoreId};
@@ -67,8 +67,9 @@ fn spread(n: u64) -> u64 {
 }
 
 fn put<P: PageAccess, K: KeyFormat>(access: &P, tree: &BTree<P, K>, key: &[u8], row: u64) -> Probe {
-    let mut meet = |_, _| Meet::Duplicate;
-    let inserted = tree.insert(access, key, RowId::new(row), &mut meet, unlogged, &())?;
+    let (mut meet, mut last) = (|_, _| Meet::Duplicate, LastInsertion::default());
+    let inserted =
+        tree.insert(access, (key, RowId::new(row)), &mut last, &mut meet, unlogged, &())?;
     assert_eq!(inserted, Inserted::Done);
     Ok(())
 }

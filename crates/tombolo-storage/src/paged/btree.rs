@@ -26,6 +26,9 @@
 //! first steps choose from (some 40 instructions), and a caller that looks several keys up finds the
 //! leaves of all and asks for them (`leaf_of`) before any is searched (`find_in`).
 //!
+//! An insertion that comes right behind the caller's last one finds its leaf without a descent, if that has not been
+//! divided or united since ([`LastInsertion`]).
+//!
 //! Gaps between entries are what a session locks against insertions (`gaps.rs`): a tree says which gap a search
 //! ended in, which one an insertion divides, and which one grows when an entry goes.
 //!
@@ -38,6 +41,7 @@ mod keys;
 mod node;
 mod read;
 mod redo;
+mod search;
 mod shrink;
 mod split;
 mod write;
@@ -54,7 +58,7 @@ pub use gaps::{GapEnd, Gaps};
 pub use keys::{IntegerKeys, KeyFormat, KeyShape, Position, TypedColumns};
 pub use read::LeafHint;
 pub(super) use redo::EntryRedo;
-pub use write::{Inserted, Meet, Newcomer};
+pub use write::{Inserted, LastInsertion, Meet, Newcomer};
 
 use self::change::NodeMut;
 use self::keys::StoredKeys;
@@ -66,6 +70,7 @@ use super::pool::{
 use super::step::Step;
 use super::structure::set_stamp;
 use crate::latch::Latch;
+use crate::sync::{AtomicU64, Ordering};
 
 /// An index on pages.
 pub struct BTree<P: PageAccess, K: KeyFormat> {
@@ -76,6 +81,8 @@ pub struct BTree<P: PageAccess, K: KeyFormat> {
     /// Held by the thread that divides or unites nodes: inner nodes and the leaves' links stay as
     /// they are meanwhile. Taken before any page.
     steps: Latch<(), P::Latching>,
+    /// How many steps changed its nodes since it was opened.
+    changes: AtomicU64,
     marker: PhantomData<fn() -> P>,
 }
 
@@ -93,7 +100,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let mut step = SpaceStep::new(access);
         let (tree, root) = Self::make(&mut step, store, shape)?;
         let mut root = Draft::<P>::made(root);
-        match publish(structure, &mut step, &mut [&mut root], &mut []) {
+        match tree.publish(structure, &mut step, &mut [&mut root], &mut []) {
             Ok(()) => Ok(tree),
             Err(error) => {
                 step.put_back(root.held);
@@ -136,7 +143,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 
     fn with(store: StoreId, root: PageId, shape: KeyShape) -> Self {
         let (keys, steps) = (StoredKeys::of(shape.parts()), Latch::default());
-        Self { root, store, shape, keys, steps, marker: PhantomData }
+        Self { root, store, shape, keys, steps, changes: AtomicU64::new(0), marker: PhantomData }
     }
 
     /// Where the index begins, for good.
@@ -212,30 +219,37 @@ impl<P: PageAccess> ExclusivePage for Draft<'_, P> {
     }
 }
 
-/// Reports to `structure` a step that changes `pages` and gives `gone` back; then does it. If that fails,
-/// pages that the step took are to be put back.
-fn publish<P: PageAccess>(
-    structure: &impl Structure,
-    step: &mut SpaceStep<'_, P>,
-    pages: &mut [&mut Draft<'_, P>],
-    gone: &mut [&mut P::Exclusive<'_>],
-) -> Result<()> {
-    gone.iter().for_each(|page| step.give(page));
-    let (changed, images): (Vec<_>, Vec<_>) = pages.iter().partition(|page| page.image.is_some());
-    let images: Vec<_> = images.iter().map(|page| page.page()).collect();
-    let changed: Vec<_> = changed.iter().map(|page| [page.held.page(), page.page()]).collect();
-    let (freed, space) = (step.freed(), step.image());
-    let changes = Step { freed, space, changed: &changed, ..Step::of(&images) };
-    let stamp = structure.changes(&changes).map_err(PageFailure::Log)?;
-    for page in pages {
-        if let Some(image) = &page.image {
-            page.held.page_mut().copy_from(image.page());
+impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
+    /// Reports to `structure` a step that changes `pages` and gives `gone` back; then does it. If that fails,
+    /// pages that the step took are to be put back.
+    fn publish(
+        &self,
+        structure: &impl Structure,
+        step: &mut SpaceStep<'_, P>,
+        pages: &mut [&mut Draft<'_, P>],
+        gone: &mut [&mut P::Exclusive<'_>],
+    ) -> Result<()> {
+        gone.iter().for_each(|page| step.give(page));
+        let (changed, images): (Vec<_>, Vec<_>) =
+            pages.iter().partition(|page| page.image.is_some());
+        let images: Vec<_> = images.iter().map(|page| page.page()).collect();
+        let changed: Vec<_> = changed.iter().map(|page| [page.held.page(), page.page()]).collect();
+        let (freed, space) = (step.freed(), step.image());
+        let changes = Step { freed, space, changed: &changed, ..Step::of(&images) };
+        let stamp = structure.changes(&changes).map_err(PageFailure::Log)?;
+        for page in pages {
+            if let Some(image) = &page.image {
+                page.held.page_mut().copy_from(image.page());
+            }
+            set_stamp(&mut page.held, stamp);
         }
-        set_stamp(&mut page.held, stamp);
+        for (page, freed) in gone.iter_mut().zip(step.freed()) {
+            set_free(*page, freed.next, stamp);
+        }
+        step.finish(stamp);
+        // Relaxed: changed by one thread at a time, and asked for under the latch of a leaf, which this step has too
+        // if it changes the leaf.
+        self.changes.store(self.changes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        Ok(())
     }
-    for (page, freed) in gone.iter_mut().zip(step.freed()) {
-        set_free(*page, freed.next, stamp);
-    }
-    step.finish(stamp);
-    Ok(())
 }

@@ -88,6 +88,10 @@ pub trait PageAccess: 'static {
     /// be out of date: the caller looks at what the page is now.
     fn fix_resident(&self, id: PageId) -> Option<Self::Shared<'_>>;
 
+    /// The page held alone if it is in memory and no thread holds it; nothing is waited for. The number may be
+    /// out of date, as for [`PageAccess::fix_resident`].
+    fn fix_resident_alone(&self, id: PageId) -> Option<Self::Exclusive<'_>>;
+
     /// Says that the page will be reached soon, and in it its header and these parts: where each
     /// begins, and how many bytes it has. Nothing happens if it is not in memory.
     fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]);

@@ -10,7 +10,8 @@ use std::ops::ControlFlow;
 use super::BTree;
 use super::gaps::{Beyond, GapEnd, Gaps};
 use super::keys::{KeyFormat, Position, Probe};
-use super::node::{Found, Node};
+use super::node::Node;
+use super::search::Found;
 use crate::paged::page::{PageId, PageKind};
 use crate::paged::pool::{PageAccess, PageError, ReadPage, Result};
 use crate::row::RowId;
@@ -25,10 +26,13 @@ pub struct LeafHint {
     pub(super) leading: u128,
 }
 
-/// A leaf held alone, and whether entries of the key that was looked for may be to its right.
+/// A leaf held alone, and what is known of what lies to its right.
 pub(super) struct Target<G> {
     pub(super) leaf: G,
+    /// Whether entries of the key that was looked for may be there.
     pub(super) continues: bool,
+    /// At most what the keys there begin with.
+    pub(super) fence: u128,
 }
 
 impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
@@ -66,7 +70,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         Ok(page)
     }
 
-    /// The leaf that holds what is at the probe, held alone; with `run`, whether the entries of the
+    /// The leaf that holds what is at the probe, held alone, and with `run` whether the entries of the
     /// probe's key may continue in the next one.
     #[inline(always)]
     pub(super) fn leaf_alone<'a>(
@@ -80,25 +84,29 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             let mut level = self.node(page.page()).level();
             if level == 0 {
                 match self.root_alone(access, page)? {
-                    Some(leaf) => return Ok(Target { leaf, continues: false }),
+                    Some(leaf) => {
+                        return Ok(Target { leaf, continues: false, fence: u128::MAX });
+                    }
                     None => continue 'restart,
                 }
             }
-            let mut continues = false;
+            let (mut continues, mut fence) = (false, u128::MAX);
             loop {
                 let node = self.node(page.page());
                 let at = node.child_at(probe);
                 let id = node.child(at);
-                if run && at + 1 < node.count() {
+                if at + 1 < node.count() {
                     // The separator on the right is the nearest so far.
-                    let order = node.compare(at + 1, probe);
-                    continues = order == Ordering::Equal;
+                    fence = node.leading_floor(at + 1);
+                    continues = run
+                        && probe.leading >= fence
+                        && node.compare(at + 1, probe) == Ordering::Equal;
                 }
                 level -= 1;
                 if level == 0 {
                     let leaf = access.fix_exclusive(id)?;
                     self.verify_level(self.node(leaf.page()), id, 0)?;
-                    return Ok(Target { leaf, continues });
+                    return Ok(Target { leaf, continues, fence });
                 }
                 let next = access.fix_shared(id)?;
                 page = next;

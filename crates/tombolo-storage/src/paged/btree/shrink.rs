@@ -11,7 +11,7 @@
 use super::keys::{KeyFormat, Probe};
 use super::node::{Entry, Node, ROW_BYTES};
 use super::split::Path;
-use super::{BTree, Draft, Structure, publish};
+use super::{BTree, Draft, Structure};
 use crate::paged::page::PageId;
 use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result, SpaceStep};
 
@@ -114,7 +114,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         self.change(&mut parent, |parent| parent.remove(at + 1));
         let mut pages = vec![&mut parent, &mut left];
         pages.extend(&mut next);
-        publish(structure, &mut SpaceStep::new(access), &mut pages, &mut [&mut right])?;
+        self.publish(structure, &mut SpaceStep::new(access), &mut pages, &mut [&mut right])?;
         Ok(true)
     }
 
@@ -157,7 +157,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         pages.extend(&mut left);
         pages.extend(&mut next);
         let mut gone: Vec<_> = gone.iter_mut().collect();
-        publish(structure, &mut SpaceStep::new(access), &mut pages, &mut gone)?;
+        self.publish(structure, &mut SpaceStep::new(access), &mut pages, &mut gone)?;
         Ok(true)
     }
 
@@ -178,7 +178,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let mut root = Draft::<P>::of(root, structure);
         self.make_root(&mut root, level);
         self.change(&mut root, |root| root.append(from, 0..count));
-        publish(structure, &mut SpaceStep::new(access), &mut [&mut root], &mut [&mut child])?;
+        self.publish(structure, &mut SpaceStep::new(access), &mut [&mut root], &mut [&mut child])?;
         Ok(true)
     }
 }

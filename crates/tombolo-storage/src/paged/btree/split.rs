@@ -7,7 +7,7 @@
 
 use super::keys::{KeyFormat, PACKED_BYTES, Probe};
 use super::node::{Entry, Node};
-use super::{BTree, Draft, Structure, publish};
+use super::{BTree, Draft, Structure};
 use crate::paged::page::{PageId, PageKind};
 use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result, SpaceStep};
 
@@ -172,7 +172,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         self.change(&mut parent, |node| node.insert(at, &separator.entry(right_id), leading));
         let mut pages = vec![&mut parent, &mut left, &mut right];
         pages.extend(&mut next);
-        publish(structure, &mut step, &mut pages, &mut [])
+        self.publish(structure, &mut step, &mut pages, &mut [])
             .inspect_err(|_| step.put_back(right.held))
     }
 
@@ -237,12 +237,11 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             node.insert(0, &Entry { word: 0, child: left_id, key: lowest }, 0);
             node.insert(1, &separator.entry(right_id), leading);
         });
-        publish(structure, &mut step, &mut [&mut root, &mut left, &mut right], &mut []).inspect_err(
-            |_| {
+        self.publish(structure, &mut step, &mut [&mut root, &mut left, &mut right], &mut [])
+            .inspect_err(|_| {
                 step.put_back(left.held);
                 step.put_back(right.held);
-            },
-        )
+            })
     }
 
     /// Makes the root an empty node of another level.

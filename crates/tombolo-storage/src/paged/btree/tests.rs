@@ -1,6 +1,7 @@
 //! B+trees against models, under threads, with full disks and damage.
 
 mod model;
+mod runs;
 mod shape;
 mod threads;
 
@@ -54,12 +55,18 @@ fn unlogged(_: Place) -> Result<Stamp> {
     Ok(None)
 }
 
+/// Of a caller that has not inserted anything yet.
+fn first() -> LastInsertion {
+    LastInsertion::default()
+}
+
 fn pass(_: RowId, _: bool) -> Meet {
     Meet::Pass
 }
 
 fn insert<P: PageAccess, K: KeyFormat>(tree: &BTree<P, K>, access: &P, key: &[u8], row: u64) {
-    let inserted = tree.insert(access, key, RowId::new(row), &mut pass, unlogged, &());
+    let inserted =
+        tree.insert(access, (key, RowId::new(row)), &mut first(), &mut pass, unlogged, &());
     assert_eq!(inserted, Ok(Inserted::Done));
 }
 

@@ -421,6 +421,16 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
     }
 
     #[inline(always)]
+    fn fix_resident_alone(&self, id: PageId) -> Option<ExclusiveFrame<'_, S, L>> {
+        if L::WAITS {
+            return self.exclusive_if_free(id);
+        }
+        let (index, pin) = self.pin_if_resident(id)?;
+        let latch = pin.frame().latch.exclusive();
+        Some(self.exclusive(index, latch, pin.latched()))
+    }
+
+    #[inline(always)]
     fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]) {
         // Without the latch: a wrong frame is of no consequence. The first of the chain is right
         // nearly always, and looking further would wait for it.

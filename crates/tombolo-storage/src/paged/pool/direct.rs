@@ -363,6 +363,12 @@ impl<S: PageSize, L: Latching> PageAccess for DirectFrames<S, L> {
     }
 
     #[inline(always)]
+    fn fix_resident_alone(&self, id: PageId) -> Option<DirectExclusive<'_, S, L>> {
+        let (of, base) = self.frame(id).ok()?;
+        Some(DirectExclusive { _latch: of.try_exclusive()?, base, size: PhantomData })
+    }
+
+    #[inline(always)]
     fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]) {
         if let Ok((latch, base)) = self.frame(id) {
             if size_of::<L::Latch>() > 0 {

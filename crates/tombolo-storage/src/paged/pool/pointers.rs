@@ -48,6 +48,11 @@ impl<S: PageSize> PageAccess for Pointers<S> {
     }
 
     #[inline(always)]
+    fn fix_resident_alone(&self, id: PageId) -> Option<Self::Exclusive<'_>> {
+        self.nodes.fix_resident_alone(id)
+    }
+
+    #[inline(always)]
     fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]) {
         self.nodes.prefetch(id, parts);
     }

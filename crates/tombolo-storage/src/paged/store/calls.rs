@@ -16,7 +16,7 @@ use crate::key::{IndexType, Range, packed_bits};
 use crate::lock::Mode;
 use crate::log::{ChangeKind, Logging};
 use crate::memory::variable::HANDLE_BYTES;
-use crate::paged::btree::KeyFormat;
+use crate::paged::btree::{KeyFormat, LastInsertion};
 use crate::paged::heap::{Place, RowFile, read_handle};
 use crate::probe::{self, Counter};
 use crate::profile::PagedProfile;
@@ -245,7 +245,12 @@ impl<P: PagedProfile> Store for PagedStore<P> {
     fn create_table(&mut self, table: TableDef) -> Result<(), SchemaError> {
         assert_eq!(self.session.phase, Phase::Idle, "a table is created outside transactions");
         match P::Latching::alone(&mut self.database) {
-            Some(database) => database.create_table(table),
+            Some(database) => {
+                database.create_table(table)?;
+                let count = database.indexes.len();
+                self.session.last_insertions.resize(count, LastInsertion::default());
+                Ok(())
+            }
             None => Err(SchemaError::new(
                 &table.name,
                 "a table is created before other sessions are opened",

@@ -315,14 +315,15 @@ impl<P: PagedProfile> Session<P> {
         row: RowId,
     ) -> Result<()> {
         loop {
-            let Self { log, key, held, isolation, .. } = &mut *self;
+            let Self { log, key, held, isolation, last_insertions, .. } = &mut *self;
             let noted = |place| {
                 let change = change(ChangeKind::EntryInserted, store.store, place, row);
                 database.log.change(log, change, &[], key)
             };
             let mut gaps = GapLocks::of(held, database, store, *isolation);
             let (pages, structure) = (&database.pages, StructureLog(database));
-            match store.tree.insert(pages, key, row, &mut gaps, noted, &structure)? {
+            let last = &mut last_insertions[position as usize];
+            match store.tree.insert(pages, (key, row), last, &mut gaps, noted, &structure)? {
                 Inserted::Done => return Ok(()),
                 Inserted::Duplicate => return Err(Error::Duplicate { index: position }),
                 Inserted::Marked => return self.revive_entry(database, store, row),

@@ -29,6 +29,7 @@ use super::sessions::Sessions;
 use crate::error::{Error, Result};
 use crate::lock::{LockError, Locking, Mode};
 use crate::log::{ChangeKind, Logging};
+use crate::paged::btree::LastInsertion;
 use crate::paged::heap::{Place, RowFile};
 use crate::paged::page::StoreId;
 use crate::profile::PagedProfile;
@@ -92,6 +93,8 @@ pub(super) struct Session<P: PagedProfile> {
     /// Keys of the call at hand; the second is for ranges.
     pub(super) key: Vec<u8>,
     pub(super) end_key: Vec<u8>,
+    /// By position of an index, the session's last insertion into it.
+    pub(super) last_insertions: Vec<LastInsertion>,
     /// Keys of a call with many.
     pub(super) probes: Probes,
     pub(super) ghosts: Vec<Ghost>,
@@ -123,6 +126,7 @@ impl<P: PagedProfile> Session<P> {
             before: Vec::new(),
             key: Vec::new(),
             end_key: Vec::new(),
+            last_insertions: vec![LastInsertion::default(); database.indexes.len()],
             probes: Probes::default(),
             ghosts: Vec::new(),
             ghost_keys: Vec::new(),

@@ -164,6 +164,8 @@ struct Model<'a, P: PageAccess, K: KeyFormat> {
     random: Random,
     entries: BTreeMap<At, Kept>,
     leaves: Vec<PageId>,
+    /// Of several callers.
+    last: [LastInsertion; 3],
 }
 
 impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
@@ -194,8 +196,9 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
             if deleted { Meet::Pass } else { Meet::Duplicate }
         };
         let own = RowId::new(row);
+        let last = &mut self.last[row as usize % 3];
         let inserted =
-            self.tree.insert(self.access, &stored, own, &mut meet, unlogged, &()).unwrap();
+            self.tree.insert(self.access, (&stored, own), last, &mut meet, unlogged, &()).unwrap();
         let live = self.shape.unique && equal.iter().any(|entry| !entry.1);
         let same = equal.iter().find(|entry| entry.0 == row);
         if live || same.is_some() {
@@ -342,6 +345,7 @@ fn run<P: PageAccess, K: KeyFormat>(access: &P, first: u64, steps: u64) {
             random: Random::new(seed),
             entries: BTreeMap::new(),
             leaves: Vec::new(),
+            last: [LastInsertion::default(); 3],
         };
         (0..first).for_each(|_| model.insert_one());
         for step in 0..steps {

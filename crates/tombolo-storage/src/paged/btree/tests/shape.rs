@@ -126,7 +126,8 @@ fn the_longest_keys() {
         remove(&tree, &pool, &long(n * 7_919 % 2_000, bytes), n);
     }
     assert_eq!(tree.measure(&pool).unwrap().leaves, 1);
-    let refused = tree.insert(&pool, &[0; 1_001], RowId::new(1), &mut pass, unlogged, &());
+    let refused =
+        tree.insert(&pool, (&[0; 1_001], RowId::new(1)), &mut first(), &mut pass, unlogged, &());
     assert!(refused.unwrap_err().to_string().contains("1001 bytes"));
     assert_eq!((tree.check(&pool), pool.check()), (vec![], vec![]));
 }
@@ -145,11 +146,12 @@ fn one_unique_key_deleted_and_inserted_a_thousand_times() {
                 met += 1;
                 meet(row, deleted)
             };
-            let done = tree.insert(&pool, &key(777), row, &mut seen, unlogged, &());
+            let done = tree.insert(&pool, (&key(777), row), &mut first(), &mut seen, unlogged, &());
             assert_eq!(done, Ok(Inserted::Done));
             assert!(met >= n, "{met} of {n} deleted entries were met");
             let other = RowId::new(if n % 2 == 0 { 1 } else { 90_000 });
-            let waits = tree.insert(&pool, &key(777), other, &mut meet, unlogged, &());
+            let waits =
+                tree.insert(&pool, (&key(777), other), &mut first(), &mut meet, unlogged, &());
             assert_eq!(waits, Ok(Inserted::Wait(row)));
             assert_eq!(tree.set_deleted(&pool, &key(777), row, true, unlogged), Ok(true));
         }
@@ -214,7 +216,8 @@ fn every_change_is_stamped_with_what_the_log_answers() {
             assert_eq!(at.replace(place), None, "logged twice");
             Ok(log.next())
         };
-        let done = tree.insert(&pool, &key(n), RowId::new(n), &mut pass, noted, &log);
+        let done =
+            tree.insert(&pool, (&key(n), RowId::new(n)), &mut first(), &mut pass, noted, &log);
         assert_eq!(done, Ok(Inserted::Done));
         assert_eq!(lsn(at), log.lsn.load(Ordering::Relaxed));
     }
@@ -247,7 +250,10 @@ fn what_the_log_refuses_does_not_happen() {
     let refuse = |_| -> Result<Stamp> { Err(PageFailure::TooManyPages.into()) };
     for n in 0..1_000 {
         let row = RowId::new(n);
-        assert!(tree.insert(&pool, &key(n * 2 + 1), row, &mut pass, refuse, &()).is_err());
+        assert!(
+            tree.insert(&pool, (&key(n * 2 + 1), row), &mut first(), &mut pass, refuse, &())
+                .is_err()
+        );
         assert!(tree.remove(&pool, &key(n * 2), row, refuse, &(), &()).is_err());
         assert!(tree.set_deleted(&pool, &key(n * 2), row, true, refuse).is_err());
     }
@@ -258,7 +264,8 @@ fn what_the_log_refuses_does_not_happen() {
     let mut refused = 0;
     for n in 2_000..4_000 {
         let before = images(&pool);
-        let done = tree.insert(&pool, &key(n), RowId::new(n), &mut pass, unlogged, &log);
+        let done =
+            tree.insert(&pool, (&key(n), RowId::new(n)), &mut first(), &mut pass, unlogged, &log);
         if done.is_err() {
             refused += 1;
             let changed = images(&pool).into_iter().filter(|page| !before.contains(page));
@@ -296,7 +303,8 @@ fn a_full_disk_leaves_the_tree_whole() {
             let n = random.below(1 << 30);
             let mut key = n.to_be_bytes().to_vec();
             key.resize(300, 0);
-            match tree.insert(&pool, &key, RowId::new(n), &mut pass, unlogged, &()) {
+            match tree.insert(&pool, (&key, RowId::new(n)), &mut first(), &mut pass, unlogged, &())
+            {
                 Ok(_) => {
                     there.insert(n);
                 }

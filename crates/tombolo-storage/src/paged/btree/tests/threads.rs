@@ -107,14 +107,16 @@ fn a_unique_key_is_inserted_once() {
         for thread in 0..THREADS {
             scope.spawn(move || {
                 let mut meet = |_, deleted| if deleted { Meet::Pass } else { Meet::Duplicate };
+                let mut last = LastInsertion::default();
                 for n in 0..KEYS {
                     let n = n * 7 % KEYS;
                     // A ghost next to it, whose row may lie before or behind.
                     let ghost = RowId::new((thread + 1) * 1_000_000 + n);
                     let row = RowId::new((thread + 1) * 100_000 + n);
                     for row in [ghost, row] {
-                        let answer =
-                            tree.insert(pool, &key(n), row, &mut meet, unlogged, &()).unwrap();
+                        let answer = tree
+                            .insert(pool, (&key(n), row), &mut last, &mut meet, unlogged, &())
+                            .unwrap();
                         if answer == Inserted::Done {
                             inserted.fetch_add(1, Ordering::Relaxed);
                             if row == ghost {
