@@ -305,7 +305,7 @@ fn typed_keys_order_as_their_values_do_and_edges_lie_between() {
 #[test]
 fn keys_begin_with_numbers_that_order_as_they_do() {
     let mut random = Random::new(14);
-    let (mut equal, mut told_apart) = (0, 0);
+    let (mut equal, mut told_apart, mut told_whole) = (0, 0, 0);
     for _ in 0..400 {
         let wanted = 1 + random.below(6);
         let columns: Vec<_> = (0..wanted).map(|_| any_column(&mut random)).collect();
@@ -332,6 +332,10 @@ fn keys_begin_with_numbers_that_order_as_they_do() {
             let counted = random.below(wanted + 1) as usize;
             let [least, _] = numbers(&key, usize::MAX);
             let [first, last] = numbers(&other, counted);
+            if order.whole_bits() > 0 && counted == wanted as usize {
+                assert_eq!(least == first, key_rungs == other_rungs, "{key:?} {other:?}");
+                told_whole += 1;
+            }
             match key_rungs[..counted].cmp(&other_rungs[..counted]) {
                 Ordering::Less => assert!(least <= first, "{key:?} {other:?}"),
                 Ordering::Equal => assert!(first <= least && least <= last, "{key:?} {other:?}"),
@@ -341,6 +345,7 @@ fn keys_begin_with_numbers_that_order_as_they_do() {
         }
     }
     assert!(equal > 5_000 && told_apart > 5_000, "{equal} {told_apart}");
+    assert!(told_whole > 0);
 }
 
 #[test]

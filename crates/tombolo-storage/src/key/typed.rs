@@ -124,6 +124,9 @@ struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypedOrder {
     steps: Box<[Step]>,
+    /// Bits of a key whose columns are whole numbers of up to 64 bits that are never null, if it has at most those
+    /// of a leading number, which tells it whole then; else 0.
+    whole_bits: u32,
 }
 
 /// The value of type `$number` at `$at` in a key; returns if the key ends before.
@@ -162,6 +165,17 @@ macro_rules! push {
     }};
 }
 
+/// Takes a value of type `$number` off the front of `$rest` and appends it to `$leading`.
+macro_rules! take {
+    ($number:ty as $unsigned:ty, $leading:expr, $rest:expr) => {
+        if let Some((&bytes, following)) = $rest.split_first_chunk() {
+            let flipped = (<$number>::from_le_bytes(bytes) ^ <$number>::MIN) as $unsigned;
+            $leading = $leading << <$number>::BITS | u128::from(flipped);
+            $rest = following;
+        }
+    };
+}
+
 impl TypedOrder {
     /// The order of keys of these parts.
     pub fn of(parts: &[KeyPart]) -> Self {
@@ -169,7 +183,18 @@ impl TypedOrder {
         let kinds =
             parts.iter().flat_map(|part| null(part).into_iter().chain([Kind::of(part.sql)]));
         let step = |kind| Step { kind, is_integer32: kind == Kind::Integer32 };
-        Self { steps: kinds.map(step).collect() }
+        let steps: Box<[Step]> = kinds.map(step).collect();
+        let is_short =
+            |step: &Step| matches!(step.kind, Kind::Integer16 | Kind::Integer32 | Kind::Integer64);
+        let bits = 8 * steps.iter().map(|step| step.kind.width() as u32).sum::<u32>();
+        let is_whole = steps.iter().all(is_short) && bits <= u128::BITS;
+        Self { steps, whole_bits: if is_whole { bits } else { 0 } }
+    }
+
+    /// How many bits of the number that a key begins with tell the key whole; 0 if none do.
+    #[inline(always)]
+    pub(crate) fn whole_bits(&self) -> u32 {
+        self.whole_bits
     }
 
     /// Compares the key that `key` begins with to `other`, which may end after some columns, or
@@ -204,6 +229,33 @@ impl TypedOrder {
     /// the same first columns of one.
     #[inline]
     pub(crate) fn leading(&self, key: &[u8], fill: bool) -> u128 {
+        if key.len() as u32 * 8 == self.whole_bits {
+            return self.whole(key, fill);
+        }
+        self.leading_of_some(key, fill)
+    }
+
+    /// The same of a whole key that it tells whole.
+    #[inline(always)]
+    fn whole(&self, key: &[u8], fill: bool) -> u128 {
+        let (mut number, mut rest) = (0, key);
+        for step in &*self.steps {
+            if step.is_integer32 {
+                take!(i32 as u32, number, rest);
+            } else if step.kind == Kind::Integer16 {
+                take!(i16 as u16, number, rest);
+            } else {
+                take!(i64 as u64, number, rest);
+            }
+        }
+        let missing = u128::BITS - self.whole_bits;
+        let filling = if fill { u128::MAX.unbounded_shr(self.whole_bits) } else { 0 };
+        number.unbounded_shl(missing) | filling
+    }
+
+    /// The same of any key.
+    #[inline(never)]
+    fn leading_of_some(&self, key: &[u8], fill: bool) -> u128 {
         let (mut leading, mut at, mut steps) = (Leading::new(), 0, &self.steps[..]);
         while let [step, following @ ..] = steps {
             at = if step.is_integer32 {

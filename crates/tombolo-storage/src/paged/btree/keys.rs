@@ -81,6 +81,11 @@ pub trait KeyFormat: Copy + Debug + Default + Send + Sync + 'static {
     /// smaller number is a smaller key. Not asked of packed keys.
     fn leading(order: &Self::Order, key: &[u8], fill: bool) -> u128;
 
+    /// How many bits of [`KeyFormat::leading`] tell a whole key from all others; 0 if none do.
+    fn whole_bits(_: &Self::Order) -> u32 {
+        0
+    }
+
     /// Whether a stored key can be compared at all.
     ///
     /// # Errors
@@ -157,6 +162,11 @@ impl KeyFormat for TypedColumns {
     #[inline(always)]
     fn leading(order: &TypedOrder, key: &[u8], fill: bool) -> u128 {
         order.leading(key, fill)
+    }
+
+    #[inline(always)]
+    fn whole_bits(order: &TypedOrder) -> u32 {
+        order.whole_bits()
     }
 
     fn verify(parts: &[KeyPart], key: &[u8]) -> Result<(), String> {
@@ -280,6 +290,14 @@ impl<K: KeyFormat> StoredKeys<K> {
         K::compare(&self.order, key, other)
     }
 
+    /// In nodes whose heads have a smaller unit than this power of two, heads of whole keys are equal only if the
+    /// keys are.
+    #[inline(always)]
+    fn units_that_tell(&self) -> u8 {
+        let bits = K::whole_bits(&self.order);
+        if bits == 0 { 0 } else { (u128::BITS - bits + 1) as u8 }
+    }
+
     /// What a whole key begins with: [`KeyFormat::leading`].
     #[inline(always)]
     pub(super) fn leading(&self, key: &[u8]) -> u128 {
@@ -304,6 +322,9 @@ pub(super) struct Probe<'a> {
     /// The row, in an inner node, whose separators must lie before the probe: 0 if there may be
     /// equal ones on its left.
     pub(super) inner_row: u64,
+    /// In nodes with a smaller unit than this power of two no other key has the head of this one
+    /// (`StoredKeys::units_that_tell`).
+    pub(super) told_below: u8,
 }
 
 impl<'a> Probe<'a> {
@@ -320,26 +341,36 @@ impl<'a> Probe<'a> {
         } else {
             K::leading(&keys.order, key, is_behind)
         };
-        Self { key, leading, row, inner_row }
+        Self { key, leading, row, inner_row, told_below: 0 }
+    }
+
+    /// The same of a whole key.
+    #[inline(always)]
+    fn whole<K: KeyFormat>(keys: &StoredKeys<K>, key: &'a [u8], row: u64, inner_row: u64) -> Self {
+        Self { told_below: keys.units_that_tell(), ..Self::new(keys, key, row, inner_row) }
     }
 
     /// An entry.
     #[inline(always)]
     pub(super) fn entry<K: KeyFormat>(keys: &StoredKeys<K>, key: &'a [u8], row: RowId) -> Self {
         let row = row.location();
-        Self::new(keys, key, row, row + 1)
+        Self::whole(keys, key, row, row + 1)
     }
 
     /// The first entry of a whole key.
     #[inline(always)]
     pub(super) fn first_of<K: KeyFormat>(keys: &StoredKeys<K>, key: &'a [u8]) -> Self {
-        Self::new(keys, key, 0, 1)
+        Self::whole(keys, key, 0, 1)
     }
 
     /// The same of a key that begins with `leading`.
     #[inline(always)]
-    pub(super) fn first_with(leading: u128, key: &'a [u8]) -> Self {
-        Self { key, leading, row: 0, inner_row: 1 }
+    pub(super) fn first_with<K: KeyFormat>(
+        keys: &StoredKeys<K>,
+        leading: u128,
+        key: &'a [u8],
+    ) -> Self {
+        Self { key, leading, row: 0, inner_row: 1, told_below: keys.units_that_tell() }
     }
 
     /// The last entry of a whole key, and behind.

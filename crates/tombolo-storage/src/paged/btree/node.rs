@@ -27,7 +27,8 @@
 //! the first sixteen bytes of the key's normalised form make, less the node's base, in the node's
 //! unit; 0 below the base, 48 ones above what fits. So what the keys of a node have in common
 //! takes none of its bits. Base and unit are chosen anew, and all heads with them, when a key comes
-//! that is outside; they leave room then for as much as the node has room for.
+//! that is outside; they leave room then for as much as the node has room for. Where a key is a few whole numbers and
+//! the unit drops none of its bits, equal heads are those of equal keys.
 //!
 //! An inner entry is a separator: its child holds the entries from it on, up to the next one. The
 //! first separator of a node counts as before everything, whatever it says.
@@ -74,7 +75,9 @@ pub(super) const DELETED: u64 = 1 << 63;
 
 #[inline(always)]
 pub(super) fn u16_at(bytes: &[u8], at: usize) -> usize {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]]) as usize
+    let mut word = [0; 2];
+    word.copy_from_slice(&bytes[at..at + 2]);
+    u16::from_le_bytes(word) as usize
 }
 
 #[inline(always)]
@@ -100,10 +103,16 @@ pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
 
 pub(super) type Slot = [u8; SLOT_BYTES];
 
+/// The head in a slot, above 16 other bits.
+#[inline(always)]
+pub(super) fn head_word(slot: &Slot) -> u64 {
+    u64_at(slot, SLOT_BYTES - size_of::<u64>())
+}
+
 /// The head in a slot.
 #[inline(always)]
 pub(super) fn head_in(slot: &Slot) -> u64 {
-    u64_at(slot, SLOT_BYTES - size_of::<u64>()) >> (u64::BITS - HEAD_BITS)
+    head_word(slot) >> (u64::BITS - HEAD_BITS)
 }
 
 /// Where the entry of a slot begins, and how long it is.
@@ -350,24 +359,31 @@ impl<'a, K: KeyFormat> Node<'a, K> {
             probe::count(Counter::Compares, 1);
             return u128::from(u64_at(self.key(at), 0)).cmp(&probe.leading);
         }
-        self.compare_slot(&self.slots()[at], self.prefix(), self.head_of(probe.leading), probe.key)
+        self.compare_slot(&self.slots()[at], self.prefix(), self.head_of(probe.leading), probe)
     }
 
-    /// Compares the key in a slot with another, whose head is `head`.
+    /// Compares the key in a slot with the probe's, whose head is `head`.
     #[inline(always)]
     pub(super) fn compare_slot(
         self,
         slot: &Slot,
         prefix: usize,
         head: u64,
-        key: &[u8],
+        probe: &Probe<'_>,
     ) -> Ordering {
         probe::count(Counter::Compares, 1);
         let order = head_in(slot).cmp(&head);
-        if order != Ordering::Equal {
+        if order != Ordering::Equal || self.tells(head, probe) {
             return order;
         }
-        self.keys.compare(&self.body[place_in(slot).0 + prefix..], key)
+        self.keys.compare(&self.body[place_in(slot).0 + prefix..], probe.key)
+    }
+
+    /// Whether only the probe's key can have this head, which it has. The least and the greatest head are also
+    /// those of keys below and above.
+    #[inline(always)]
+    fn tells(self, head: u64, probe: &Probe<'_>) -> bool {
+        self.body[UNIT] < probe.told_below && head != 0 && head != HEAD_MAX
     }
 
     /// Where to divide a full node into which an entry is to come at `at`: the first entry of the

@@ -198,7 +198,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
         gaps: &impl Gaps,
     ) -> Result<()> {
-        let probe = Probe::first_with(hint.leading, key);
+        let probe = Probe::first_with(&self.keys, hint.leading, key);
         if let Some(page) = access.fix_resident(hint.leaf)
             && page.page().kind() == PageKind::Leaf
             && page.page().store() == self.store

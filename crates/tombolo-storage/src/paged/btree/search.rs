@@ -1,14 +1,14 @@
 //! Searching one node: for the entry at a probe, for the child that holds it, for the place behind the last insertion.
 //!
-//! A search compares heads, and looks at keys only where heads are equal. Not here: what a
-//! node looks like (`node.rs`), the way down a tree (`read.rs`).
+//! A search compares heads, and looks at keys only where heads are equal and do not tell the whole key. Not here:
+//! what a node looks like (`node.rs`), the way down a tree (`read.rs`).
 
 use std::cmp::Ordering;
 
 use super::keys::{KeyFormat, PACKED_BYTES, Probe};
 use super::node::{
-    CHILD_BYTES, DELETED, ENTRIES, HAS_ROW, INNER_PACKED, LEAF_PACKED, NEWEST, Node, ROW_BYTES,
-    Slot, head_in, place_in, u16_at, u64_at,
+    CHILD_BYTES, DELETED, ENTRIES, HAS_ROW, HEAD_BITS, INNER_PACKED, LEAF_PACKED, NEWEST, Node,
+    ROW_BYTES, Slot, head_in, head_word, place_in, u16_at, u64_at,
 };
 use crate::memory::slab::prefetch;
 use crate::probe::{self, Counter};
@@ -126,16 +126,21 @@ impl<K: KeyFormat> Node<'_, K> {
         let slots = self.slots();
         let slots = &slots[from.min(slots.len())..];
         let head = self.head_of(probe.leading);
+        let word = head << (u64::BITS - HEAD_BITS);
         let is_below = |slot: &Slot| {
             probe::count(Counter::Compares, 1);
-            head_in(slot) < head
+            // What stands below the head is of no consequence.
+            head_word(slot) < word
         };
         // Separators of an inner node are not as evenly spread as the keys of a leaf.
         let found =
             if LEAF { first_from(slots, head, is_below) } else { slots.partition_point(is_below) };
         let prefix = if LEAF { ROW_BYTES } else { CHILD_BYTES };
-        let compare = |slot: &Slot| self.compare_slot(slot, prefix, head, probe.key);
+        let compare = |slot: &Slot| self.compare_slot(slot, prefix, head, probe);
         let is_row_before = |slot: &Slot| {
+            if row == 0 {
+                return false;
+            }
             let (offset, bytes) = place_in(slot);
             let word = match (LEAF, u16_at(slot, 2) & HAS_ROW) {
                 (true, _) => u64_at(self.body, offset),

@@ -62,6 +62,35 @@ fn or_null(random: &mut Random, value: Value<'static>) -> Value<'static> {
     if random.below(4) == 0 { Value::Null } else { value }
 }
 
+/// Keys that heads tell whole in nodes of neighbours, and do not where the keys lie far apart.
+fn whole_cases() -> Vec<Case> {
+    use SqlType::*;
+    vec![
+        case(vec![column(Integer, false, None), column(SmallInt, false, None)], false, |random| {
+            let first = number(random) as i32;
+            vec![Value::Integer(first.into()), Value::Integer(random.below(9) as i64 - 4)]
+        }),
+        case(
+            vec![
+                column(Integer, false, None),
+                column(SmallInt, false, None),
+                column(BigInt, false, None),
+                column(SmallInt, false, None),
+            ],
+            true,
+            |random| {
+                let below = |random: &mut Random, count| random.below(count) as i64 - 2;
+                let numbers = match random.below(3) {
+                    0 => [below(random, 4), below(random, 4), number(random), below(random, 4)],
+                    1 => [1, 1, below(random, 900), below(random, 20)],
+                    _ => [number(random) as i32 as i64, 0, 0, below(random, 9)],
+                };
+                numbers.map(Value::Integer).to_vec()
+            },
+        ),
+    ]
+}
+
 fn cases() -> Vec<Case> {
     use SqlType::*;
     vec![
@@ -334,7 +363,7 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
 
 /// Inserts `first` random entries, does `steps` random things, removes everything.
 fn run<P: PageAccess, K: KeyFormat>(access: &P, first: u64, steps: u64) {
-    for (seed, case) in (1..).zip(cases()) {
+    for (seed, case) in (1..).zip(cases().into_iter().chain(whole_cases())) {
         let index = &case.table.indexes[0];
         let shape = KeyShape::of(&case.table, index);
         let mut model = Model::<P, K> {
