@@ -7,7 +7,7 @@
 
 use std::ops::ControlFlow;
 
-use super::database::{Database, StructureLog, TableStore, change};
+use super::database::{Database, IndexStore, StructureLog, TableStore, change};
 use super::rows::RowAccess;
 use super::transaction::{Ghost, Session};
 use super::{PagedStore, Sharing};
@@ -120,6 +120,26 @@ impl<P: PagedProfile> Session<P> {
             open.is_kept |= logged.is_ok();
             logged
         })
+    }
+}
+
+/// Entries of indexes.
+impl<P: PagedProfile> Session<P> {
+    /// Inserts the entry of `row` under `key`.
+    #[inline(always)]
+    fn insert_under<I: IndexType>(
+        &mut self,
+        database: &Database<P>,
+        index: &Index<I>,
+        store: &IndexStore<P>,
+        key: I::Key<'_>,
+        row: RowId,
+    ) -> Result<()> {
+        let has_form = P::Keys::encode::<I>(index.shape(), key, &mut self.key);
+        if !has_form || is_outside_range::<P, I>(index.shape(), key) {
+            return Err(key_out_of_range(&database.schema, index, key));
+        }
+        self.insert_entry(database, index.position() as u32, store, row)
     }
 }
 
@@ -481,12 +501,23 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         debug_assert_eq!(self.session.phase, Phase::Writing);
         let (database, session) = (&*self.database, &mut self.session);
         session.note(database, true);
+        session.insert_under(database, index, database.index(index), key, row)
+    }
+
+    #[inline]
+    fn insert_run<'k, I: IndexType>(
+        &mut self,
+        index: &Index<I>,
+        rows: &[RowId],
+        key: impl Fn(usize) -> I::Key<'k>,
+    ) -> Result<()> {
+        debug_assert_eq!(self.session.phase, Phase::Writing);
+        let (database, session) = (&*self.database, &mut self.session);
+        session.note(database, true);
         let store = database.index(index);
-        let has_form = P::Keys::encode::<I>(index.shape(), key, &mut session.key);
-        if !has_form || is_outside_range::<P, I>(index.shape(), key) {
-            return Err(key_out_of_range(&database.schema, index, key));
-        }
-        session.insert_entry(database, index.position() as u32, store, row)
+        let mut entries = rows.iter().enumerate();
+        entries
+            .try_for_each(|(at, row)| session.insert_under(database, index, store, key(at), *row))
     }
 
     fn remove<I: IndexType>(

@@ -102,8 +102,8 @@ impl<P: PagedProfile> Session<P> {
             return Ok(None);
         }
         match I::unique(index.shape()) {
-            true => self.find_encoded::<true>(database, store, &self.key, None, mode),
-            false => self.find_encoded::<false>(database, store, &self.key, None, mode),
+            true => self.find_encoded::<true>(database, store, &self.key, mode),
+            false => self.find_encoded::<false>(database, store, &self.key, mode),
         }
     }
 
@@ -151,7 +151,8 @@ impl<P: PagedProfile> Session<P> {
         for (found, probe) in found.iter_mut().zip(self.probes.iter()) {
             *found = match probe {
                 Some((key, leaf)) => {
-                    self.find_encoded::<UNIQUE>(database, store, key, Some(leaf), mode)?
+                    let seen = self.look::<UNIQUE>(database, store, key, Some(leaf), mode)?;
+                    self.row_seen::<UNIQUE>(database, store, key, seen, mode)?
                 }
                 None => None,
             };
@@ -159,25 +160,57 @@ impl<P: PagedProfile> Session<P> {
         Ok(())
     }
 
-    /// Finds the row of a key and locks it; `leaf` is where the key was a moment ago, if known.
+    /// Finds the row of a key and locks it.
     #[inline(never)]
     fn find_encoded<const UNIQUE: bool>(
         &self,
         database: &Database<P>,
         store: &IndexStore<P>,
         key: &[u8],
-        leaf: Option<LeafHint>,
         mode: Mode,
     ) -> Result<Option<RowId>> {
+        let seen = self.look::<UNIQUE>(database, store, key, None, mode)?;
+        self.row_seen::<UNIQUE>(database, store, key, seen, mode)
+    }
+
+    /// The row of a key that was looked for, locked; waits for it and looks again if need be.
+    #[inline(always)]
+    fn row_seen<const UNIQUE: bool>(
+        &self,
+        database: &Database<P>,
+        store: &IndexStore<P>,
+        key: &[u8],
+        seen: Seen,
+        mode: Mode,
+    ) -> Result<Option<RowId>> {
+        match seen {
+            Seen::Row(row) => {
+                self.end_read(database, row);
+                Ok(Some(row))
+            }
+            Seen::Nothing => Ok(None),
+            Seen::Blocked(row) => self.wait_and_find::<UNIQUE>(database, store, key, row, mode),
+            Seen::Refused(error) => Err(self.refused(error)),
+        }
+    }
+
+    /// Waits for a row of a key, then finds the key's row, which may be another one.
+    #[cold]
+    #[inline(never)]
+    fn wait_and_find<const UNIQUE: bool>(
+        &self,
+        database: &Database<P>,
+        store: &IndexStore<P>,
+        key: &[u8],
+        row: RowId,
+        mode: Mode,
+    ) -> Result<Option<RowId>> {
+        let mut row = row;
         loop {
-            match self.look::<UNIQUE>(database, store, key, leaf, mode)? {
-                Seen::Row(row) => {
-                    self.end_read(database, row);
-                    return Ok(Some(row));
-                }
-                Seen::Nothing => return Ok(None),
-                Seen::Blocked(row) => self.lock(database, store.table_store, row, mode)?,
-                Seen::Refused(error) => return Err(self.refused(error)),
+            self.lock(database, store.table_store, row, mode)?;
+            match self.look::<UNIQUE>(database, store, key, None, mode)? {
+                Seen::Blocked(next) => row = next,
+                seen => return self.row_seen::<UNIQUE>(database, store, key, seen, mode),
             }
         }
     }
