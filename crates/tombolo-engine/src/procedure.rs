@@ -17,7 +17,7 @@ use tombolo_storage::schema::Schema;
 use tombolo_storage::store::Store;
 
 use crate::hints::Hints;
-use crate::transaction::{Committed, Reading, Stop, execute};
+use crate::transaction::{Committed, Reading, Stop, execute, step};
 
 /// The steps of looking ahead at a transaction. Each prefetches the memory that the next one reads; in order, and
 /// with other work in between, none of them waits for memory.
@@ -117,8 +117,29 @@ pub trait Procedure: Sized {
         input: &Self::Input,
         hints: &Hints,
     ) -> Result<Self::Answer, Stop> {
-        // First: without hints there is nothing to compare.
-        let located = if hints.is_none() { &[] } else { hints.rows(self.removals(store)) };
+        let located = self.located(store, hints);
         execute(store, |tx| self.run_located(tx, input, located))
+    }
+
+    /// The same as a step of the open transaction of `store`; see [`step`].
+    ///
+    /// # Errors
+    /// As there.
+    #[inline(always)]
+    fn step_located<S: Store>(
+        &self,
+        store: &mut S,
+        input: &Self::Input,
+        hints: &Hints,
+    ) -> Result<Self::Answer, Stop> {
+        let located = self.located(store, hints);
+        step(store, |tx| self.run_located(tx, input, located))
+    }
+
+    /// The rows that looking ahead found, if they are still those of their keys.
+    #[inline(always)]
+    fn located<'h, S: Store>(&self, store: &S, hints: &'h Hints) -> &'h [RowId] {
+        // First: without hints there is nothing to compare.
+        if hints.is_none() { &[] } else { hints.rows(self.removals(store)) }
     }
 }

@@ -8,11 +8,10 @@
 use std::any::{Any, type_name};
 use std::marker::PhantomData;
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
-use tombolo_engine::transaction::step;
 use tombolo_storage::error::{Error as StoreError, SchemaError};
 use tombolo_storage::memory::held::Guard;
 use tombolo_storage::owner::Owner;
@@ -148,12 +147,13 @@ pub(crate) trait Body: Send + Sync + 'static {
         input: &Self::Input,
     ) -> Result<Self::Answer, Stop>;
 
-    /// Runs it as a step of the open transaction of `store`.
+    /// Runs it as a step of the open transaction of `store`, with what looking ahead found.
     fn step(
         &self,
         store: &mut GuardedProduct<'_>,
         tables: &Tables,
         input: &Self::Input,
+        hints: &Hints,
     ) -> Result<Self::Answer, Stop>;
 
     /// Prefetches the rows that the transaction will read.
@@ -239,8 +239,9 @@ where
         store: &mut GuardedProduct<'_>,
         _: &Tables,
         input: &B::Input,
+        hints: &Hints,
     ) -> Result<B::Answer, Stop> {
-        step(store, |tx| self.procedure.run(tx, input)).map_err(Stop::of)
+        self.procedure.step_located(store, input, hints).map_err(Stop::of)
     }
 
     #[inline]
@@ -281,7 +282,13 @@ where
         tx::run(store, guard, tables, |tx| (self.closure)(tx, input))
     }
 
-    fn step(&self, store: &mut GuardedProduct<'_>, tables: &Tables, input: &I) -> Result<A, Stop> {
+    fn step(
+        &self,
+        store: &mut GuardedProduct<'_>,
+        tables: &Tables,
+        input: &I,
+        _: &Hints,
+    ) -> Result<A, Stop> {
         tx::step(store, tables, |tx| (self.closure)(tx, input))
     }
 }
@@ -291,14 +298,20 @@ const IDLE_MAX: usize = 1 << 16;
 
 /// A body and the envelopes for calling it.
 pub(crate) struct Registration<B: Body> {
+    own: Weak<Self>,
     body: B,
     name: &'static str,
     idle: Mutex<Vec<Box<Registrant<B>>>>,
 }
 
 impl<B: Body> Registration<B> {
-    pub(crate) const fn new(body: B, name: &'static str) -> Self {
-        Self { body, name, idle: Mutex::new(Vec::new()) }
+    pub(crate) fn new(body: B, name: &'static str) -> Arc<Self> {
+        Arc::new_cyclic(|own| Self { own: own.clone(), body, name, idle: Mutex::default() })
+    }
+
+    /// The same, kept by its caller.
+    pub(crate) fn own(&self) -> Arc<Self> {
+        self.own.upgrade().expect("a caller that has borrowed it keeps it")
     }
 
     /// Its name in reports.
@@ -332,8 +345,20 @@ impl<B: Body> Registration<B> {
         store: &mut GuardedProduct<'_>,
         tables: &Tables,
         input: &B::Input,
+        hints: &Hints,
     ) -> Result<B::Answer, Stop> {
-        self.body.step(store, tables, input)
+        self.body.step(store, tables, input, hints)
+    }
+
+    /// Prefetches the rows that a step will read.
+    pub(crate) fn look_ahead(
+        &self,
+        store: &Product,
+        input: &B::Input,
+        ahead: Ahead,
+        hints: &mut Hints,
+    ) {
+        self.body.locate(store, input, ahead, hints);
     }
 
     /// An envelope with `input`, which owns `held` bytes elsewhere.

@@ -2,8 +2,10 @@
 //!
 //! Not here: envelopes (`envelope.rs`), the path into the pipeline (`core.rs`).
 
+use std::any::Any;
 use std::fmt;
 use std::mem::needs_drop;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use super::envelope::{Body, Envelope, Lone, Registration};
@@ -15,11 +17,12 @@ use super::pending::Pending;
 use super::runner::Runner;
 use crate::core::{Core, Patience};
 use crate::error::Error;
-use crate::product::GuardedProduct;
+use crate::product::{GuardedProduct, Product};
 use crate::stop::Stop;
 use crate::tx::{Tables, Tx};
+use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::{Terms, guarded};
-use tombolo_storage::sync::Mutex;
+use tombolo_engine::procedure::Ahead;
 
 /// Code with input `I` and answer `A`: carried by its caller, or sent in an envelope.
 trait Callable<I, A>: Send + Sync {
@@ -34,7 +37,7 @@ trait Callable<I, A>: Send + Sync {
     fn envelope(self: Arc<Self>, input: I, held: usize) -> Box<dyn Envelope>;
     fn name(&self) -> &'static str;
     /// The same as one step of a transaction over several islands.
-    fn step(self: Arc<Self>, input: I) -> Arc<dyn Answering<A>>;
+    fn step(&self, input: I) -> Box<dyn Step + '_>;
 }
 
 impl<B: Body> Callable<B::Input, B::Answer> for Registration<B> {
@@ -56,52 +59,82 @@ impl<B: Body> Callable<B::Input, B::Answer> for Registration<B> {
         Registration::name(self)
     }
 
-    fn step(self: Arc<Self>, input: B::Input) -> Arc<dyn Answering<B::Answer>> {
-        Arc::new(OneStep { registration: self, call: Mutex::new((input, None)) })
+    fn step(&self, input: B::Input) -> Box<dyn Step + '_> {
+        Box::new(OneStep { code: Code::Lent(self), input, answer: None })
     }
 }
 
 /// A step of a transaction over several islands.
-pub(crate) trait Step: Send + Sync {
-    /// Runs it within the open transaction of `store`, and keeps its answer instead of an earlier run's.
-    fn run(&self, store: &mut GuardedProduct<'_>, tables: &Tables) -> Result<(), Stop>;
+pub(crate) trait Step: Send {
+    /// Prefetches the rows that it will read, and notes them.
+    fn look_ahead(&self, store: &Product, ahead: Ahead, hints: &mut Hints);
+    /// Runs it within the open transaction of `store`, with what looking ahead found, and keeps its answer instead of
+    /// an earlier run's.
+    fn run(
+        &mut self,
+        store: &mut GuardedProduct<'_>,
+        tables: &Tables,
+        hints: &Hints,
+    ) -> Result<(), Stop>;
+    /// The answer of its last run, an `Option` of its type.
+    fn answer(&self) -> &dyn Any;
+    /// The same, to be taken.
+    fn answer_mut(&mut self) -> &mut dyn Any;
+    /// The same step, for threads that may outlive its caller's wait.
+    fn owned(self: Box<Self>) -> Box<dyn Step>;
 }
 
-/// A step, and the answer of its last run.
-pub(crate) trait Answering<A>: Step {
-    /// Takes the answer, if there is one.
-    fn take(&self) -> Option<A>;
-    /// A copy of it.
-    fn copy(&self) -> Option<A>
-    where
-        A: Clone;
+/// The code of a step. Lent while its caller's thread runs it: counting who has it would write to memory that all
+/// callers share.
+enum Code<'p, B: Body> {
+    Lent(&'p Registration<B>),
+    Own(Arc<Registration<B>>),
+}
+
+impl<B: Body> Deref for Code<'_, B> {
+    type Target = Registration<B>;
+
+    fn deref(&self) -> &Registration<B> {
+        match self {
+            Self::Lent(registration) => registration,
+            Self::Own(registration) => registration,
+        }
+    }
 }
 
 /// A call as a step.
-struct OneStep<B: Body> {
-    registration: Arc<Registration<B>>,
-    /// Its input, and its answer once it has run.
-    call: Mutex<(B::Input, Option<B::Answer>)>,
+struct OneStep<'p, B: Body> {
+    code: Code<'p, B>,
+    input: B::Input,
+    answer: Option<B::Answer>,
 }
 
-impl<B: Body> Step for OneStep<B> {
-    fn run(&self, store: &mut GuardedProduct<'_>, tables: &Tables) -> Result<(), Stop> {
-        let (input, answer) = &mut *self.call.lock();
-        *answer = Some(self.registration.run_step(store, tables, input)?);
+impl<B: Body> Step for OneStep<'_, B> {
+    fn look_ahead(&self, store: &Product, ahead: Ahead, hints: &mut Hints) {
+        self.code.look_ahead(store, &self.input, ahead, hints);
+    }
+
+    fn run(
+        &mut self,
+        store: &mut GuardedProduct<'_>,
+        tables: &Tables,
+        hints: &Hints,
+    ) -> Result<(), Stop> {
+        self.answer = Some(self.code.run_step(store, tables, &self.input, hints)?);
         Ok(())
     }
-}
 
-impl<B: Body> Answering<B::Answer> for OneStep<B> {
-    fn take(&self) -> Option<B::Answer> {
-        self.call.lock().1.take()
+    fn answer(&self) -> &dyn Any {
+        &self.answer
     }
 
-    fn copy(&self) -> Option<B::Answer>
-    where
-        B::Answer: Clone,
-    {
-        self.call.lock().1.clone()
+    fn answer_mut(&mut self) -> &mut dyn Any {
+        &mut self.answer
+    }
+
+    fn owned(self: Box<Self>) -> Box<dyn Step> {
+        let Self { code, input, answer } = *self;
+        Box::new(OneStep { code: Code::Own(code.own()), input, answer })
     }
 }
 
@@ -171,7 +204,7 @@ pub(crate) fn register<B: Body>(
 ) -> Registered<B::Input, B::Answer> {
     let options = CallOptions::new();
     Registered {
-        callable: Arc::new(Registration::new(body, name)),
+        callable: Registration::new(body, name),
         core: core.clone(),
         options,
         terms: core.terms(&options),
@@ -226,8 +259,8 @@ where
     }
 
     /// One call as a step of a transaction over several islands.
-    pub(crate) fn step(&self, input: I) -> Arc<dyn Answering<A>> {
-        self.callable.clone().step(input)
+    pub(crate) fn step(&self, input: I) -> Box<dyn Step + '_> {
+        self.callable.step(input)
     }
 
     /// An envelope with `input`.

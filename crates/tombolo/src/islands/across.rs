@@ -7,73 +7,56 @@
 //! The caller's thread runs all parts itself if it gets their islands (`reach.rs`). Otherwise they run them, and agree
 //! by messages. Not here: how the islands run them (`parts.rs`), how they agree (engine `islands/commit/`).
 
+use std::cell::Cell;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::islands::commit::IslandId;
+use tombolo_engine::procedure::Ahead;
 use tombolo_storage::sync::Mutex;
 
 use super::Islands;
+use super::answers::{Answers, Part, PlacedStep};
 use super::calls::OnIslands;
 use super::helping::Helping;
 use super::key::IslandKey;
-use super::parts::{LastStep, Transaction, Why};
+use super::parts::{LastStep, Transaction, Why, run_last};
 use super::reach::{Agreement, Finished, Reach};
-use crate::calls::{Answering, OverIslands, Settled, Step, on_database_thread};
+use crate::calls::{OverIslands, Settled, on_database_thread};
 use crate::error::Error;
 use crate::stop::Stop;
 
-/// The answer of a part, once it has run; see [`Answers`].
-pub struct Part<A> {
-    step: Arc<dyn Answering<A>>,
-}
+/// Steps of a transaction whose rows are looked for before they run.
+const AHEAD_MAX: usize = 16;
 
-impl<A> fmt::Debug for Part<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Part").finish_non_exhaustive()
-    }
-}
+/// What was not looked for.
+const NOTHING: Hints = Hints::none();
 
-/// The answers of a transaction whose parts have all run.
-#[derive(Debug)]
-pub struct Answers(());
-
-impl Answers {
-    /// The answer of a part.
-    ///
-    /// # Panics
-    /// When it is a part of another transaction, which did not commit.
-    pub fn take<A>(&self, part: Part<A>) -> A {
-        part.step.take().expect("a part of the transaction that committed")
-    }
-
-    /// A copy of the answer of a part.
-    ///
-    /// # Panics
-    /// When it is a part of another transaction, whose parts did not all run.
-    pub fn get<A: Clone>(&self, part: &Part<A>) -> A {
-        part.step.copy().expect("a part of the transaction whose parts have run")
-    }
+thread_local! {
+    /// Memory for what this thread's transactions find ahead.
+    static FOUND: Cell<Vec<Hints>> = const { Cell::new(Vec::new()) };
 }
 
 /// A transaction over several islands that is put together; see [`Islands`].
 #[must_use = "nothing runs before `commit` is called"]
 pub struct Across<'d> {
     islands: &'d Islands,
-    steps: Vec<(IslandId, Arc<dyn Step>)>,
+    /// Where its first part is: often its caller's own island. So the decisions are shared out.
+    first: Option<IslandId>,
+    steps: Answers<'d>,
 }
 
 impl fmt::Debug for Across<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let islands: Vec<_> = self.steps.iter().map(|(island, _)| island).collect();
-        f.debug_struct("Across").field("islands", &islands).finish_non_exhaustive()
+        f.debug_struct("Across").field("steps", &self.steps).finish_non_exhaustive()
     }
 }
 
 impl<'d> Across<'d> {
-    pub(super) const fn new(islands: &'d Islands) -> Self {
-        Self { islands, steps: Vec::new() }
+    pub(super) fn new(islands: &'d Islands) -> Self {
+        Self { islands, first: None, steps: Answers::none() }
     }
 
     /// Adds a call of a procedure or closure at a key. It may run more than once before the transaction commits: if it
@@ -83,7 +66,7 @@ impl<'d> Across<'d> {
     /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.
     pub fn part<I, A>(
         &mut self,
-        procedure: &OnIslands<I, A>,
+        procedure: &'d OnIslands<I, A>,
         key: &(impl IslandKey + ?Sized),
         input: I,
     ) -> Result<Part<A>, Error>
@@ -118,7 +101,7 @@ impl<'d> Across<'d> {
     /// across.commit()?; // from now on each island has the new rate
     /// # Ok::<(), Error>(())
     /// ```
-    pub fn everywhere<I, A>(&mut self, procedure: &OnIslands<I, A>, input: I) -> Vec<Part<A>>
+    pub fn everywhere<I, A>(&mut self, procedure: &'d OnIslands<I, A>, input: I) -> Vec<Part<A>>
     where
         I: Clone + Send + 'static,
         A: Send + 'static,
@@ -127,14 +110,15 @@ impl<'d> Across<'d> {
         islands.map(|island| self.part_on(island, procedure, input.clone())).collect()
     }
 
-    fn part_on<I, A>(&mut self, island: usize, procedure: &OnIslands<I, A>, input: I) -> Part<A>
+    fn part_on<I, A>(&mut self, island: usize, procedure: &'d OnIslands<I, A>, input: I) -> Part<A>
     where
         I: Send + 'static,
         A: Send + 'static,
     {
         let step = procedure.on(island).step(input);
-        self.steps.push((IslandId(island as u16), step.clone()));
-        Part { step }
+        let island = IslandId(island as u16);
+        self.first.get_or_insert(island);
+        self.steps.add(island, step)
     }
 
     /// Runs the parts and commits them, all or none, and blocks until that is durable.
@@ -144,8 +128,8 @@ impl<'d> Across<'d> {
     /// [`Error::Refused`] with [`LockTimeout`](crate::StoreError::LockTimeout) when others held what it needs for too
     /// long; [`Error::Unknown`] when the island on which it began stopped meanwhile: it may have committed, on all
     /// islands or on none.
-    pub fn commit(self) -> Result<Answers, Error> {
-        self.end(None).map(|()| Answers(()))
+    pub fn commit(self) -> Result<Answers<'d>, Error> {
+        self.end(None)
     }
 
     /// The same with a last step, which sees the answers of all parts: its error undoes them all. It may run more than
@@ -189,13 +173,13 @@ impl<'d> Across<'d> {
     /// As [`Across::commit`], and that of the last step.
     pub fn commit_if<A, F>(self, last: F) -> Result<A, Error>
     where
-        F: Fn(&Answers) -> Result<A, Stop> + Send + Sync + 'static,
+        F: Fn(&Answers<'_>) -> Result<A, Stop> + Send + Sync + 'static,
         A: Send + 'static,
     {
         let combined = Arc::new(Mutex::new(None));
         let put = combined.clone();
-        let last = move || {
-            let answer = last(&Answers(()))?;
+        let last = move |answers: &Answers<'_>| {
+            let answer = last(answers)?;
             *put.lock() = Some(answer);
             Ok(())
         };
@@ -203,26 +187,26 @@ impl<'d> Across<'d> {
         Ok(combined.lock().take().expect("what has committed has run its last step"))
     }
 
-    fn end(self, last: Option<LastStep>) -> Result<(), Error> {
-        let Self { islands, steps } = self;
+    fn end(self, last: Option<LastStep>) -> Result<Answers<'d>, Error> {
+        let Self { islands, first, mut steps } = self;
         if on_database_thread() {
             return Err(Error::Nested);
         }
-        if steps.is_empty() {
-            let ended = Transaction::of_steps(steps, last).run_last();
-            return ended.map_err(|why| why.into_error(&islands.schema()));
-        }
-        let ended = match run_directly(islands, &steps, last.as_ref()) {
-            Some(Finished::Ended(ended)) => Some(ended),
-            Some(Finished::Agreeing((), agreement)) => match islands.wait_for(agreement)? {
-                Err(Why::Again) => None,
-                ended => Some(ended),
+        let ended = match first {
+            None => Some(run_last(last.as_ref(), &steps)),
+            Some(first) => match run_directly(islands, first, &mut steps, last.as_ref()) {
+                Some(Finished::Ended(ended)) => Some(ended),
+                Some(Finished::Agreeing((), agreement)) => match islands.wait_for(agreement)? {
+                    Err(Why::Again) => None,
+                    ended => Some(ended),
+                },
+                None => None,
             },
-            None => None,
         };
-        let ended = match ended {
-            Some(ended) => ended,
-            None => run_by_messages(islands, steps, last)?,
+        let ended = match (ended, first) {
+            (None, Some(first)) => run_by_messages(islands, first, steps, last)?,
+            (Some(Err(why)), _) => Err(why),
+            (Some(Ok(())) | None, _) => Ok(steps),
         };
         ended.map_err(|why| why.into_error(&islands.schema()))
     }
@@ -248,43 +232,53 @@ impl Islands {
 /// Runs the steps on this thread; without an answer if it does not get their islands.
 fn run_directly<'d>(
     islands: &'d Islands,
-    steps: &[(IslandId, Arc<dyn Step>)],
+    first: IslandId,
+    steps: &mut Answers<'_>,
     last: Option<&LastStep>,
 ) -> Option<Finished<'d, ()>> {
     let mut reach = Reach::new(islands, OverIslands::Parts)?;
-    reach.begin_at(steps[0].0); // a caller's first part is often its own island's: the decisions are shared out
+    reach.begin_at(first);
     let mut run_all = || {
-        // In the order in which a thread waits for islands; those of one in the order in which they were given.
-        let mut next = steps.iter().map(|(island, _)| *island).min();
-        while let Some(island) = next {
-            next = None;
-            for (other, step) in steps {
-                if *other == island {
-                    reach.run(island, |store, tables| step.run(store, tables))?;
-                } else if *other > island && next.is_none_or(|next| *other < next) {
-                    next = Some(*other);
-                }
-            }
-        }
-        last.map_or(Ok(()), |last| last())
+        run_steps(&mut reach, &mut steps.steps)?;
+        last.map_or(Ok(()), |last| last(steps))
     };
     let ran = catch_unwind(AssertUnwindSafe(&mut run_all));
     reach.finish(ran)
 }
 
+/// Runs the steps on the islands that the thread has. The rows of all are looked for first: most of them are in other
+/// cores' caches, and none is waited for while others are.
+fn run_steps(reach: &mut Reach<'_>, steps: &mut [PlacedStep<'_>]) -> Result<(), Stop> {
+    let mut found = FOUND.take();
+    found.clear();
+    found.resize(steps.len().min(AHEAD_MAX), NOTHING);
+    for ahead in [Ahead::Keys, Ahead::Rows] {
+        for (PlacedStep { island, step, .. }, hints) in steps.iter().zip(&mut found) {
+            reach.look_ahead(*island, |store| step.look_ahead(store, ahead, hints))?;
+        }
+    }
+    for (at, PlacedStep { island, step, .. }) in steps.iter_mut().enumerate() {
+        let hints = found.get(at).unwrap_or(&NOTHING);
+        reach.run(*island, |store, tables| step.run(store, tables, hints))?;
+    }
+    FOUND.set(found);
+    Ok(())
+}
+
 /// Lets the islands run the steps and agree.
-fn run_by_messages(
+fn run_by_messages<'d>(
     islands: &Islands,
-    steps: Vec<(IslandId, Arc<dyn Step>)>,
+    first: IslandId,
+    steps: Answers<'d>,
     last: Option<LastStep>,
-) -> Result<Result<(), Why>, Error> {
-    let first = steps[0].0;
+) -> Result<Result<Answers<'d>, Why>, Error> {
     let core = islands.databases[first.index()].core();
     let mut helping = Helping::begin(islands);
-    steps.iter().for_each(|(island, _)| helping.add(*island));
-    let transaction = Transaction::of_steps(steps, last);
+    steps.steps.iter().for_each(|placed| helping.add(placed.island));
+    let transaction = Transaction::of_steps(steps.owned(), last);
     let envelope = transaction.enter(&islands.mail);
     let number = transaction.number();
     let ticket = core.submit_helped(envelope).inspect_err(|_| islands.mail.leave(number))?;
-    islands.wait_for(Agreement { first, number, ticket, helping })
+    let ended = islands.wait_for(Agreement { first, number, ticket, helping })?;
+    Ok(ended.map(|()| transaction.answers()))
 }

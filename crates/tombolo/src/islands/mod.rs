@@ -8,6 +8,7 @@
 //! | `repartition.rs` | another number of islands for a directory |
 //! | `calls.rs` | calls of one island |
 //! | `across.rs` | transactions over several islands |
+//! | `answers.rs` | their steps, and what they answered |
 //! | `parts.rs` | the same, as the islands run them |
 //! | `transaction.rs` | transactions that reach islands as their closure goes |
 //! | `reach.rs` | the islands that a thread has taken for either |
@@ -40,6 +41,7 @@ use crate::stop::Stop;
 use crate::tx::Tx;
 
 mod across;
+mod answers;
 mod backup;
 mod calls;
 mod deadlines;
@@ -54,7 +56,8 @@ mod repartition;
 mod spread;
 mod transaction;
 
-pub use across::{Across, Answers, Part};
+pub use across::Across;
+pub use answers::{Answers, Part};
 pub use calls::{AtIsland, OnIslands};
 pub use key::IslandKey;
 pub use opening::IslandsBuilder;
@@ -197,7 +200,7 @@ impl Islands {
     }
 
     /// A transaction whose parts run on several islands.
-    pub const fn across(&self) -> Across<'_> {
+    pub fn across(&self) -> Across<'_> {
         Across::new(self)
     }
 

@@ -8,6 +8,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
+use tombolo_engine::hints::Hints;
 use tombolo_engine::islands::commit::IslandId;
 use tombolo_engine::pipeline::{Refusal, panic_message};
 use tombolo_storage::error::Error as StoreError;
@@ -16,8 +17,9 @@ use tombolo_storage::owner::Owner;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
 
+use super::answers::{Answers, PlacedStep};
 use super::mail::Mail;
-use crate::calls::{Envelope, How, Otherwise, OverIslands, Ran, Step, unless_held};
+use crate::calls::{Envelope, How, Otherwise, OverIslands, Ran, unless_held};
 use crate::error::Error;
 use crate::product::{LOG_BYTES_PER_PART, Product};
 use crate::stop::Stop;
@@ -63,7 +65,7 @@ struct PartOfIsland {
 /// The work of a part.
 enum WorkOfPart {
     /// Steps, which may run again.
-    Steps(Vec<Arc<dyn Step>>),
+    Steps(Mutex<Vec<PlacedStep<'static>>>),
     /// It was executed; if this is not there any more, the whole transaction has to run again.
     Executed(Mutex<Option<Held>>),
 }
@@ -75,33 +77,42 @@ impl PartOfIsland {
 }
 
 /// What runs after all parts, and may refuse what they did.
-pub(super) type LastStep = Arc<dyn Fn() -> Result<(), Stop> + Send + Sync>;
+pub(super) type LastStep = Arc<dyn Fn(&Answers<'_>) -> Result<(), Stop> + Send + Sync>;
+
+/// Runs the last step, if there is one: all parts have run.
+///
+/// # Errors
+/// Why nothing is to commit.
+pub(super) fn run_last(last: Option<&LastStep>, answers: &Answers<'_>) -> Result<(), Why> {
+    let Some(last) = last else { return Ok(()) };
+    match catch_unwind(AssertUnwindSafe(|| last(answers))) {
+        Ok(ended) => ended.map_err(Why::Stopped),
+        Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
+    }
+}
 
 /// A transaction under way.
 pub(crate) struct Transaction {
     number: OnceLock<u64>,
     how: OverIslands,
     parts: Vec<PartOfIsland>,
+    /// That of its answers.
+    answers: u64,
     /// Not if it has run.
     last: Option<LastStep>,
 }
 
 impl Transaction {
     /// Of steps that islands will run, those of an island in order, and then the last one.
-    pub(super) fn of_steps(
-        steps: Vec<(IslandId, Arc<dyn Step>)>,
-        last: Option<LastStep>,
-    ) -> Arc<Self> {
-        let mut parts: Vec<(IslandId, Vec<Arc<dyn Step>>)> = Vec::new();
-        for (island, step) in steps {
-            match parts.iter_mut().find(|part| part.0 == island) {
-                Some((_, steps)) => steps.push(step),
-                None => parts.push((island, vec![step])),
-            }
-        }
-        let part = |(island, steps)| PartOfIsland::new(island, WorkOfPart::Steps(steps));
-        let (number, how) = (OnceLock::new(), OverIslands::Messages);
-        Arc::new(Self { number, how, parts: parts.into_iter().map(part).collect(), last })
+    pub(super) fn of_steps(steps: Answers<'static>, last: Option<LastStep>) -> Arc<Self> {
+        let mut islands: Vec<_> = steps.steps.iter().map(|placed| placed.island).collect();
+        islands.dedup();
+        let part = |island| PartOfIsland::new(island, WorkOfPart::Steps(Mutex::default()));
+        let parts = islands.into_iter().map(part).collect();
+        let (number, how, answers) = (OnceLock::new(), OverIslands::Messages, steps.number());
+        let transaction = Self { number, how, parts, answers, last };
+        transaction.put_back(steps);
+        Arc::new(transaction)
     }
 
     /// Of parts that were executed, in the order in which their islands were reached.
@@ -109,8 +120,8 @@ impl Transaction {
         let part = |(island, held)| {
             PartOfIsland::new(island, WorkOfPart::Executed(Mutex::new(Some(held))))
         };
-        let (number, last) = (OnceLock::new(), None);
-        Arc::new(Self { number, how, parts: parts.into_iter().map(part).collect(), last })
+        let (number, answers, last) = (OnceLock::new(), 0, None);
+        Arc::new(Self { number, how, parts: parts.into_iter().map(part).collect(), answers, last })
     }
 
     /// Enters it; returns its envelope.
@@ -178,7 +189,9 @@ impl Transaction {
         let guard = Guard::part(locks);
         let run = || {
             tx::run_steps(store, &guard, |store| {
-                steps.iter().try_for_each(|step| step.run(store, tables))
+                let mut steps = steps.lock();
+                let mut steps = steps.iter_mut();
+                steps.try_for_each(|placed| placed.step.run(store, tables, &Hints::none()))
             })
         };
         match unless_held(&guard, run).map_err(Why::Held)? {
@@ -193,10 +206,30 @@ impl Transaction {
     /// # Errors
     /// Why nothing is to commit.
     pub(super) fn run_last(&self) -> Result<(), Why> {
-        let Some(last) = &self.last else { return Ok(()) };
-        match catch_unwind(AssertUnwindSafe(|| last())) {
-            Ok(ended) => ended.map_err(Why::Stopped),
-            Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
+        let answers = self.answers();
+        let ended = run_last(self.last.as_ref(), &answers);
+        self.put_back(answers);
+        ended
+    }
+
+    /// Takes the steps, which no island runs now.
+    pub(super) fn answers(&self) -> Answers<'static> {
+        let mut all = Vec::new();
+        for part in &self.parts {
+            if let WorkOfPart::Steps(steps) = &part.work {
+                all.append(&mut steps.lock());
+            }
+        }
+        Answers::with(self.answers, all)
+    }
+
+    /// Gives each island its steps.
+    fn put_back(&self, steps: Answers<'static>) {
+        for placed in steps.steps {
+            match &self.part(placed.island).work {
+                WorkOfPart::Steps(steps) => steps.lock().push(placed),
+                WorkOfPart::Executed(_) => unreachable!("what was executed has no steps"),
+            }
         }
     }
 

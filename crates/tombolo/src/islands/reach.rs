@@ -31,7 +31,7 @@ use super::helping::Helping;
 use super::parts::{Transaction, Why};
 use crate::calls::{OnDatabaseThread, OverIslands, Runner, Ticket};
 use crate::core::Core;
-use crate::product::{GuardedProduct, LOG_BYTES_PER_PART};
+use crate::product::{GuardedProduct, LOG_BYTES_PER_PART, Product};
 use crate::stop::Stop;
 use crate::tx::Tables;
 
@@ -91,7 +91,8 @@ impl<'d> Reach<'d> {
     pub(super) fn new(islands: &'d Islands, how: OverIslands) -> Option<Self> {
         let core = islands.databases[0].core(); // all have the same settings
         core.carrier()?;
-        let (reached, first, doomed, is_logged) = (Vec::new(), None, None, core.is_durable());
+        let (reached, first, doomed) = (Vec::with_capacity(2), None, None);
+        let is_logged = core.is_durable();
         let helping = is_logged.then(|| Helping::begin(islands));
         let _entered = OnDatabaseThread::enter();
         Some(Self { islands, how, is_logged, reached, first, doomed, helping, _entered })
@@ -132,11 +133,7 @@ impl<'d> Reach<'d> {
         island: IslandId,
         step: impl FnOnce(&mut GuardedProduct<'_>, &Tables) -> Result<A, Stop>,
     ) -> Result<A, Stop> {
-        if let Some(doomed) = self.doomed {
-            return Err(self.doom(doomed));
-        }
-        let at = self.reach(island).map_err(|doomed| self.doom(doomed))?;
-        let (store, locks, tables) = self.reached[at].taken.executor().guarded();
+        let (store, locks, tables) = self.executor(island)?.guarded();
         let guard = Guard::local(locks);
         let ran = step(&mut guard.over(store), tables);
         if guard.met().is_some() {
@@ -149,6 +146,35 @@ impl<'d> Reach<'d> {
                 Stop::Own(_) => EngineStop::Abort("a step of it failed"),
             }));
         })
+    }
+
+    /// Lets a step look ahead at its rows on an island, which is reached unless it was. Where parts are held there is
+    /// nothing to find: a row that was found before would be used without the look-up that meets its key's lock.
+    ///
+    /// # Errors
+    /// Why the transaction cannot commit any more.
+    pub(super) fn look_ahead(
+        &mut self,
+        island: IslandId,
+        look: impl FnOnce(&Product),
+    ) -> Result<(), Stop> {
+        let (store, locks, _) = self.executor(island)?.guarded();
+        if locks.is_empty() {
+            look(store);
+        }
+        Ok(())
+    }
+
+    /// What runs transactions on an island, which is reached unless it was.
+    fn executor(&mut self, island: IslandId) -> Result<&mut Runner, Stop> {
+        let at = match self.doomed {
+            Some(doomed) => Err(doomed),
+            None => self.reach(island),
+        };
+        match at {
+            Ok(at) => Ok(self.reached[at].taken.executor()),
+            Err(doomed) => Err(self.doom(doomed)),
+        }
     }
 
     /// Reaches islands before their first steps; returns whether it did.
@@ -303,7 +329,9 @@ impl<'d> Reach<'d> {
     /// Counts it on the island on which it began.
     fn count(&mut self, commits: bool) {
         let islands = self.reached.len();
-        if let Some(first) = self.reached.first_mut() {
+        let first =
+            self.reached.iter_mut().min_by_key(|reached| Some(reached.island) != self.first);
+        if let Some(first) = first {
             let counters = first.taken.executor().counters();
             counters.count_over_islands(islands, self.how, commits);
         }

@@ -554,7 +554,7 @@ where
     F: Fn(&mut Tx<'_>) -> Result<i64> + Send + Sync + 'static,
 {
     let body = ClosureBody::new(move |tx: &mut Tx<'_>, (): &()| closure(tx));
-    Arc::new(Registration::new(body, "cents")).envelope((), 0)
+    Registration::new(body, "cents").envelope((), 0)
 }
 
 #[test]

@@ -46,7 +46,10 @@ impl Limits {
     /// A call begins that has neither.
     #[inline]
     pub(super) fn lift(&mut self) {
-        (self.deadline_ns, self.number, self.left) = (u64::MAX, None, u64::MAX);
+        // Compared first: calls on their callers' threads have none, one after another, and write no line for it.
+        if self.left != u64::MAX {
+            (self.deadline_ns, self.number, self.left) = (u64::MAX, None, u64::MAX);
+        }
     }
 
     /// The time since 1970, in microseconds.

@@ -83,7 +83,7 @@ impl Bank {
         let mut across = self.db.across();
         let left = across.part(&self.book, &from, (from, -cents))?;
         let more = across.part(&self.book, &to, (to, cents))?;
-        let answers = across.commit()?;
+        let mut answers = across.commit()?;
         Ok((answers.take(left), answers.take(more)))
     }
 
@@ -111,7 +111,7 @@ impl Bank {
     pub(super) fn money(&self) -> i64 {
         let mut across = self.db.across();
         let parts = across.everywhere(&self.sum, ());
-        let answers = across.commit().unwrap();
+        let mut answers = across.commit().unwrap();
         parts.into_iter().map(|part| answers.take(part)).sum()
     }
 }
@@ -145,6 +145,17 @@ fn parts_commit_together_or_not_at_all() {
     assert_eq!(sum(|island| island.committed), ACCOUNTS + 5);
     let nothing = bank.db.across().commit();
     assert!(nothing.is_ok());
+}
+
+#[test]
+#[should_panic(expected = "a part of the transaction that committed")]
+fn a_part_of_another_transaction_has_no_answer() {
+    let bank = Bank::in_memory(2);
+    let (mut one, mut other) = (bank.db.across(), bank.db.across());
+    let part = one.part(&bank.sum, &0, ()).unwrap();
+    let _ = other.part(&bank.sum, &0, ()).unwrap();
+    let _ = one.commit().unwrap();
+    other.commit().unwrap().take(part);
 }
 
 #[test]

@@ -113,9 +113,9 @@ fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
                     across.part(&part, &key, (island, plan, aborts)).unwrap()
                 });
                 let parts = parts.collect::<Vec<_>>();
-                across
-                    .commit()
-                    .map(|answers| parts.into_iter().flat_map(|part| answers.take(part)).collect())
+                across.commit().map(|mut answers| {
+                    parts.into_iter().flat_map(|part| answers.take(part)).collect()
+                })
             };
             let end = clock.now_ns();
             let mut one = Transaction::committed(session, begin, end, Vec::new());

@@ -92,7 +92,7 @@ fn verify(db: &Islands) {
     });
     let mut across = db.across();
     let parts = across.everywhere(&count, ());
-    let answers = across.commit().unwrap();
+    let mut answers = across.commit().unwrap();
     let mut all = (0, 0);
     for part in parts {
         let (accounts, by_cents, rates, sum) = answers.take(part);

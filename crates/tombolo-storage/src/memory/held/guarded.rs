@@ -1,8 +1,8 @@
 //! `Guarded`: a memory store while parts are held: each access is first compared with what they have locked.
 //!
-//! A procedure runs on it as it would on the store itself. Nothing is found ahead: a row that was found before would
-//! be used without the look-up that locks its key. Not here: what a call locks (`guard.rs`), which locks exclude
-//! each other (`locks.rs`), waiting.
+//! A procedure runs on it as it would on the store itself. Nothing is found ahead while parts are held: a row that was
+//! found before would be used without the look-up that locks its key. Not here: what a call locks (`guard.rs`), which
+//! locks exclude each other (`locks.rs`), waiting.
 
 use std::ops::ControlFlow;
 
@@ -155,14 +155,12 @@ macro_rules! admitted {
         $guard.guard.admit_table($table)?;
         $call
     }};
-    ($guard:ident find_ahead ($($ignored:ident),*) $call:expr) => {{
-        $(let _ = $ignored;)*
-        None
-    }};
-    ($guard:ident removals ($($ignored:ident),*) $call:expr) => {{
-        $(let _ = $ignored;)*
-        None
-    }};
+    ($guard:ident find_ahead $arguments:tt $call:expr) => {
+        if $guard.guard.is_idle() { $call } else { None }
+    };
+    ($guard:ident removals $arguments:tt $call:expr) => {
+        if $guard.guard.is_idle() { $call } else { None }
+    };
     ($guard:ident pin ($table:ident, $row:ident) $call:expr) => {{
         $guard.guard.admit_row($table, $row)?;
         $call

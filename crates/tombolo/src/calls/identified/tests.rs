@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tombolo_engine::clock::SystemClock;
+use tombolo_engine::hints::Hints;
 use tombolo_engine::rng::Rng;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::memory::recovery::ReplayPart;
@@ -211,12 +212,18 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
         fn run(&self, _: &mut Product, _: Guards<'_>, _: &Tables, (): &()) -> Result<(), Stop> {
             Err(Stop::Abort("before it began"))
         }
-        fn step(&self, _: &mut GuardedProduct<'_>, _: &Tables, (): &()) -> Result<(), Stop> {
+        fn step(
+            &self,
+            _: &mut GuardedProduct<'_>,
+            _: &Tables,
+            (): &(),
+            _: &Hints,
+        ) -> Result<(), Stop> {
             unreachable!("it is no step")
         }
     }
     let idle = super::super::envelope::Registration::new(Idle, "idle");
-    let mut call = Identified::envelope(5, Arc::new(idle).envelope((), 0), 1 << 20);
+    let mut call = Identified::envelope(5, idle.envelope((), 0), 1 << 20);
     assert_eq!(call.run(&mut store, &mut tables), How::Aborted);
     assert_eq!(store.phase(), Phase::Idle);
     assert_eq!(outcome_of(&mut store, &tables, 5), Outcome::Aborted);
