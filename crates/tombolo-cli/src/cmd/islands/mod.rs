@@ -272,16 +272,11 @@ impl Arguments {
 
 fn line(result: &DeploymentResult) -> String {
     let p99 = result.latency_us.map_or(f64::NAN, |us| us.p99);
-    let multisite = result.multisite_percent.map(|share| format!("{share:>3} % multisite"));
-    let remote = result.tpcc.map(|of| {
-        let (payments, lines) = (of.remote_payments_percent, of.remote_lines_percent);
-        format!("{payments:>3} % of Payments, {lines:>3} % of lines remote")
-    });
     format!(
         "{:>3} islands × {} callers  {}  {:>10} k/s  CPU {:>8} µs  99 % within {:>8} µs\n",
         result.islands,
         result.threads,
-        multisite.or(remote).unwrap_or_default(),
+        result.share(),
         quantity(result.tps / 1e3),
         quantity(result.us_per_transaction_cpu),
         quantity(p99),

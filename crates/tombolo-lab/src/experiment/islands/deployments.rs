@@ -96,6 +96,18 @@ pub struct DeploymentResult {
     pub latency_us: Option<Summary>,
 }
 
+impl DeploymentResult {
+    /// Which share of the transactions uses several islands, in words.
+    pub fn share(&self) -> String {
+        let multisite = self.multisite_percent.map(|share| format!("{share:>3} % multisite"));
+        let remote = self.tpcc.map(|of| {
+            let (payments, lines) = (of.remote_payments_percent, of.remote_lines_percent);
+            format!("{payments:>3} % of Payments, {lines:>3} % of lines remote")
+        });
+        multisite.or(remote).unwrap_or_default()
+    }
+}
+
 /// What only results of `tpcc` have.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/cli.md says what each field means")]

@@ -132,12 +132,12 @@ fn point(found: &Found) -> Option<Point> {
         Found::Deployment(found) => {
             let round =
                 if found.round > 0 { format!(" · round {}", found.round) } else { String::new() };
-            let name = format!(
-                "{} · {} % multisite{round}",
-                counted(found.islands, "island"),
-                found.multisite_percent
-            );
-            (name, found.tps, "Committed transactions per second.")
+            let islands = counted(found.islands, "island");
+            (
+                format!("{islands} · {}{round}", found.share().trim_start()),
+                found.tps,
+                "Committed transactions per second.",
+            )
         }
         Found::Links(found) => (
             format!("{} · {}", found.link, found.distance).replace('_', " "),
