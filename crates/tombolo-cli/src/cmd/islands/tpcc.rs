@@ -230,7 +230,7 @@ impl Own {
     ) -> Result<Vec<A>, Error> {
         let mut across = self.islands.across();
         let parts = across.everywhere(procedure, ());
-        let answers = across.commit()?;
+        let mut answers = across.commit()?;
         Ok(parts.into_iter().map(|part| answers.take(part)).collect())
     }
 
