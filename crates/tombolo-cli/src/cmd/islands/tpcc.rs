@@ -71,7 +71,8 @@ struct Parts {
     ask_stock: OnIslands<NewOrderInput, Elsewhere, Early>,
     order_at_home: OnIslands<(NewOrderInput, Elsewhere), NewOrderAnswer>,
     take_from_stock: OnIslands<NewOrderInput, ()>,
-    /// How often a part elsewhere is added: once, but for the test that plants the fault that it is dropped or repeated.
+    /// How often a part elsewhere is added: once, but for the test that plants the fault that it is dropped or
+    /// repeated.
     times: usize,
 }
 

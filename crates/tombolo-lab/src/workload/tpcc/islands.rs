@@ -7,7 +7,7 @@
 //! | check | says |
 //! |---|---|
 //! | c01 … c12 | the specification's conditions |
-//! | `stock` | what the stocks of a warehouse have counted since loading is what lines were ordered from it: no condition of the specification says so |
+//! | `stock` | the stocks of a warehouse have counted what was ordered from it (beyond the specification) |
 //! | `items` | each island has the same items |
 //!
 //! Not here: islands (the library), parts of transactions (`transactions/parts.rs`).

@@ -1,5 +1,5 @@
-//! Payment and New Order in parts, for warehouses that are on several islands: each part is a procedure on the island of
-//! a warehouse. The steps are those of the whole transactions.
+//! Payment and New Order in parts, for warehouses that are on several islands: each part is a procedure on the island
+//! of a warehouse. The steps are those of the whole transactions.
 //!
 //! | transaction | at the home warehouse | at the other one |
 //! |---|---|---|
@@ -29,7 +29,10 @@ use crate::workload::tpcc::text::{Text, is_original};
 
 /// Declares a part of a transaction.
 macro_rules! part {
-    ($(#[$doc:meta])* $name:ident of $whole:ident: $input:ty => $answer:ty, |$self:ident, $tx:ident, $given:ident| $run:block) => {
+    (
+        $(#[$doc:meta])*
+        $name:ident of $whole:ident: $input:ty => $answer:ty, |$self:ident, $tx:ident, $given:ident| $run:block
+    ) => {
         $(#[$doc])*
         #[derive(Debug)]
         pub struct $name($whole);
