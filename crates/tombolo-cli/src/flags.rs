@@ -22,6 +22,16 @@ pub(crate) trait Scope {
     const DEFAULTS: &'static [(&'static Setting, &'static str)] = &[];
 }
 
+/// Of commands without settings.
+#[derive(Clone, Debug)]
+pub(crate) struct NoSettings;
+
+impl Scope for NoSettings {
+    fn settings() -> &'static [&'static Setting] {
+        &[]
+    }
+}
+
 /// The flags of the command line, not yet parsed.
 #[derive(Clone, Debug)]
 pub(crate) struct Flags<S> {

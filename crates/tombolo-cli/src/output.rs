@@ -8,11 +8,23 @@ use std::sync::Mutex;
 
 use serde::Serialize;
 use tombolo_lab::failure::Failure;
+use tombolo_lab::host::Host;
 use tombolo_lab::report::canvas::Canvas;
 use tombolo_lab::report::terminal::Style;
+use tombolo_lab::report::{Build, Header};
+use tombolo_lab::settings::Settings;
 
 /// The width of output that is not a terminal: a file, a pager.
 const WIDTH: usize = 100;
+
+/// The identity of this build.
+const BUILD: Build =
+    Build { version: env!("CARGO_PKG_VERSION"), commit: env!("BUILT_FROM_COMMIT") };
+
+/// What a result of `command` under `settings` begins with.
+pub(crate) fn result_header(command: &str, settings: &Settings) -> Header {
+    Header::new(command, BUILD, settings, &Host::read())
+}
 
 /// Standard output.
 #[derive(Clone, Copy, Debug)]

@@ -14,11 +14,10 @@ use tombolo_lab::failure::Failure;
 use tombolo_lab::model::Machine;
 use tombolo_lab::report::quantity;
 
-use super::check::NoSettings;
-use super::{islands, result_header};
+use super::islands;
 use crate::bar::Bar;
-use crate::flags::Flags;
-use crate::output::Output;
+use crate::flags::{Flags, NoSettings};
+use crate::output::{Output, result_header};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,23 +6,12 @@ use tombolo_lab::failure::Failure;
 use tombolo_lab::report::check::CheckResult;
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::rows::DumpDirectory;
-use tombolo_lab::settings::Setting;
 use tombolo_lab::upkeep::check;
 
-use super::{ImageDirectories, result_header};
+use super::ImageDirectories;
 use crate::bar::Bar;
-use crate::flags::{Flags, Scope};
-use crate::output::{self, Output};
-
-/// A check has no settings.
-#[derive(Clone, Debug)]
-pub(super) struct NoSettings;
-
-impl Scope for NoSettings {
-    fn settings() -> &'static [&'static Setting] {
-        &[]
-    }
-}
+use crate::flags::{Flags, NoSettings};
+use crate::output::{self, Output, result_header};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -19,10 +19,10 @@ use tombolo_lab::workload::tpcc::loader;
 use tombolo_lab::workload::tpcc::settings::WAREHOUSES;
 
 use super::calls::open_own;
-use super::{result_header, workload};
+use super::workload;
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
-use crate::output::Output;
+use crate::output::{Output, result_header};
 
 /// The settings of a comparison.
 #[derive(Clone, Debug)]

@@ -12,10 +12,10 @@ use tombolo_lab::failure::Failure;
 use tombolo_lab::report::{Header, dissection, html};
 use tombolo_lab::settings::{self, Setting, Settings};
 
-use super::{result_header, verify_tpcc};
+use super::verify_tpcc;
 use crate::bar::Bar;
 use crate::flags::{self, Flags};
-use crate::output::{self, Output};
+use crate::output::{self, Output, result_header};
 
 /// The settings of a dissection, which chooses profiles and transactions itself.
 #[derive(Clone, Debug)]

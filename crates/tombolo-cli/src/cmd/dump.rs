@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::rows::DumpDirectory;
 
-use super::check::{self, NoSettings};
-use super::{ImageDirectories, result_header};
-use crate::flags::Flags;
+use super::ImageDirectories;
+use super::check;
+use crate::flags::{Flags, NoSettings};
+use crate::output::result_header;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,11 +6,10 @@ use tombolo_lab::failure::Failure;
 use tombolo_lab::report::recovery::InspectResult;
 use tombolo_lab::upkeep::inspect;
 
-use super::check::NoSettings;
-use super::{ImageDirectories, result_header};
+use super::ImageDirectories;
 use crate::bar::Bar;
-use crate::flags::Flags;
-use crate::output::Output;
+use crate::flags::{Flags, NoSettings};
+use crate::output::{Output, result_header};
 
 const EXAMPLES: &str = "\
 Examples:

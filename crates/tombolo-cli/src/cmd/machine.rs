@@ -12,10 +12,8 @@ use tombolo_lab::machine::links::{self, LinksResult};
 use tombolo_lab::machine::topology::TopologyResult;
 use tombolo_lab::report::quantity;
 
-use super::check::NoSettings;
-use super::result_header;
-use crate::flags::Flags;
-use crate::output::Output;
+use crate::flags::{Flags, NoSettings};
+use crate::output::{Output, result_header};
 
 fn milliseconds() -> RangedU64ValueParser {
     value_parser!(u64).range(1..=60_000)

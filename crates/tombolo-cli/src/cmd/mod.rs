@@ -26,14 +26,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Parser, Subcommand};
 use tombolo_lab::failure::Failure;
-use tombolo_lab::host::Host;
-use tombolo_lab::report::{Build, Header};
-use tombolo_lab::settings::Settings;
 use tombolo_lab::workload::{self, WORKLOADS, Workload, WorkloadInfo, tpcc};
-
-/// The identity of this build.
-const BUILD: Build =
-    Build { version: env!("CARGO_PKG_VERSION"), commit: env!("BUILT_FROM_COMMIT") };
 
 const EXAMPLES: &str = "\
 Examples:
@@ -107,11 +100,6 @@ pub(crate) fn run(cli: Cli) -> Result<(), Failure> {
         Command::CountCalls(arguments) => calls::run(&arguments),
         Command::CheckpointProcess(arguments) => checkpoint_process::run(&arguments),
     }
-}
-
-/// What a result of `command` under `settings` begins with.
-fn result_header(command: &str, settings: &Settings) -> Header {
-    Header::new(command, BUILD, settings, &Host::read())
 }
 
 /// The directories of an image besides its database's own directory.

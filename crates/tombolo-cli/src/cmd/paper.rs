@@ -10,10 +10,10 @@ use tombolo_lab::report::listed::Listed;
 use tombolo_lab::report::{Header, dissection};
 
 use super::dissect::DissectSettings;
-use super::{islands, result_header};
+use super::islands;
 use crate::bar::Bar;
 use crate::flags::Flags;
-use crate::output::Output;
+use crate::output::{Output, result_header};
 
 const EXAMPLES: &str = "\
 Examples:

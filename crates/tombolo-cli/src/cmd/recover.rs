@@ -8,11 +8,10 @@ use tombolo_lab::files::notice;
 use tombolo_lab::report::recovery::RecoverResult;
 use tombolo_lab::upkeep::recover;
 
-use super::check::NoSettings;
-use super::{ImageDirectories, result_header};
+use super::ImageDirectories;
 use crate::bar::Bar;
-use crate::flags::Flags;
-use crate::output::{self, Output};
+use crate::flags::{Flags, NoSettings};
+use crate::output::{self, Output, result_header};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -11,11 +11,9 @@ use tombolo_lab::progress::Progress;
 use tombolo_lab::report::listed::RepartitionResult;
 use tombolo_lab::report::quantity;
 
-use super::check::NoSettings;
-use super::result_header;
 use crate::bar::Bar;
-use crate::flags::Flags;
-use crate::output::Output;
+use crate::flags::{Flags, NoSettings};
+use crate::output::{Output, result_header};
 
 const EXAMPLES: &str = "\
 Examples:

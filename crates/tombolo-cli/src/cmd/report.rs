@@ -8,10 +8,8 @@ use tombolo_lab::failure::Failure;
 use tombolo_lab::report::listed::ReportResult;
 use tombolo_lab::report::{html, size};
 
-use super::check::NoSettings;
-use super::result_header;
-use crate::flags::Flags;
-use crate::output::Output;
+use crate::flags::{Flags, NoSettings};
+use crate::output::{Output, result_header};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -15,10 +15,10 @@ use tombolo_lab::sweep::{self, Point, Summary};
 use tombolo_lab::workload::{WORKLOADS, Workload, WorkloadInfo, debit_credit};
 use tombolo_storage::profile::PROFILES;
 
-use super::{result_header, workload};
+use super::workload;
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
-use crate::output::Output;
+use crate::output::{Output, result_header};
 
 /// The settings of a run.
 #[derive(Clone, Debug)]

@@ -6,10 +6,9 @@ use tombolo_lab::report::terminal::{Style, table};
 use tombolo_lab::report::value_json;
 use tombolo_lab::settings::{self, Setting, Settings};
 
-use super::result_header;
 use super::run::RunSettings;
 use crate::flags::Flags;
-use crate::output::Output;
+use crate::output::{Output, result_header};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -25,10 +25,8 @@ use tombolo_lab::workload::microbenchmark::ROWS_MAX;
 use tombolo_lab::workload::tpcc::loader::Scale;
 use tombolo_lab::workload::tpcc::schema::WAREHOUSES_MAX;
 
-use super::check::NoSettings;
-use super::result_header;
-use crate::flags::Flags;
-use crate::output::Output;
+use crate::flags::{Flags, NoSettings};
+use crate::output::{Output, result_header};
 
 pub(super) use rows::open_in_memory as open_rows;
 pub(super) use tpcc::open_in_memory as open_tpcc;
