@@ -164,13 +164,16 @@ fn what_excludes_what() {
 }
 
 #[test]
-fn nothing_is_found_ahead() {
-    let ((mut store, items), locks) = (store(), Locks::new().unwrap());
-    assert!(store.find_ahead(&items.by_id, 2).is_some());
-    let guard = Guard::local(&locks);
-    let guarded = guard.over(&mut store);
-    assert_eq!(guarded.find_ahead(&items.by_id, 2), None);
-    assert_eq!(guarded.removals(&items.by_id), None);
+fn nothing_is_found_ahead_while_a_part_is_held() {
+    let ((mut store, items), mut locks) = (store(), Locks::new().unwrap());
+    let found = |store: &mut MemoryStore<Memory>, guard: &Guard<'_>| {
+        let guarded = guard.over(store);
+        (guarded.find_ahead(&items.by_id, 2).is_some(), guarded.removals(&items.by_id).is_some())
+    };
+    assert_eq!(found(&mut store, &Guard::local(&locks)), (true, true), "no lock to meet");
+    assert_eq!(found(&mut store, &Guard::part(&locks)), (false, false), "its reads are locked");
+    hold(&mut store, &mut locks, |guarded| items.step(guarded, &read(4)).map(|_| ()));
+    assert_eq!(found(&mut store, &Guard::local(&locks)), (false, false), "locks to be met");
 }
 
 /// Nothing is left of a part but its value; rows that were made again are like those before.
