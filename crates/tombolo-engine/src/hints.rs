@@ -104,7 +104,7 @@ impl Upcoming {
     /// The batch has run: what comes next was not looked ahead at.
     #[inline]
     pub const fn ran(&mut self) {
-        // Compared first: a call on its caller's thread had none, and writes no line that it need not.
+        // A call that its caller's thread runs was not looked ahead at: it need not write this cache line.
         if self.count > 0 {
             (self.count, self.begun) = (0, 0);
         }

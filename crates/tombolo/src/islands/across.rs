@@ -192,23 +192,23 @@ impl<'d> Across<'d> {
         if on_database_thread() {
             return Err(Error::Nested);
         }
-        let ended = match first {
-            None => Some(run_last(last.as_ref(), &steps)),
-            Some(first) => match run_directly(islands, first, &mut steps, last.as_ref()) {
-                Some(Finished::Ended(ended)) => Some(ended),
-                Some(Finished::Agreeing((), agreement)) => match islands.wait_for(agreement)? {
-                    Err(Why::Again) => None,
-                    ended => Some(ended),
-                },
-                None => None,
+        let failed = |why: Why| why.into_error(&islands.schema());
+        let Some(first) = first else {
+            return run_last(last.as_ref(), &steps).map(|()| steps).map_err(failed);
+        };
+        let ended = match run_directly(islands, first, &mut steps, last.as_ref()) {
+            Some(Finished::Ended(ended)) => Some(ended),
+            Some(Finished::Agreeing((), agreement)) => match islands.wait_for(agreement)? {
+                Err(Why::Again) => None,
+                ended => Some(ended),
             },
+            None => None,
         };
-        let ended = match (ended, first) {
-            (None, Some(first)) => run_by_messages(islands, first, steps, last)?,
-            (Some(Err(why)), _) => Err(why),
-            (Some(Ok(())) | None, _) => Ok(steps),
+        let ended = match ended {
+            Some(ended) => ended.map(|()| steps),
+            None => run_by_messages(islands, first, steps, last)?,
         };
-        ended.map_err(|why| why.into_error(&islands.schema()))
+        ended.map_err(failed)
     }
 }
 

@@ -46,7 +46,7 @@ impl Limits {
     /// A call begins that has neither.
     #[inline]
     pub(super) fn lift(&mut self) {
-        // Compared first: calls on their callers' threads have none, one after another, and write no line for it.
+        // Mostly the call before had none either: then this one need not write the cache line.
         if self.left != u64::MAX {
             (self.deadline_ns, self.number, self.left) = (u64::MAX, None, u64::MAX);
         }
