@@ -5,14 +5,14 @@
 //! digits and declared range. Nothing is changed when one is refused.
 //!
 //! Not here: speed. A procedure that runs a million times a second declares its tables
-//! (`schema.rs`).
+//! (`schema/`).
 
 use std::ops::{ControlFlow, Range};
 
 use crate::error::{Error, Result};
 use crate::key::{Dynamic, Fit, IndexType, KEY_BYTES_MAX};
-use crate::row::{Fields, RowId, RowMut, column_offset, presence_bit};
-use crate::schema::{ColumnDef, Schema, TableDef};
+use crate::row::{Fields, RowId, RowMut};
+use crate::schema::{ColumnDef, Schema, TableDef, column_offset, presence_bit};
 use crate::store::{Index, Store, Table, dynamic_indexes, dynamic_table};
 use crate::types::{SqlType, TEXT_BYTES_MAX, write_units, write_varchar};
 use crate::value::{OwnedValue, Value, read_value};

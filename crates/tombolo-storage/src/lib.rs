@@ -1,8 +1,8 @@
 //! Tombolo's storage: *what* is written. Rows, keys, indexes and the stores that hold them.
 //!
 //! Not here: threads, sockets, clocks, SQL. A store is asked through [`store::Store`]; which of its
-//! components are there is a type, its profile ([`profile`]). Start with `store.rs` (what a
-//! transaction can ask for), `schema.rs` and `row.rs` (what it asks about) and `memory/` (the store
+//! components are there is a type, its profile ([`profile`]). Start with `store/` (what a
+//! transaction can ask for), `schema/` and `row.rs` (what it asks about) and `memory/` (the store
 //! that answers).
 
 pub mod backup;

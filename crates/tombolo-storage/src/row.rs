@@ -1,19 +1,12 @@
-//! Rows: where each column lies, and reading and writing rows in place.
+//! Rows: reading and writing columns in place.
 //!
-//! A row is a run of bytes: presence bits of the nullable columns, then the *hot* columns (those
-//! transactions touch, kept together so that they share a cache line), then the others, each
-//! without padding. A set presence bit means "not null": a zeroed row has every nullable column
-//! null. The layout is a function of the column list alone, so a schema declared in Rust and the
-//! same schema described at run time agree byte for byte. Variable-length columns hold a handle
-//! here; what it means is the store's business ([`RowBytes::variable`]). Columns that were added to a
-//! table with rows lie behind all these, each nullable one with a byte for its presence bit, each handle
-//! at a multiple of eight: so the others stay where they are, and a row that was made without them is one
-//! with zeros behind it. Where such a column has a default, what is stored is the value exclusive-or the
-//! default, and a presence bit that is set says null: so zeros are the default.
+//! A set presence bit means "not null": a zeroed row has every nullable column null. Variable-length columns hold a
+//! handle here; what it means is the store's business ([`RowBytes::variable`]). Where a column that was added has
+//! a default, what is stored is the value exclusive-or the default, and a presence bit that is set says null: so
+//! zeros are the default. Not here: where each column lies (`schema/layout.rs`).
 
 use std::marker::PhantomData;
 
-use crate::schema::ColumnDef;
 use crate::types::{ColumnType, InlineType, Nullable};
 
 /// Names a row for as long as it lives: where a store keeps it, in whatever numbering the store
@@ -48,96 +41,15 @@ impl RowId {
     }
 }
 
-/// Bytes of presence bits in front of a row.
-const fn presence_bytes(columns: &[ColumnDef]) -> usize {
-    let (mut nullable, mut i) = (0, 0);
-    while i < columns.len() {
-        nullable += (columns[i].nullable && !columns[i].added) as usize;
-        i += 1;
-    }
-    nullable.div_ceil(8)
-}
-
-/// The alignment of added columns' handles: their length, which divides every slot length.
-const HANDLE_ALIGNMENT: usize = 8;
-
-/// Offset of a column that was added if a row ends at `end` without it: behind the byte of its presence
-/// bit. A handle is aligned, so that no end of a slot, as it was before rows got longer, goes through it
-/// (`memory/columns.rs`).
-const fn added_offset(column: &ColumnDef, end: usize) -> usize {
-    let offset = end + column.nullable as usize;
-    if column.sql.is_variable() { offset.next_multiple_of(HANDLE_ALIGNMENT) } else { offset }
-}
-
-/// Where a row ends without those columns from the position `added_end` on that were added.
-const fn end_before(columns: &[ColumnDef], added_end: usize) -> usize {
-    let (mut end, mut i) = (presence_bytes(columns), 0);
-    while i < columns.len() {
-        if !columns[i].added {
-            end += columns[i].sql.width();
-        }
-        i += 1;
-    }
-    i = 0;
-    while i < added_end {
-        if columns[i].added {
-            end = added_offset(&columns[i], end) + columns[i].sql.width();
-        }
-        i += 1;
-    }
-    end
-}
-
-/// Bytes of the fixed part of a row with these columns.
-pub const fn row_size(columns: &[ColumnDef]) -> usize {
-    end_before(columns, columns.len())
-}
-
-/// Offset of the column at `position`: hot columns first, then the others, then those that were
-/// added, each group in schema order. So a column that is added moves no other.
-pub const fn column_offset(columns: &[ColumnDef], position: usize) -> usize {
-    let own = &columns[position];
-    if own.added {
-        return added_offset(own, end_before(columns, position));
-    }
-    let (mut offset, mut i) = (presence_bytes(columns), 0);
-    while i < columns.len() {
-        let column = &columns[i];
-        let before = match (column.hot, own.hot) {
-            (true, false) => true,
-            (false, true) => false,
-            _ => i < position,
-        };
-        if before && !column.added {
-            offset += column.sql.width();
-        }
-        i += 1;
-    }
-    offset
-}
-
-/// Number of the presence bit of the (nullable) column at `position`.
-pub const fn presence_bit(columns: &[ColumnDef], position: usize) -> usize {
-    if columns[position].added {
-        return (column_offset(columns, position) - 1) * 8;
-    }
-    let (mut bit, mut i) = (0, 0);
-    while i < position {
-        bit += (columns[i].nullable && !columns[i].added) as usize;
-        i += 1;
-    }
-    bit
-}
-
 /// A column of table `R` with type `T`: its place in the row.
 #[derive(Debug)]
 pub struct Column<R, T> {
     position: u16,
     offset: u32,
     presence: u32,
-    /// [`ColumnDef::marks_null`].
+    /// [`ColumnDef::marks_null`](crate::schema::ColumnDef::marks_null).
     marks_null: bool,
-    /// [`ColumnDef::default_bits`].
+    /// [`ColumnDef::default_bits`](crate::schema::ColumnDef::default_bits).
     default_bits: i64,
     marker: PhantomData<fn() -> (R, T)>,
 }
@@ -149,24 +61,18 @@ impl<R, T> Clone for Column<R, T> {
 }
 impl<R, T> Copy for Column<R, T> {}
 
-impl<R, T: ColumnType> Column<R, T> {
-    /// The column at `position` of a table with these columns; checked at compile time where used
-    /// in a constant.
-    pub const fn new(columns: &[ColumnDef], position: usize) -> Self {
-        assert!(position < columns.len(), "no such column");
-        assert!(columns[position].nullable == T::NULLABLE, "nullable where the type is not");
-        Self {
-            position: position as u16,
-            offset: column_offset(columns, position) as u32,
-            presence: presence_bit(columns, position) as u32,
-            marks_null: columns[position].marks_null(),
-            default_bits: columns[position].default_bits(),
-            marker: PhantomData,
-        }
-    }
-}
-
 impl<R, T> Column<R, T> {
+    /// The column that lies there; what the numbers mean is said at the fields.
+    pub(crate) const fn placed(
+        position: u16,
+        offset: u32,
+        presence: u32,
+        marks_null: bool,
+        default_bits: i64,
+    ) -> Self {
+        Self { position, offset, presence, marks_null, default_bits, marker: PhantomData }
+    }
+
     /// Position in the table, counted from 0.
     #[inline(always)]
     pub const fn position(self) -> usize {
@@ -394,7 +300,9 @@ impl<R> RowBytes for RowMut<'_, R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schema::{DeclaredTable, TableDef};
+    use crate::schema::{
+        ColumnDef, DeclaredTable, TableDef, column_offset, presence_bit, row_size,
+    };
     use crate::types::{BigInt, Boolean, Text};
 
     crate::table! {

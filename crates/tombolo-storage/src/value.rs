@@ -5,8 +5,8 @@
 
 use std::io::Write as _;
 
-use crate::row::{RowBytes, column_offset, presence_bit};
-use crate::schema::ColumnDef;
+use crate::row::RowBytes;
+use crate::schema::{ColumnDef, column_offset, presence_bit};
 use crate::types::{SqlType, read_units, read_varchar};
 
 /// The value of one column, borrowed from its row.

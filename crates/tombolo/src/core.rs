@@ -24,8 +24,7 @@ use crate::calls::{
     Promise, REQUEST_LOG_BYTES_MAX, Ran, ReplySlots, Request, Runner, Ticket, block_on,
     on_database_thread, wait_a_moment,
 };
-use crate::error::Error;
-use crate::stop::Stop;
+use crate::error::{Error, Stop};
 use crate::tx::KnownSchema;
 
 /// The longest that a call with a deadline sleeps before it looks for room again.

@@ -18,10 +18,9 @@ use crate::calls::{
     Transactions, register,
 };
 use crate::core::{Core, Parts};
-use crate::error::Error;
+use crate::error::{Error, Stop};
 use crate::open::Recovery;
 use crate::statistics::Statistics;
-use crate::stop::Stop;
 use crate::tx::{DynamicTable, Tx};
 
 /// A main-memory database: tables in memory, one transaction at a time, and a log on disk from which it

@@ -96,7 +96,6 @@ mod restore;
 mod scan;
 mod sequence;
 mod statistics;
-mod stop;
 mod task;
 mod tx;
 pub mod types;
@@ -110,7 +109,7 @@ pub use calls::{
 pub use database::Database;
 pub use definition::Difference;
 pub use derived::{RowIndex, TableRow};
-pub use error::Error;
+pub use error::{Error, OwnError, Stop};
 pub use islands::{
     Across, Answers, AtIsland, IslandKey, Islands, IslandsBuilder, IslandsTx, OnIslands, Part,
     Repartitioned,
@@ -121,7 +120,6 @@ pub use pages::Pages;
 pub use restore::{Restore, Restored};
 pub use sequence::Sequence;
 pub use statistics::Statistics;
-pub use stop::{OwnError, Stop};
 pub use task::Task;
 pub use tx::{Cursor, DynamicTable, NewRow, RowRef, Rows, Tx, VariableType};
 

@@ -15,8 +15,7 @@ use tombolo_storage::sync::{AtomicBool, Ordering};
 
 use crate::calls::{CallOptions, Pending};
 use crate::database::Database;
-use crate::error::Error;
-use crate::stop::Stop;
+use crate::error::{Error, Stop};
 use crate::tx::derived::TableRow;
 
 /// Approximate log bytes of a batch; less than the default limit of a call.

@@ -9,8 +9,7 @@ use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Table;
 
 use crate::database::Database;
-use crate::error::Error;
-use crate::stop::Result as TxResult;
+use crate::error::{Error, Result as TxResult};
 use crate::tx::Tx;
 
 tombolo_storage::table! {

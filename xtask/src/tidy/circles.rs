@@ -119,15 +119,8 @@ fn way_round<'a>(targets: &BTreeMap<&'a str, Vec<&'a str>>, first: &'a str) -> V
 
 impl Circle {
     fn spans_folders(&self) -> bool {
-        let holds_others = |stem: &str| {
-            let folder = format!("{stem}/");
-            self.files.iter().any(|file| file.starts_with(&folder))
-        };
-        // The face of a folder, `a.rs` of `a/`, stands in it.
-        let folders = self.files.iter().map(|file| match file.strip_suffix(".rs") {
-            Some(stem) if holds_others(stem) => stem,
-            _ => file.rsplit_once('/').map_or("", |(folder, _)| folder),
-        });
+        let folder = |file| str::rsplit_once(file, '/').map_or("", |(folder, _)| folder);
+        let folders = self.files.iter().map(|file| folder(file));
         folders.collect::<BTreeSet<_>>().len() > 1
     }
 }

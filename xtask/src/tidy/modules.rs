@@ -5,6 +5,8 @@
 //! `tests/mistakes/`, which a test compiles to see them refused, and `path = "…"` in its manifest)
 //! and follows `mod name;`, inline modules, `#[path = "…"]` and `include!("…")`.
 //! Declarations made by macros are not seen; the project has none.
+//!
+//! The same file says how a module with files of its own is laid out: as a folder with `mod.rs`.
 
 use super::code;
 use super::tree::{RustFile, Tree};
@@ -70,6 +72,23 @@ pub(crate) fn unreached(tree: &Tree, findings: &mut Findings) {
         if in_package {
             let fix = "declare it with `mod`, or remove the file";
             findings.add(path, 1, "no `mod` declaration reaches this file", fix);
+        }
+    }
+}
+
+/// A module with files of its own is a folder with `mod.rs`. One that has only tests in its folder may stay `name.rs`.
+pub(crate) fn laid_out_alike(tree: &Tree, findings: &mut Findings) {
+    for path in tree.rust.keys().filter(|path| path.contains("src/")) {
+        let folder = format!("{}/", path.trim_end_matches(".rs"));
+        let has_files = tree.files.iter().any(|file| {
+            file.path.strip_prefix(&folder).is_some_and(|rest| {
+                let first = rest.split('/').next().unwrap_or(rest);
+                !first.trim_end_matches(".rs").ends_with("tests")
+            })
+        });
+        if has_files {
+            let message = format!("the module's other files are in a folder: {folder}mod.rs");
+            findings.add(path, 1, message, "move it into the folder, as mod.rs");
         }
     }
 }

@@ -173,13 +173,28 @@ fn every_file_is_reached() {
 }
 
 #[test]
+fn a_module_with_files_of_its_own_is_a_folder() {
+    let scratch = Scratch::new(&CLEAN);
+    let source = |path: &str| format!("crates/tombolo-storage/src/{path}");
+    scratch.write(STORE, "//! S.\n#[cfg(test)]\nmod tests;\n");
+    scratch.write(&source("store/tests.rs"), "//! T.\n");
+    assert_eq!(shown(&scratch), Vec::<String>::new());
+    scratch.write(STORE, "//! S.\nmod calls;\n#[cfg(test)]\nmod tests;\n");
+    scratch.write(&source("store/calls.rs"), "//! C.\n");
+    let found = shown(&scratch);
+    assert!(found.len() == 1 && found[0].contains("src/store/mod.rs"), "{found:?}");
+}
+
+#[test]
 fn modules_are_followed_as_the_compiler_does() {
     let scratch = Scratch::new(&CLEAN);
     let head = "//! S.\n";
     let declarations =
         "mod inner { mod deep; }\n#[path = \"odd/name.rs\"]\nmod named;\ninclude!(\"made.rs\");\n";
-    scratch.write(STORE, &format!("{head}{declarations}"));
-    for path in ["store/inner/deep.rs", "odd/name.rs", "made.rs"] {
+    let known = "mod btree;\nmod slab;\n#[cfg(test)]\nmod checks;\n";
+    let module = "crates/tombolo-storage/src/memory/mod.rs";
+    scratch.write(module, &format!("{head}{known}{declarations}"));
+    for path in ["memory/inner/deep.rs", "memory/odd/name.rs", "memory/made.rs"] {
         scratch.write(&format!("crates/tombolo-storage/src/{path}"), head);
     }
     assert_eq!(shown(&scratch), Vec::<String>::new());
@@ -297,7 +312,7 @@ fn library(front: &str, inner: &str, b: &str) -> Scratch {
         &format!("{source}/lib.rs"),
         "//! Library.\nmod shelf;\nmod b;\nmod memory;\nmod store;\n",
     );
-    scratch.write(&format!("{source}/shelf.rs"), &format!("//! Face.\nmod inner;\n{front}\n"));
+    scratch.write(&format!("{source}/shelf/mod.rs"), &format!("//! Face.\nmod inner;\n{front}\n"));
     scratch.write(&format!("{source}/shelf/inner.rs"), &format!("//! Inner.\n{inner}\n"));
     scratch.write(&format!("{source}/b.rs"), &format!("//! B.\n{b}\n"));
     scratch
@@ -346,11 +361,9 @@ fn a_circle_within_a_folder_is_listed_and_one_granted_may_only_shrink() {
     assert_eq!(shown(&within), Vec::<String>::new());
     let listed = super::circles::within_folders(&super::Tree::load(within.root()).unwrap());
     assert_eq!(listed.len(), 1, "{listed:#?}");
-    assert!(
-        listed[0].starts_with(
-            "2 files need each other: crates/tombolo-storage/src/shelf.rs takes Inner"
-        )
-    );
+    assert!(listed[0].starts_with(
+        "2 files need each other: crates/tombolo-storage/src/shelf/inner.rs takes Own"
+    ));
 
     let across = library(
         "",

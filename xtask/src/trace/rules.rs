@@ -12,12 +12,12 @@
 //!    the return of that call nothing of the group is answered.
 //! 3. After a write or an `fdatasync` of a group that failed, no group is written or synced and nothing is
 //!    answered. A segment that is being made holds no group, and another thread may make it to its end. Where
-//!    that fails, what is in other segments is as good as before, and the log ends on its own (`trace.rs`).
+//!    that fails, what is in other segments is as good as before, and the log ends on its own (`mod.rs`).
 //! 4. No other call than `pwrite64` and `fdatasync` touches a segment's content.
 //! 5. Files of the checkpoint image are synced besides, which makes no answer durable; after a write or sync of the
 //!    image that failed, nothing more is written to it or synced, and the log continues.
 //!
-//! Not here: how a trace is made and what its counts must be (`trace.rs`).
+//! Not here: how a trace is made and what its counts must be (`mod.rs`).
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 //!
 //! Rules that concern several settings are checked here, before anything starts: what the
 //! profile can do, where files may lie, whether memory suffices. Not here: single settings' limits
-//! (engine `settings.rs`), running.
+//! (engine `settings/`), running.
 
 mod counter;
 pub mod estimate;

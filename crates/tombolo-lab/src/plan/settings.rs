@@ -1,6 +1,6 @@
 //! The settings of a plan, each checked against the profile and the others.
 //!
-//! Not here: single settings' limits (engine `settings.rs`), what follows from a whole plan (`mod.rs`).
+//! Not here: single settings' limits (engine `settings/`), what follows from a whole plan (`mod.rs`).
 
 use std::path::PathBuf;
 use std::time::Duration;

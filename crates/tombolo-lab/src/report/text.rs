@@ -1,4 +1,4 @@
-//! Text for people as templates, in the folder of this name: what is printed where, of which field, in which unit.
+//! Text for people as templates, in `templates/`: what is printed where, of which field, in which unit.
 //!
 //! Not here: tables whose columns are as wide as what is in them (`terminal.rs`).
 
@@ -17,7 +17,7 @@ use crate::experiment::looking_glass::result::Component;
 
 macro_rules! templates {
     ($($name:literal)*) => {
-        &[$(($name, include_str!(concat!("text/", $name, ".txt")))),*]
+        &[$(($name, include_str!(concat!("templates/", $name, ".txt")))),*]
     };
 }
 

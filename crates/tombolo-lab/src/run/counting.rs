@@ -207,7 +207,7 @@ mod tests {
     /// A call that is added to the trait must not become `other` by being forgotten.
     #[test]
     fn every_method_of_a_store_has_its_category() {
-        let source = include_str!("../../../tombolo-storage/src/store.rs");
+        let source = include_str!("../../../tombolo-storage/src/store/mod.rs");
         let (_, body) = source.split_once("\npub trait Store: Sized {\n").unwrap();
         let (body, _) = body.split_once("\n}\n").unwrap();
         let name = |line: &'static str| line.strip_prefix("    fn ")?.split(['<', '(']).next();

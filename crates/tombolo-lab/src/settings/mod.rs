@@ -1,7 +1,7 @@
 //! Every setting of the command: those of a database (the engine's), of the drivers (`own.rs`) and of the
 //! workloads (each in its folder), in the order in which they are printed.
 //!
-//! Not here: what a setting is, how values are held (engine `settings.rs`), what follows from them (`plan/`).
+//! Not here: what a setting is, how values are held (engine `settings/`), what follows from them (`plan/`).
 
 mod own;
 

@@ -1,7 +1,7 @@
 //! What can go wrong with a disk: the kinds, how often each strikes, and how often it did.
 //!
 //! Frequencies are "one in n", 0 is never. Which kinds a seed has is the swarm's choice
-//! (`swarm.rs`); what each does to the bytes is the disk's (`disk.rs`).
+//! (`swarm.rs`); what each does to the bytes is the disk's (`disk/`).
 
 use tombolo_engine::rng::Rng;
 

@@ -3,7 +3,7 @@
 //! A [`Range`] lies between two [`Edge`]s, positions before or after all keys that begin with some
 //! columns' values, so that scans of a prefix need no smallest or largest value.
 //!
-//! Not here: how keys compare (`key.rs`), scans (the stores).
+//! Not here: how keys compare (`mod.rs`), scans (the stores).
 
 use std::ops::{self, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 

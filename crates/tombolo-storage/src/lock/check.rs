@@ -1,4 +1,4 @@
-//! The lock table's checker: the invariants of `table.rs` and `held.rs`, walked.
+//! The lock table's checker: the invariants of `table/` and `held.rs`, walked.
 //!
 //! For quiet moments, after a test or for `check`: it latches one bucket at a time and reports what
 //! it finds, it repairs nothing.

@@ -8,7 +8,7 @@
 //! What is *not* there is locked too: a gap between two entries of an index, so that none is inserted there
 //! that a transaction would have had to see (`gaps.rs`).
 //!
-//! Read `mode.rs` (the tables), `table.rs` (queues: which request is granted, in which order) with
+//! Read `mode.rs` (the tables), `table/` (queues: which request is granted, in which order) with
 //! `group.rs`,
 //! `held.rs` (what one transaction holds), `hierarchical.rs` (intentions, escalation), then
 //! `wait.rs` and `deadlock.rs`.

@@ -31,8 +31,7 @@ use super::undo::{Change, Undo};
 use crate::error::SchemaError;
 use crate::plant::{self, Plant};
 use crate::profile::MemoryProfile;
-use crate::row::{column_offset, row_size};
-use crate::schema::{ColumnDef, TableDef};
+use crate::schema::{ColumnDef, TableDef, column_offset, row_size};
 use crate::store::Store;
 use crate::value_log::{SchemaKind, definition};
 

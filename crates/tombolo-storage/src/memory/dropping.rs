@@ -30,7 +30,7 @@ use super::store::{MemoryStore, State};
 use super::variable::{HANDLE_BYTES, Handle};
 use crate::error::SchemaError;
 use crate::profile::MemoryProfile;
-use crate::row::column_offset;
+use crate::schema::column_offset;
 use crate::store::Store;
 use crate::value_log::SchemaKind;
 

@@ -16,7 +16,7 @@ use super::store::MemoryStore;
 use super::undo::{Change, Undo};
 use crate::error::{Error, Result};
 use crate::profile::MemoryProfile;
-use crate::row::column_offset;
+use crate::schema::column_offset;
 use crate::sync::Arc;
 use crate::value::{ColumnReader, Value};
 

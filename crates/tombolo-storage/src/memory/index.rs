@@ -7,7 +7,7 @@
 //! distinct; a hash table over bytes holds their 64-bit hash, and its candidates are verified
 //! against the rows.
 //!
-//! Not here: where keys come from (`key.rs`), undo, counting of rows.
+//! Not here: where keys come from (`key/`), undo, counting of rows.
 
 use std::ops::{Bound, ControlFlow};
 

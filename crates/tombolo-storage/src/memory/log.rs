@@ -9,7 +9,7 @@
 //! log and rows stay in step. The commit is refused, too.
 //!
 //! Not here: the format of a record (`value_log/record.rs`), groups and files
-//! (`value_log/writer.rs`).
+//! (`value_log/writer/`).
 
 use super::store::MemoryStore;
 use crate::command_log::ProcedureNumber;

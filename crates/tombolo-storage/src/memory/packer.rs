@@ -6,8 +6,7 @@
 use super::index::RowIndex;
 use super::slab::Slab;
 use crate::key::KeyPart;
-use crate::row::{column_offset, presence_bit};
-use crate::schema::TableDef;
+use crate::schema::{TableDef, column_offset, presence_bit};
 
 /// How many rows are best looked at together: they stay in the nearest caches while column after
 /// column is read.

@@ -1,4 +1,4 @@
-//! The components of a memory store as types; the profiles made of them are in `crates/tombolo-storage/src/profile.rs`.
+//! The components of a memory store as types; the profiles made of them are in `profile/`.
 
 use super::log::Log;
 use super::undo::Undo;

@@ -6,9 +6,8 @@
 
 use std::borrow::Cow;
 
-use super::{ColumnDef, IndexDef, IndexKind, TableDef};
+use super::{ColumnDef, IndexDef, IndexKind, TableDef, row_size};
 use crate::key::{Encoding, Fit, IndexType, KeyColumns, KeyPart};
-use crate::row::row_size;
 
 /// A table declared in Rust by [`table!`](crate::table).
 pub trait DeclaredTable: 'static {

@@ -19,7 +19,7 @@
 //! log. A spare segment that is shorter than a new one would be, or longer than the settings
 //! allow, is replaced by a new one.
 //!
-//! Not here: the placement of groups (`writer.rs`). Invariants: segments become ready in ascending
+//! Not here: the placement of groups (`writer/`). Invariants: segments become ready in ascending
 //! order of their sequence numbers; a segment is in one of the four states.
 
 use std::collections::VecDeque;

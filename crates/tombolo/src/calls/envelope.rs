@@ -20,8 +20,8 @@ use tombolo_storage::sync::Mutex;
 
 use super::identified::Outcome;
 use super::runner::{Runner, unless_held};
+use crate::error::Stop;
 use crate::product::{GuardedProduct, Product};
-use crate::stop::Stop;
 use crate::tx::{self, Guards, Tables, Tx};
 
 /// How a call ended.

@@ -13,8 +13,8 @@ use tombolo_storage::memory::held::Guard;
 use tombolo_storage::owner::Owner;
 
 use super::envelope::{Envelope, How, Otherwise};
+use crate::error::Stop;
 use crate::product::{GuardedProduct, Product, Runs, TRANSACTION_BYTES};
-use crate::stop::Stop;
 use crate::tx::Tables;
 
 pub use tombolo_engine::requests::Outcome;

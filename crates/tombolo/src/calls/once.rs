@@ -5,8 +5,7 @@
 use super::options::Promise;
 use super::pending::Pending;
 use super::registered::{NotSubmitted, Registered, Transactions};
-use crate::error::Error;
-use crate::stop::Stop;
+use crate::error::{Error, Stop};
 use crate::tx::Tx;
 
 /// A [`Registered`] procedure or closure, or [`Transactions`], to be called once with a request id. Created

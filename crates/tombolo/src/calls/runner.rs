@@ -19,8 +19,8 @@ use tombolo_storage::value_log::LogBuffer;
 
 use super::envelope::{Envelope, How, Otherwise, Request};
 use super::waiting::OnDatabaseThread;
+use crate::error::Stop;
 use crate::product::{GuardedProduct, Product, TRANSACTION_BYTES};
-use crate::stop::Stop;
 use crate::tx::Tables;
 
 /// Counters of the thread that runs transactions; there is one such thread at a time.

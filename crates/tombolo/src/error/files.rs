@@ -1,7 +1,7 @@
 //! Converts errors about the files of a database, a backup or an archive.
 //!
 //! The message is that of the error's source; the variant depends on the root cause. Not here: errors of
-//! calls (`error.rs`).
+//! calls (`mod.rs`).
 
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::backup::BackupFailure;

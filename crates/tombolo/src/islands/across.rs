@@ -25,8 +25,7 @@ use super::key::IslandKey;
 use super::parts::{LastStep, Transaction, Why, run_last};
 use super::reach::{Agreement, Finished, Reach};
 use crate::calls::{OverIslands, Settled, on_database_thread};
-use crate::error::Error;
-use crate::stop::Stop;
+use crate::error::{Error, Stop};
 
 /// Steps of a transaction whose rows are looked for before they run.
 const AHEAD_MAX: usize = 16;

@@ -9,8 +9,7 @@ use super::Router;
 use super::key::IslandKey;
 use crate::calls::{CallOptions, ClosureBody, Promise, Registered, Settled, register};
 use crate::core::Core;
-use crate::error::Error;
-use crate::stop::Stop;
+use crate::error::{Error, Stop};
 use crate::tx::Tx;
 
 /// A procedure or closure of all islands of a database: [`OnIslands::at`] is that of one. Cloning it is cheap.

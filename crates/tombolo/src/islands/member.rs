@@ -32,8 +32,8 @@ use crate::calls::{
     Counters, Envelope, How, Later, LaterSlots, Neighbour, Otherwise, Owed, ReplySlots, Request,
     Site, hold_to, run_guarded,
 };
+use crate::error::Stop;
 use crate::product::Product;
-use crate::stop::Stop;
 use crate::tx::Tables;
 
 /// An island among others.

@@ -35,9 +35,8 @@ use crate::calls::{
     wait_a_moment,
 };
 use crate::database::Database;
-use crate::error::Error;
+use crate::error::{Error, Stop};
 use crate::statistics::Statistics;
-use crate::stop::Stop;
 use crate::tx::Tx;
 
 mod across;

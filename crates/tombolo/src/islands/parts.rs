@@ -20,9 +20,8 @@ use tombolo_storage::sync::Mutex;
 use super::answers::{Answers, PlacedStep};
 use super::mail::Mail;
 use crate::calls::{Envelope, How, Otherwise, OverIslands, Ran, unless_held};
-use crate::error::Error;
+use crate::error::{Error, Stop};
 use crate::product::{LOG_BYTES_PER_PART, Product};
-use crate::stop::Stop;
 use crate::tx::{self, Tables};
 
 /// Why a part, or the whole, did not commit.

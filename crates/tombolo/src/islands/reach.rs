@@ -31,8 +31,8 @@ use super::helping::Helping;
 use super::parts::{Transaction, Why};
 use crate::calls::{OnDatabaseThread, OverIslands, Runner, Ticket};
 use crate::core::Core;
+use crate::error::Stop;
 use crate::product::{GuardedProduct, LOG_BYTES_PER_PART, Product};
-use crate::stop::Stop;
 use crate::tx::Tables;
 
 /// The islands of a transaction.

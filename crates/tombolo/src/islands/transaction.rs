@@ -17,8 +17,7 @@ use super::key::IslandKey;
 use super::parts::Why;
 use super::reach::{Finished, Reach};
 use crate::calls::{CallOptions, OverIslands, on_database_thread, wait_a_moment};
-use crate::error::Error;
-use crate::stop::Stop;
+use crate::error::{Error, Stop};
 use crate::tx::{self, Tx};
 
 /// The first pause after a transaction did not get its islands; each is twice as long as the one before, up to a bound.

@@ -3,7 +3,7 @@
 //! A handle carries a number that no other database of the process has, and a call compares it with the number
 //! that its database has now. When something is dropped, the database takes another number, so the comparison
 //! recognises older handles. Only older handles are looked up here, which costs some instructions a call until the
-//! program asks for new ones. Not here: the comparison (`tx.rs`), rows that are
+//! program asks for new ones. Not here: the comparison (`mod.rs`), rows that are
 //! gone (storage `memory/rows.rs`).
 
 use tombolo_storage::error::Error as StoreError;

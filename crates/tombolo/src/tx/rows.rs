@@ -1,6 +1,6 @@
 //! Rows by their key, counted, and as values of a struct: read, made and replaced as a whole.
 //!
-//! Not here: how a struct becomes a row (`derived.rs`), single columns (`tx.rs`).
+//! Not here: how a struct becomes a row (`derived.rs`), single columns (`mod.rs`).
 
 use tombolo_storage::key::IndexType;
 use tombolo_storage::row::{Fields, RowId, retyped};
@@ -9,7 +9,7 @@ use tombolo_storage::store::{Index, Store, Table, TableType};
 
 use super::guarded::{on, while_held};
 use super::{NewRow, Of, RowRef, Tx, fits_all};
-use crate::stop::Result;
+use crate::error::Result;
 use crate::tx::derived::{RowIndex, TableRow};
 
 impl Tx<'_> {

@@ -1,6 +1,6 @@
 //! Running closures: as a transaction, or as a step of one.
 //!
-//! Not here: what a closure may call (`tx.rs`).
+//! Not here: what a closure may call (`mod.rs`).
 
 use tombolo_engine::transaction::{Stop as EngineStop, execute_undoable};
 use tombolo_storage::error::Error as StoreError;
@@ -9,8 +9,8 @@ use tombolo_storage::memory::held::Guard;
 use super::handles::NO_DATABASE;
 use super::watch::Watch;
 use super::{Guards, Tables, Tx};
+use crate::error::{OwnError, Result, Stop};
 use crate::product::{GuardedProduct, Product};
-use crate::stop::{OwnError, Result, Stop};
 
 /// Runs a closure as one transaction. While parts of transactions are held it commits or is set aside, as its guard
 /// has it; one that met a lock ends with `Held`, whatever the closure did after it.

@@ -1,6 +1,6 @@
 //! Rows by ranges of their keys: all together, one by one, in pieces.
 //!
-//! Not here: single rows (`tx.rs`, `rows.rs`), how a scan continues where it was (storage
+//! Not here: single rows (`mod.rs`, `rows.rs`), how a scan continues where it was (storage
 //! `memory/cursor.rs`).
 
 use std::fmt;
@@ -18,7 +18,7 @@ use tombolo_storage::store::{Index, Order, Table, TableType};
 use super::guarded::{on, while_held};
 use super::watch::{Limits, Watch};
 use super::{Guards, Of, RowRef, Tx};
-use crate::stop::Result;
+use crate::error::Result;
 use crate::tx::derived::TableRow;
 
 /// Where a scan in pieces continues: what [`Tx::page`] takes its rows from. It holds no resource, so it may be

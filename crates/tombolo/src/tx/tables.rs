@@ -1,6 +1,6 @@
 //! The tables of a database as calls need them: indexes as data, request ids, what was found ahead.
 //!
-//! Not here: transactions (`tx.rs`), the stage that owns this (`calls/runner.rs`).
+//! Not here: transactions (`mod.rs`), the stage that owns this (`calls/runner.rs`).
 
 use std::sync::Arc;
 

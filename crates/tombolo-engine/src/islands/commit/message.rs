@@ -19,7 +19,7 @@
 //! | 1 | kind of message |
 //! | rest | its fields; bytes of any length come last |
 //!
-//! Numbers are little endian. Not here: framing and checksums (`link.rs`), when what is said (`coordinator.rs`,
+//! Numbers are little endian. Not here: framing and checksums (`link/`), when what is said (`coordinator.rs`,
 //! `participant.rs`).
 
 use std::fmt;

@@ -2,7 +2,7 @@
 //!
 //! A *companion* is a process that does a part of a database's work, is given one end of a link, and
 //! ends when the link does. The simulator starts simulated ones. Not here: what they do
-//! (`mod.rs`), what passes over the link (`link.rs`). Invariant: dropping a companion
+//! (`mod.rs`), what passes over the link (`link/`). Invariant: dropping a companion
 //! leaves no process behind: it is ended and waited for.
 
 use std::ffi::OsString;

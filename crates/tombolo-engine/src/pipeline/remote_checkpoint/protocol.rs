@@ -13,7 +13,7 @@
 //!
 //! A report says everything each time, and only what is so on the disk: a report that is lost, or comes
 //! from a process that is gone, does no harm. Numbers are little endian; what does not decode ends the
-//! link. Not here: framing, checksums (`link.rs`). Both processes are of one program, so there is one
+//! link. Not here: framing, checksums (`link/`). Both processes are of one program, so there is one
 //! version, which changes with any message; only a program that was replaced meanwhile has another.
 
 use tombolo_storage::memory::Limits;

@@ -17,9 +17,12 @@ use tombolo_storage::schema::Schema;
 use crate::calls::Outcome;
 use crate::definition::Difference;
 use crate::product::TRANSACTION_BYTES;
-use crate::stop::{OwnError, Stop};
 
 mod files;
+mod stop;
+
+pub(crate) use stop::Result;
+pub use stop::{OwnError, Stop};
 
 /// The reason that a database was not opened, or that a call has no answer.
 ///

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | [`text`] | heads, width, white space, invisible characters, unfinished work, machines' paths, large files |
 //! | [`sizes`] | lines per file, as a ratchet |
-//! | [`modules`] | no file that no `mod` reaches |
+//! | [`modules`] | no file that no `mod` reaches; a module with files of its own is a folder with `mod.rs` |
 //! | [`circles`] | no files in several folders that need each other, by [`imports`] |
 //! | [`unsafe_places`] | `unsafe` only in the modules that may hold it |
 //! | [`manifests`] | a reason for every dependency |
@@ -42,7 +42,7 @@ use tree::Tree;
 
 type Rule = fn(&Tree, &mut Findings);
 
-const RULES: [Rule; 19] = [
+const RULES: [Rule; 20] = [
     text::heads,
     text::width,
     text::white_space,
@@ -52,6 +52,7 @@ const RULES: [Rule; 19] = [
     text::large_files,
     sizes::lines,
     modules::unreached,
+    modules::laid_out_alike,
     circles::across_folders,
     unsafe_places::strangers,
     manifests::reasons,

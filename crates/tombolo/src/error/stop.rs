@@ -1,6 +1,6 @@
 //! `Stop`: the reason that a transaction ends without effect, possibly an error of the application.
 //!
-//! Not here: the error that a caller receives (`error.rs`). Invariant: an error of the store keeps its type,
+//! Not here: the error that a caller receives (`mod.rs`). Invariant: an error of the store keeps its type,
 //! however it is converted.
 
 use std::any::Any;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tombolo_engine::transaction::Stop as EngineStop;
 use tombolo_storage::error::Error as StoreError;
 
-use crate::error::Error;
+use super::Error;
 
 /// The result of calls of [`Tx`](crate::Tx).
 pub(crate) type Result<T, E = Stop> = std::result::Result<T, E>;

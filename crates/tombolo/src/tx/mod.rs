@@ -19,8 +19,8 @@ use tombolo_storage::types::{ColumnType, InlineType};
 use tombolo_storage::value::Value;
 
 use crate::calls::Outcome;
+use crate::error::{Result, Stop};
 use crate::product::Product;
-use crate::stop::{Result, Stop};
 use crate::tx::derived::TableRow;
 
 pub mod derived;

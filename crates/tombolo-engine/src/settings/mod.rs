@@ -8,7 +8,7 @@
 //!
 //! Not here: reading files, the environment or arguments (the command hands texts in), rules that
 //! concern several settings (the code that uses them together), and switches — those are types
-//! (storage `profile.rs`).
+//! (storage `profile/`).
 //!
 //! Invariants: a value that is held is within its limits; a weaker source never replaces a stronger
 //! one's value.

@@ -5,16 +5,17 @@
 //! a handle for such a type only when its own definition is the same.
 
 mod declared;
+mod layout;
 
 use std::borrow::Cow;
 
 use crate::error::SchemaError;
-use crate::row::{column_offset, row_size};
 use crate::types::{ColumnType, INLINE_BYTES_MAX, SqlType};
 
 #[doc(hidden)]
 pub use declared::ascii_lower;
 pub use declared::{DeclaredIndex, DeclaredTable};
+pub use layout::{column_offset, presence_bit, row_size};
 
 /// One column.
 #[derive(Clone, Debug, PartialEq, Eq)]

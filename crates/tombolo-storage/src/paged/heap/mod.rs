@@ -40,8 +40,8 @@ pub(super) use values::{read_handle, value_in_copy, value_in_frame};
 use super::page::{Page, PageId, SlotKind, StoreId};
 use super::pool::{PageAccess, PageError, Result, SpaceStep};
 use super::structure::Structure;
-use crate::row::{RowId, column_offset};
-use crate::schema::TableDef;
+use crate::row::RowId;
+use crate::schema::{TableDef, column_offset};
 use crate::store::Damage;
 
 /// A slot in a page and what it holds: what a log record names.
