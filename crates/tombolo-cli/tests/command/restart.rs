@@ -54,6 +54,11 @@ fn a_paged_database_that_was_killed_is_restarted() {
         assert_eq!((&resumed["consistent"], &resumed["warehouses"]), (&true.into(), &1.into()));
         assert!(number(&resumed, "committed") > 150.0, "{resumed}");
         assert!(number(&resumed["restart"], "records_redone") > 0.0, "{resumed}");
+        // The pool begins empty, so pages are read.
+        let pool = &resumed["pool"];
+        assert!(number(pool, "misses") > 0.0 && number(pool, "hits") > 0.0, "{resumed}");
+        assert_eq!(pool["bytes"], 60 << 20);
+        assert!(number(&pool["raw_read_us"], "p50") > 0.0, "{resumed}");
     }
     assert_eq!(line(&format!("check {}", data.display())).status, 0);
     refused("run tpcc --profile no-lsn --durability none --resume", 2, "comes back");

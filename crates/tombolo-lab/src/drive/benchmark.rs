@@ -19,6 +19,7 @@ use tombolo_engine::threads::Recurring;
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::log::{Durability, LogUsage};
+use tombolo_storage::paged::pool::PoolUsage;
 use tombolo_storage::paged::store::Restart;
 use tombolo_storage::store::Store;
 
@@ -79,6 +80,11 @@ pub(super) trait Kind<S>: 'static {
 
     /// Counts of the log, if there is one.
     fn log_usage(_store: &S) -> Option<LogUsage> {
+        None
+    }
+
+    /// Counts of the buffer pool, if there is one.
+    fn pool_usage(_store: &S) -> Option<PoolUsage> {
         None
     }
 
@@ -426,6 +432,10 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
 
     fn log_usage(&self) -> Option<LogUsage> {
         K::log_usage(&self.metered.store)
+    }
+
+    fn pool_usage(&self) -> Option<PoolUsage> {
+        K::pool_usage(&self.metered.store)
     }
 
     fn save(self: Box<Self>) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tombolo_engine::clock::Clock;
 use tombolo_storage::error::SchemaError;
 use tombolo_storage::log::LogUsage;
+use tombolo_storage::paged::pool::PoolUsage;
 use tombolo_storage::paged::store::Restart;
 
 use crate::counters::CounterError;
@@ -184,6 +185,11 @@ pub trait Instance<W: Workload = Scale> {
 
     /// Counts of the log so far, if there is one.
     fn log_usage(&self) -> Option<LogUsage>;
+
+    /// Counts of the buffer pool so far, if there is one.
+    fn pool_usage(&self) -> Option<PoolUsage> {
+        None
+    }
 
     /// Ends all sessions and saves the database, so that its directory can be opened again.
     ///

@@ -12,7 +12,7 @@ use tombolo_storage::for_each_memory_profile;
 use tombolo_storage::log::LogUsage;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::paged::page::PageSize;
-use tombolo_storage::paged::pool::PageAccess;
+use tombolo_storage::paged::pool::{PageAccess, PoolUsage};
 use tombolo_storage::paged::store::{OpenError, PagedStore, Restart};
 use tombolo_storage::profile::{Conventional, MemoryProfile, PagedProfile};
 
@@ -61,6 +61,9 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
     }
     fn log_usage(store: &PagedStore<P>) -> Option<LogUsage> {
         Some(store.log_usage())
+    }
+    fn pool_usage(store: &PagedStore<P>) -> Option<PoolUsage> {
+        store.pool_usage()
     }
     fn restart(store: &PagedStore<P>) -> Option<Restart> {
         store.restart()

@@ -8,7 +8,7 @@
 //! | `survey.rs` | looking at a log without changing it |
 //! | `overlay.rs` | a disk on which what is written stays in memory |
 //! | `log_disk.rs`, `timed_disk.rs` | two disks as one, one whose log is timed |
-//! | `raw_flush.rs` | how long the device alone takes for a flush |
+//! | `raw_flush.rs`, `raw_read.rs` | how long the device alone takes for a flush, or to read a page |
 //!
 //! Not here: what a log looks like (storage `value_log/`), what is in the rows.
 
@@ -17,6 +17,7 @@ mod open;
 mod overlay;
 mod place;
 mod raw_flush;
+mod raw_read;
 mod survey;
 mod timed_disk;
 mod work_directory;
@@ -29,6 +30,7 @@ pub use place::{Medium, Place};
 pub(crate) use place::{make_writable, unwritable, verify as verify_place};
 pub use raw_flush::RawFlush;
 pub(crate) use raw_flush::{GROUP_HEADER_BYTES, RawFile, measure as measure_raw_flush};
+pub(crate) use raw_read::measure as measure_raw_read;
 pub(crate) use survey::find;
 pub use survey::{Surveyed, notice, survey};
 pub use timed_disk::FlushTimes;

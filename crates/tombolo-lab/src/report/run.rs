@@ -181,6 +181,22 @@ impl From<&Recovery> for RecoveryResult {
     }
 }
 
+/// A buffer pool in the measured part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "cli.md says what each field means")]
+pub struct PoolResult {
+    pub bytes: u64,
+    pub page_bytes: u64,
+    pub hits: u64,
+    pub misses: u64,
+    pub misses_per_transaction: f64,
+    pub passed: u64,
+    /// The device's time alone for a random read of a page; null where no page was read.
+    pub raw_read_us: Option<Summary>,
+    /// The throughput in percent of what it were if threads waited for such reads and for nothing else.
+    pub of_raw_percent: Option<f64>,
+}
+
 /// When calls began; what is of an open loop is null in a closed one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoopResult {
@@ -251,6 +267,8 @@ pub struct RunResult {
     /// The pipeline's stages; empty where there is none.
     #[serde(default)]
     pub by_stage: BTreeMap<String, ByStage>,
+    /// Null where there is no buffer pool.
+    pub pool: Option<PoolResult>,
     /// Null where none are written.
     pub checkpoint: Option<CheckpointResult>,
     /// How long answers took that came while one was written; null where none came then.

@@ -18,6 +18,7 @@ use std::time::Duration;
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_storage::disk::OsDisk;
 use tombolo_storage::log::LogUsage;
+use tombolo_storage::paged::pool::{PAGES_FILE, PoolUsage};
 
 use counting::GroupCost;
 
@@ -25,7 +26,7 @@ use crate::counters::miss;
 use crate::drive::{ByKind, Deployed, Driver, Instance, Throughput};
 use crate::failure::{Blamed, Failure};
 use crate::files::{FlushTimes, Place, RawFlush, TimedDisk};
-use crate::histogram::Latencies;
+use crate::histogram::{Latencies, Summary};
 use crate::plan::{Bound, Counter, Options, Part, Plan, WARM_UP};
 use crate::progress::Progress;
 use crate::report::run::{RestartResult, RunResult};
@@ -103,6 +104,10 @@ fn run_workload<W: Deployed>(
     instance.start(progress)?;
     let passes = measure(plan, &workload, &clock, &flushes, &mut *instance, progress)?;
     result.add_passes(plan, &passes);
+    if let Some(pool) = passes.pool {
+        let raw_read = place.and_then(|place| raw_read(place, &clock, &pool, plan.seed));
+        result.add_pool(&pool, raw_read);
+    }
     progress.begin("closing");
     let store_end_bytes = instance.rest()?.usage().memory_bytes;
     progress.end();
@@ -142,6 +147,12 @@ fn raw_flush(place: &Place, clock: &SystemClock, measured: &Passes) -> Option<Ra
     let pause_ns = (each_ns - flush_ns).max(0.0) as u64;
     let disk = OsDisk::open(&place.path).ok()?;
     files::measure_raw_flush(&disk, clock, bytes, pause_ns).ok()
+}
+
+/// Times reads of pages like those of the run's misses, without a database; none if nothing was read.
+fn raw_read(place: &Place, clock: &SystemClock, pool: &PoolUsage, seed: u64) -> Option<Summary> {
+    let disk = OsDisk::open(&place.path).ok().filter(|_| pool.misses > 0)?;
+    files::measure_raw_read(&disk, clock, (PAGES_FILE, pool.page_bytes), seed).ok()?.summary()
 }
 
 /// Verifies the database after the run, hashes it, and dumps it if asked to.
@@ -295,6 +306,8 @@ struct Passes {
     log: LogUsage,
     flushes: Latencies,
     latencies: ByKind,
+    /// Of the measured part.
+    pool: Option<PoolUsage>,
 }
 
 fn measure<W: Deployed>(
@@ -309,6 +322,7 @@ fn measure<W: Deployed>(
     let mut driver = Driver::new(clock, &mut inputs, plan);
     driver.warm_up(instance, WARM_UP)?;
     let before = instance.log_usage().unwrap_or_default();
+    let pool_before = instance.pool_usage();
     flushes.take();
     progress.begin(&format!("running {} on {}", plan.title(), plan.profile));
     let throughput = driver.run(instance, plan.bound, &mut |part, so_far| {
@@ -321,13 +335,19 @@ fn measure<W: Deployed>(
     })?;
     progress.end();
     let (log, flushes) = (since(instance.log_usage().unwrap_or_default(), before), flushes.take());
+    let pool = instance.pool_usage().zip(pool_before).map(|(after, before)| PoolUsage {
+        hits: after.hits - before.hits,
+        misses: after.misses - before.misses,
+        passed: after.passed - before.passed,
+        ..after
+    });
     // A disk may make each transaction wait: where time bounds a run, it bounds this pass too.
     let limit = match plan.bound {
         Bound::Time(time) => Some(time),
         Bound::Transactions(_) => None,
     };
     let latencies = driver.time(instance, plan.latency_transactions, plan.callers, limit)?;
-    Ok(Passes { throughput, log, flushes, latencies })
+    Ok(Passes { throughput, log, flushes, latencies, pool })
 }
 
 /// The use of the log between `before` and `after`.

@@ -6,15 +6,18 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tombolo_engine::pipeline::Busy;
+use tombolo_storage::paged::pool::PoolUsage;
 use tombolo_storage::store::Usage;
 
 use super::Passes;
 use super::counting::GroupCost;
 use crate::counters::Category;
 use crate::drive::{Outcomes, PipelineOutcome};
-use crate::histogram::{Latencies, SECOND_NS};
+use crate::histogram::{Latencies, SECOND_NS, Summary};
 use crate::plan::Plan;
-use crate::report::run::{ByStage, ByTransaction, Calls, Counted, LoopResult, RunResult, closed};
+use crate::report::run::{
+    ByStage, ByTransaction, Calls, Counted, LoopResult, PoolResult, RunResult, closed,
+};
 use crate::report::scale::ScaleResult;
 use crate::report::{Header, rounded};
 use crate::rows::Verification;
@@ -59,7 +62,7 @@ impl RunResult {
 
     /// Adds the results of the passes.
     pub(super) fn add_passes(&mut self, plan: &Plan, passes: &Passes) {
-        let Passes { throughput, log, flushes, latencies } = passes;
+        let Passes { throughput, log, flushes, latencies, pool: _ } = passes;
         debug_assert!(plan.is_piped() || flushes.len() >= log.flushes, "each flush is timed");
         let total = throughput.tally.total();
         let mut all = Latencies::default();
@@ -88,6 +91,25 @@ impl RunResult {
         self.work = throughput.work.per_transaction(total.committed).map(|mut work| {
             work.values_mut().for_each(|count| *count = rounded(*count, 3));
             named(work)
+        });
+    }
+
+    /// Adds what the pool did in the measured part, and how long the device alone takes for one of its reads.
+    pub(super) fn add_pool(&mut self, pool: &PoolUsage, raw_read: Option<Summary>) {
+        let misses = pool.misses as f64 / (self.committed + self.aborted).max(1) as f64;
+        // What it were if threads did nothing but wait for their misses.
+        let of_raw = raw_read
+            .map(|raw| 100.0 * pool.misses as f64 * raw.mean / 1e6)
+            .map(|percent_s| rounded(percent_s / (self.wall_s * self.threads as f64), 2));
+        self.pool = Some(PoolResult {
+            bytes: pool.frames * pool.page_bytes,
+            page_bytes: pool.page_bytes,
+            hits: pool.hits,
+            misses: pool.misses,
+            misses_per_transaction: rounded(misses, 4),
+            passed: pool.passed,
+            raw_read_us: raw_read,
+            of_raw_percent: of_raw,
         });
     }
 

@@ -36,6 +36,8 @@ use crate::paged::page::{PageId, PageKind, PageMut, PageSize, StoreId};
 pub struct PoolUsage {
     /// Frames of the pool.
     pub frames: u64,
+    /// Bytes of a frame.
+    pub page_bytes: u64,
     /// Fixes that found their page in memory; threads that fix one page at once may be counted as one.
     pub hits: u64,
     /// Fixes that read it.
@@ -199,7 +201,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     pub fn usage(&self) -> PoolUsage {
         let hits = self.frames.iter().map(Frame::hits).sum();
         let (frames, misses) = (self.frames.len() as u64, self.table.misses());
-        PoolUsage { frames, hits, misses, passed: self.hand.get() }
+        PoolUsage { frames, page_bytes: S::BYTES as u64, hits, misses, passed: self.hand.get() }
     }
 
     /// Where the page in a frame lies.
