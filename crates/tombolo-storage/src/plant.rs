@@ -60,6 +60,12 @@ plants! {
     UpdateCutShort: "update-cut-short", "an update logs its first eight bytes only";
     /// Value log: a changed variable-length value is not logged.
     VariableNotLogged: "variable-not-logged", "a changed variable-length value is not logged";
+    /// Pipeline: what a transaction over several pipelines logged counts as durable when one log of it is flushed.
+    OneLogSuffices: "one-log-suffices",
+        "a transaction over several pipelines is durable when one log is flushed";
+    /// Islands: a log that has a transaction which another island lacks is not cut off.
+    OrderedNotCutOff: "ordered-not-cut-off",
+        "after a crash an island keeps a transaction that another lacks";
     /// Pipeline: answers leave when their group is written, before it is synced.
     AnswerBeforeFsync: "answer-before-fsync",
         "answers leave when their group is written, not synced";
@@ -258,7 +264,9 @@ impl Plant {
     /// number comes again behind a log that lost groups, which only a lying disk shows, once in some
     /// 300,000 seeds; an archive that is so far behind when a process ends that the image is past it, which is as
     /// rare; and parts of two courses of a log, which the simulator never mixes. A thread that sleeps for ever is
-    /// noticed by loom: the simulator's callers do not sleep. Nor does it run the paged store.
+    /// noticed by loom: the simulator's callers do not sleep. Nor does it run the paged store, or
+    /// islands whose logs become durable together: those plants are noticed by the library's tests
+    /// (`islands_ordered.rs`).
     pub const fn is_simulated(self) -> bool {
         !matches!(
             self,
@@ -277,6 +285,8 @@ impl Plant {
                 | Self::WaiterNotEntered
                 | Self::WordForgotten
                 | Self::LeaderNotWoken
+                | Self::OneLogSuffices
+                | Self::OrderedNotCutOff
         )
     }
 

@@ -63,7 +63,7 @@ pub fn recover(
 ) -> Result<Recovered, LogFailure> {
     let settings = LogSettings { kind: LogKind::Command, ..settings };
     // There is no image of a store yet that a log of commands could continue from.
-    let options = RecoverOptions { first: 1.into(), accept_loss, keep: None };
+    let options = RecoverOptions { first: 1.into(), accept_loss, keep: None, last: None };
     let mut again = Again::new(procedures, limits);
     let found = value_log::recover(disk, settings, options, &mut again, progress)?;
     let value_log::Recovered { writer, groups, cut, .. } = found;

@@ -14,6 +14,7 @@
 pub mod commit;
 pub mod island;
 pub mod membership;
+pub mod ordered;
 pub mod placement;
 pub mod prepared;
 pub mod topology;

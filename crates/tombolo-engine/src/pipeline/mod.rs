@@ -53,6 +53,7 @@ pub use callers::carrying::carrier::{Carrier, Taken, WhileTaken};
 pub use callers::long_intake::{LongIntake, NotTaken};
 pub use callers::{Caller, NotSubmitted, Submitter};
 pub use checkpoint::{CheckpointHandle, CheckpointHold, CheckpointRefusal, CheckpointStatistics};
+pub use log::common::{CommonOrder, InCommon};
 pub use log::value_log::{GROUP_BYTES_MAX, ValueLogGroups};
 pub use log::{Cost, GroupLog, GroupLogError, Records, Room, RoomMaker};
 pub use policy::{CheckpointPolicy, GroupPolicy, Options, Overrun, Spread};

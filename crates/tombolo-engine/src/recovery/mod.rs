@@ -34,7 +34,8 @@ use tombolo_storage::memory::image::{Checkpoints, Image, ImageFailure, ImageSett
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::value_log::{
-    self, CHECKPOINT_LOCK_FILE, Cut, DirectoryLock, GroupNumber, LogFailure, LogSettings, LogWriter,
+    self, CHECKPOINT_LOCK_FILE, Cut, DirectoryLock, GroupNumber, LogFailure, LogSettings,
+    LogWriter, RecoverOptions,
 };
 
 use crate::checkpointing::Checkpointing;
@@ -59,6 +60,8 @@ pub struct OpenOptions {
     /// The first group of the log that is still to be archived
     /// ([`LogArchive::keep`](tombolo_storage::value_log::archive::LogArchive::keep)).
     pub keep: Option<GroupNumber>,
+    /// The last group of the log to be replayed; those behind it are cut off.
+    pub last: Option<GroupNumber>,
     /// Threads that load and replay.
     pub threads: usize,
     /// Whether indexes that the rows do not fit are left out, so that these can be read out, or changed
@@ -70,7 +73,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         let (limits, log) = (Limits::default(), LogSettings::default());
         let (image, checkpoint_threads, accept_loss, threads) = (None, 1, false, 1);
-        let (keep, without_unfit_indexes) = (None, false);
+        let (keep, last, without_unfit_indexes) = (None, None, false);
         Self {
             limits,
             log,
@@ -78,6 +81,7 @@ impl Default for OpenOptions {
             checkpoint_threads,
             accept_loss,
             keep,
+            last,
             threads,
             without_unfit_indexes,
         }
@@ -384,6 +388,7 @@ fn open_through<P: MemoryProfile>(
     let loaded = Moment::now(clock);
     let OpenOptions { accept_loss, keep, .. } = *options;
     let how = image.recover_options(replayer.log_start().known, accept_loss, keep);
+    let how = RecoverOptions { last: options.last, ..how };
     // Should the log lack a salt after all, the next one in the directory has this.
     let log = LogSettings { salt: entropy(), ..options.log };
     let recovered = value_log::recover_locked(lock, disk, log, how, &mut replayer, &mut |log| {

@@ -93,6 +93,10 @@ pub trait Log: Default + std::fmt::Debug + 'static {
     fn end(&self) -> usize {
         0
     }
+    /// The number of bytes that the open transaction has logged.
+    fn open_bytes(&self) -> usize {
+        0
+    }
     /// Discards the records after this place, whose changes were undone; the transaction continues.
     fn cut(&mut self, end: usize) {
         let _ = end;
@@ -112,6 +116,11 @@ pub trait Log: Default + std::fmt::Debug + 'static {
 }
 
 impl<P: MemoryProfile> MemoryStore<P> {
+    /// Whether the open transaction has logged anything.
+    pub fn has_logged(&self) -> bool {
+        self.log.open_bytes() > 0
+    }
+
     /// Counts and logs a change of the schema.
     pub(super) fn log_change(
         &mut self,
@@ -286,6 +295,10 @@ impl Log for ValueLog {
 
     fn end(&self) -> usize {
         self.records.end()
+    }
+
+    fn open_bytes(&self) -> usize {
+        self.records.open_bytes()
     }
 
     fn cut(&mut self, end: usize) {

@@ -21,6 +21,8 @@ pub struct RecoverOptions {
     /// The first group that is not archived yet: groups from it on are not released, even if no
     /// replay needs them.
     pub keep: Option<GroupNumber>,
+    /// The last group to be replayed: those behind it are cut off like a torn tail, although they are intact.
+    pub last: Option<GroupNumber>,
 }
 
 /// A position of the log: the end of its known part, or of the part that an image includes. The default is the

@@ -105,7 +105,7 @@ pub fn survey_locked(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Survey, LogFailure> {
     // With the loss accepted, damage is found and not refused; nothing is written here.
-    let options = RecoverOptions { accept_loss: true, first, keep: None };
+    let options = RecoverOptions { accept_loss: true, first, keep: None, last: None };
     let settings = LogSettings { direct: false, ..LogSettings::default() };
     let directory = Directory::read(disk, true, &settings)?;
     let Directory { segments, unfinished, damaged, damage } = directory;

@@ -245,9 +245,17 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
+    /// Whether the chain was followed as far as it is to be.
+    fn is_at_last(&self) -> bool {
+        self.options.last.is_some_and(|last| self.end.groups.place.chain.number > last)
+    }
+
     /// Replays the chain's next group, if it is present.
     fn step(&mut self) -> Result<bool, LogFailure> {
         let (start, chain) = (self.options.first, self.end.groups.place.chain);
+        if self.is_at_last() {
+            return Ok(false);
+        }
         let Some(Placed { group, checksum }) = self.end.groups.next(AtGap::Stop)? else {
             return Ok(false);
         };
@@ -343,6 +351,8 @@ impl<'a> Walk<'a> {
         let torn_bytes = behind.bytes.max(reader.torn_bytes(offset, chain.epoch)?);
         let lost = behind.lost(missing, self.end.transactions);
         let what = match &behind.vouching {
+            // What follows is to be cut off, whatever it says.
+            _ if self.is_at_last() && !is_late => None,
             _ if plant::is(Plant::DamageTakenForTail) => None,
             Some((file, group)) => Some(format!(
                 "it is missing or damaged, but group {} in {file} at offset {} says that it was \

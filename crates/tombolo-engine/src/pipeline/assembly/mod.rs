@@ -19,6 +19,7 @@ use crate::clock::Clock;
 use crate::pipeline::assembly::running::Pipeline;
 use crate::pipeline::assembly::wires::{Images, LogOfPipeline, MakePrepare, Signalled, Wires};
 use crate::pipeline::callers::carrying::seated::{Around, Seated};
+use crate::pipeline::log::common::InCommon;
 use crate::pipeline::log::{GroupLog, Room, unreserved};
 use crate::pipeline::policy::{CALLERS_OWN, Options, Spread, ThreadLayout};
 use crate::pipeline::remote_checkpoint::RemoteCheckpoints;
@@ -36,6 +37,7 @@ pub struct Builder<E: Executor> {
     log: Option<Box<dyn GroupLog>>,
     checkpoints: Option<Images>,
     archiving: Option<Archiving>,
+    in_common: Option<InCommon>,
     prepare: Option<MakePrepare<E::Request>>,
     request_bytes: fn(&E::Request) -> usize,
     observer: Option<FlushObserver>,
@@ -50,6 +52,7 @@ impl<E: Executor> Builder<E> {
             log: None,
             checkpoints: None,
             archiving: None,
+            in_common: None,
             prepare: None,
             request_bytes: |_| 0,
             observer: None,
@@ -82,6 +85,13 @@ impl<E: Executor> Builder<E> {
     #[must_use]
     pub fn archive(mut self, archiving: Archiving) -> Self {
         self.archiving = Some(archiving);
+        self
+    }
+
+    /// With a log that becomes durable together with those of other pipelines. Without a log nothing happens.
+    #[must_use]
+    pub fn in_common(mut self, in_common: InCommon) -> Self {
+        self.in_common = Some(in_common);
         self
     }
 
@@ -185,9 +195,9 @@ impl<E: Executor> Builder<E> {
             LogSender::new(queue, buffers, log.group_bytes_max(), log.cost())
         });
         let execution = wires.execution(self.executor, to_log, &self.options, clock);
-        let (options, observer) = (self.options, self.observer);
+        let (options, observer, in_common) = (self.options, self.observer, self.in_common);
         let logging = self.log.map(|log| {
-            let log = LogOfPipeline { log, options, observer, checkpoints, archiving };
+            let log = LogOfPipeline { log, options, observer, checkpoints, archiving, in_common };
             wires.log_stages(log, &layout, clock)
         });
         let (logging, next_to_it) = logging.unzip();

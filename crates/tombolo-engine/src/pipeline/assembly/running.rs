@@ -130,6 +130,12 @@ impl<E: Executor> Pipeline<E> {
         self.wires.shared.durable_group()
     }
 
+    /// The newest group of the log that is flushed: a loss of power leaves the log up to it. If it has transactions
+    /// over several pipelines, it is durable when the other logs have flushed them, too.
+    pub fn flushed_group(&self) -> GroupNumber {
+        self.wires.shared.flushed_group()
+    }
+
     /// Why no checkpoint is written, if so: checkpoints have ended, or the process that writes them is away and
     /// will be started again. Transactions continue; the log grows.
     pub fn checkpoint_failure(&self) -> Option<Arc<str>> {

@@ -11,6 +11,7 @@ use crate::checkpointing::Checkpointing;
 use crate::clock::Clock;
 use crate::pipeline::checkpoint;
 use crate::pipeline::checkpoint::CheckpointControl;
+use crate::pipeline::log::common::InCommon;
 use crate::pipeline::log::{GroupLog, Room};
 use crate::pipeline::policy::{Options, Overruns, ThreadLayout, Watch};
 use crate::pipeline::remote_checkpoint;
@@ -62,6 +63,7 @@ pub(crate) struct LogOfPipeline {
     pub(crate) observer: Option<FlushObserver>,
     pub(crate) checkpoints: Option<Images>,
     pub(crate) archiving: Option<Archiving>,
+    pub(crate) in_common: Option<InCommon>,
 }
 
 /// What connects the stages.
@@ -127,8 +129,9 @@ impl<E: Executor> Wires<E> {
         layout: &ThreadLayout,
         clock: &Arc<dyn Clock>,
     ) -> LogStages<E> {
-        let LogOfPipeline { mut log, options, observer, checkpoints, archiving } = of;
+        let LogOfPipeline { mut log, options, observer, checkpoints, archiving, in_common } = of;
         if let Some(position) = log.position() {
+            self.shared.set_flushed_group(position.group);
             self.shared.set_durable_group(position.group);
         }
         let mut stages: Vec<(usize, Box<dyn Stage>)> = Vec::new();
@@ -187,6 +190,7 @@ impl<E: Executor> Wires<E> {
             room_stage: maker.is_some().then(|| layout.signals[room_place].clone()),
             to_checkpoint,
             to_archive: self.archive.clone(),
+            in_common,
         });
         if let Some(maker) = maker {
             let (queue, shared) = (self.log_queue.clone(), self.shared.clone());

@@ -6,6 +6,7 @@
 //! A failure is final: the pipeline calls nothing after one. The only exception is a log without
 //! room, which says so before it has written anything and may be asked again.
 
+pub(crate) mod common;
 pub(crate) mod room;
 pub(crate) mod value_log;
 

@@ -13,6 +13,8 @@ pub(crate) struct LogBatch<A, B> {
     pub(crate) waiting: u64,
     /// The log's position after the records.
     pub(crate) position: u64,
+    /// That of a transaction over several pipelines; otherwise `NO_EPOCH`.
+    pub(crate) epoch: u64,
     /// The room of the log that the records were charged.
     pub(crate) charge: u64,
     /// Whether one of the calls asked for a flush.

@@ -31,131 +31,19 @@ use tombolo_storage::value_log::GroupNumber;
 
 use crate::clock::Clock;
 use crate::pipeline::checkpoint::CheckpointSender;
+use crate::pipeline::log::common::{InCommon, NO_EPOCH, Together};
 use crate::pipeline::log::{GroupLog, GroupLogError, Records, unreserved};
 use crate::pipeline::policy::{CallerTurnaround, GroupPolicy};
 use crate::pipeline::stage::{Stage, StageKind, Step};
 use crate::pipeline::stages::archive::ArchiveState;
 use crate::pipeline::stages::batch::LogBatch;
+use crate::pipeline::stages::group::Group;
 use crate::pipeline::stages::output::Outbox;
 use crate::pipeline::state::{Flush, Shared, add, add_alone};
-use crate::pipeline::transport::{Answered, Pool, Queue, Refusal, Reply, Signal};
+use crate::pipeline::transport::{Pool, Queue, Refusal, Reply, Signal};
 
 /// The time after which a group that found no room looks again, even if no room was made.
 const ROOM_RETRY_NS: u64 = 1_000_000;
-
-/// Batches that were executed and are not durable.
-#[derive(Debug)]
-struct Group<A, B> {
-    records: Vec<B>,
-    /// The number of batches already written by a flush that ran out of room.
-    written: usize,
-    answers: Vec<Vec<Answered<A>>>,
-    /// The number of calls that wait for it.
-    waiting: u64,
-    transactions: u64,
-    bytes: u64,
-    position: u64,
-    charges: u64,
-    first_ns: u64,
-    wants_sync: bool,
-    /// Whether some calls were answered early, which bounds the time until the flush.
-    is_promised: bool,
-    /// Whether the engine itself waits for it.
-    is_wanted: bool,
-}
-
-impl<A, B: Records> Group<A, B> {
-    fn new() -> Self {
-        Self {
-            records: Vec::new(),
-            written: 0,
-            answers: Vec::new(),
-            waiting: 0,
-            transactions: 0,
-            bytes: 0,
-            position: 0,
-            charges: 0,
-            first_ns: 0,
-            wants_sync: false,
-            is_promised: false,
-            is_wanted: false,
-        }
-    }
-
-    /// Empties it and keeps its vectors.
-    fn reset(&mut self) {
-        let records = std::mem::take(&mut self.records);
-        let answers = std::mem::take(&mut self.answers);
-        assert!(records.is_empty() && answers.is_empty(), "everything was passed on");
-        *self = Self { records, answers, ..Self::new() };
-    }
-
-    fn is_empty(&self) -> bool {
-        self.records.is_empty() && self.answers.is_empty()
-    }
-
-    fn add(&mut self, batch: LogBatch<A, B>) {
-        if self.is_empty() {
-            self.first_ns = batch.executed_ns;
-        }
-        self.transactions += batch.transactions;
-        self.bytes += batch.records.bytes().len() as u64;
-        self.position = batch.position;
-        self.charges += batch.charge;
-        self.wants_sync |= batch.wants_sync;
-        self.is_promised |= batch.is_promised;
-        self.is_wanted |= batch.is_wanted;
-        self.waiting += batch.waiting();
-        self.records.push(batch.records);
-        if !batch.answers.is_empty() {
-            self.answers.push(batch.answers);
-        }
-    }
-
-    /// The records of the last of several batches, as a batch for which no caller waits: a planted bug.
-    #[cold]
-    fn split_last(&mut self) -> Option<LogBatch<A, B>> {
-        let records = if self.records.len() > 1 { self.records.pop()? } else { return None };
-        let (answers, transactions, waiting) = (Vec::new(), 0, 0);
-        let (charge, wants_sync, is_promised, is_wanted) = (0, false, false, false);
-        let (position, executed_ns, ended_ns) = (self.position, self.first_ns, self.first_ns);
-        self.bytes -= records.bytes().len() as u64;
-        Some(LogBatch {
-            records,
-            answers,
-            transactions,
-            waiting,
-            position,
-            charge,
-            wants_sync,
-            is_promised,
-            is_wanted,
-            executed_ns,
-            ended_ns,
-        })
-    }
-
-    /// The latest time of its flush, if nothing else arrives; with `auto` not before `until_ns`.
-    fn deadline_ns(&self, policy: &GroupPolicy, until_ns: Option<u64>) -> u64 {
-        let loss_ns = match self.is_promised || self.waiting == 0 {
-            true => self.first_ns.saturating_add(policy.async_loss_ns_max / 2),
-            false => u64::MAX,
-        };
-        match policy.time_ns {
-            None if self.waiting > 0 || self.is_wanted => {
-                until_ns.map_or(0, |until_ns| until_ns.min(loss_ns))
-            }
-            None => loss_ns,
-            Some(of_group) => self.first_ns.saturating_add(of_group).min(loss_ns),
-        }
-    }
-
-    fn is_due(&self, now_ns: u64, policy: &GroupPolicy, until_ns: Option<u64>) -> bool {
-        self.wants_sync
-            || self.transactions >= policy.transactions
-            || now_ns >= self.deadline_ns(policy, until_ns)
-    }
-}
 
 /// Called for every flush, before any answer that waited for it leaves.
 pub type FlushObserver = Box<dyn FnMut(Flush) + Send>;
@@ -180,6 +68,8 @@ pub(crate) struct Parts<A, B> {
     pub(crate) to_checkpoint: Option<CheckpointSender<B>>,
     /// Receives the positions of durable groups, if the log is archived.
     pub(crate) to_archive: Option<Arc<ArchiveState>>,
+    /// Present if there are transactions over several pipelines whose logs become durable together.
+    pub(crate) in_common: Option<InCommon>,
 }
 
 /// The logging stage.
@@ -187,6 +77,8 @@ pub(crate) struct Logging<A, B> {
     parts: Parts<A, B>,
     /// The batches taken from the queue; empty between steps.
     arrived: Vec<LogBatch<A, B>>,
+    /// Those behind the group, which has all that it can have.
+    later: Vec<LogBatch<A, B>>,
     group: Group<A, B>,
     group_bytes_max: u64,
     /// Charges of all groups that were flushed.
@@ -197,6 +89,8 @@ pub(crate) struct Logging<A, B> {
     turnaround: CallerTurnaround,
     /// Set while a group has no room.
     stall: Option<Stall>,
+    /// Set while the group is flushed and waits for other logs: how long the flush took.
+    awaits_ns: Option<u64>,
     /// The last group that is known to be archived.
     archived: GroupNumber,
 }
@@ -217,6 +111,7 @@ impl<A, B: Records> Logging<A, B> {
         Self {
             parts,
             arrived: Vec::new(),
+            later: Vec::new(),
             group: Group::new(),
             group_bytes_max,
             charged: 0,
@@ -225,19 +120,32 @@ impl<A, B: Records> Logging<A, B> {
             last_flush_ns: 0,
             turnaround: CallerTurnaround::default(),
             stall: None,
+            awaits_ns: None,
             archived: 0,
         }
     }
 
     /// Moves arrived batches into the group; returns whether more may come.
     fn gather(&mut self) -> bool {
-        // While a group has no room, later batches wait in the queue, which is bounded.
-        if self.stall.is_some() {
+        // While a group has no room, or waits for other logs, later batches wait in the queue, which is bounded.
+        if self.stall.is_some() || self.awaits_ns.is_some() || !self.later.is_empty() {
             return self.parts.queue.is_open();
         }
-        let is_well = self.parts.shared.poison().is_none();
         let is_open = self.parts.queue.drain(&mut self.arrived);
-        for batch in self.arrived.drain(..) {
+        self.add_arrived();
+        is_open
+    }
+
+    /// Adds the batches that have arrived to the group, as far as it admits them.
+    fn add_arrived(&mut self) {
+        let is_well = self.parts.shared.poison().is_none();
+        let mut arrived = self.arrived.drain(..);
+        while let Some(batch) = arrived.next() {
+            if !self.group.admits(&batch) {
+                self.later.push(batch);
+                self.later.extend(arrived);
+                return;
+            }
             // It logged nothing, and everything logged before it is durable: nothing to wait for.
             // A caller that waits for the position notices that itself, or has been woken.
             if is_well && batch.records.bytes().is_empty() && self.group.bytes == 0 {
@@ -248,7 +156,18 @@ impl<A, B: Records> Logging<A, B> {
                 self.group.add(batch);
             }
         }
-        is_open
+    }
+
+    /// Closes the group: what transactions over several pipelines follow are of a later epoch.
+    fn close_group(&mut self) {
+        let epoch = self.group.epoch;
+        let Some(in_common) = self.parts.in_common.as_ref().filter(|_| epoch != NO_EPOCH) else {
+            return;
+        };
+        let is_complete = !self.later.is_empty();
+        let (queue, arrived) = (&self.parts.queue, &mut self.arrived);
+        in_common.close(epoch, || is_complete || queue.drain(arrived));
+        self.add_arrived();
     }
 
     /// Writes and syncs the group. `Ok(false)`: there is no room; batches already written are remembered.
@@ -297,11 +216,15 @@ impl<A, B: Records> Logging<A, B> {
     /// Makes the group durable and releases its answers, or poisons the log, or finds no room. The flush
     /// began with the step.
     fn flush(&mut self, start_ns: u64, is_open: bool) {
+        if self.stall.is_none() {
+            self.close_group();
+        }
         let late = if plant::is(Plant::ReleasedEarly) { self.group.split_last() } else { None };
         let written = self.write();
         let end_ns = self.parts.clock.now_ns();
         self.stall = None;
         match written {
+            Ok(true) if self.waits_for_others(end_ns - start_ns) => {}
             Ok(true) => {
                 self.release(end_ns, end_ns - start_ns);
                 if let Some(late) = late {
@@ -318,6 +241,53 @@ impl<A, B: Records> Logging<A, B> {
         }
     }
 
+    /// Whether the group, which is flushed, waits for other logs: then it is not durable yet.
+    fn waits_for_others(&mut self, flush_ns: u64) -> bool {
+        if self.group.epoch == NO_EPOCH {
+            return false;
+        }
+        self.shared_flushed();
+        let together = self.parts.in_common.as_ref().map(|own| own.flushed(self.group.epoch));
+        self.awaits_ns = (together != Some(Together::Durable)).then_some(flush_ns);
+        self.awaits_ns.is_some()
+    }
+
+    /// Releases the group if it waited for other logs, and they have flushed what it depends on. Returns whether
+    /// it did anything.
+    pub(crate) fn look_at_others(&mut self, now_ns: u64) -> bool {
+        let (Some(flush_ns), Some(in_common)) = (self.awaits_ns, &self.parts.in_common) else {
+            return false;
+        };
+        match in_common.look() {
+            Together::Waits => return false,
+            Together::Durable => {
+                self.awaits_ns = None;
+                self.release(now_ns, flush_ns);
+            }
+            Together::Never(reason) => self.fail(&reason),
+        }
+        self.publish_room();
+        true
+    }
+
+    /// Whether there is something to be flushed.
+    pub(crate) fn has_more(&self) -> bool {
+        self.awaits_ns.is_none()
+            && (!self.group.is_empty() || !self.parts.queue.is_open_and_empty())
+    }
+
+    /// Its log among others.
+    pub(crate) const fn in_common(&self) -> Option<&InCommon> {
+        self.parts.in_common.as_ref()
+    }
+
+    /// Notes the newest group that is flushed.
+    fn shared_flushed(&mut self) {
+        if let Some(position) = self.parts.log.position() {
+            self.parts.shared.set_flushed_group(position.group);
+        }
+    }
+
     /// Posts the answers that wait for the group.
     fn post_answers(&mut self) {
         let answers = self.group.answers.drain(..);
@@ -329,6 +299,7 @@ impl<A, B: Records> Logging<A, B> {
         self.turnaround.released(now_ns, self.group.waiting, self.group.bytes, flush_ns);
         // First: a checkpoint or a backup requested after an answer must contain the answered transaction.
         if let Some(position) = self.parts.log.position() {
+            self.parts.shared.set_flushed_group(position.group);
             self.parts.shared.set_durable_group(position.group);
         }
         // Before any answer leaves, so that a caller with an answer finds it counted.
@@ -351,6 +322,8 @@ impl<A, B: Records> Logging<A, B> {
         group.reset();
         self.is_sealed = false;
         self.last_flush_ns = now_ns;
+        std::mem::swap(&mut self.arrived, &mut self.later);
+        self.add_arrived();
     }
 
     /// Passes the group's durable records to the checkpoint stage, or discards them.
@@ -380,6 +353,13 @@ impl<A, B: Records> Logging<A, B> {
     #[cold]
     fn fail(&mut self, reason: &str) {
         let reason = self.parts.shared.set_poison(reason);
+        self.awaits_ns = None;
+        if let Some(in_common) = &self.parts.in_common {
+            in_common.fail(&reason);
+        }
+        std::mem::swap(&mut self.arrived, &mut self.later);
+        self.group.epoch = NO_EPOCH;
+        self.arrived.drain(..).for_each(|batch| self.group.add(batch));
         if plant::is(Plant::ReleasedAfterFailure) {
             self.post_answers();
         }
@@ -444,6 +424,9 @@ impl<A, B: Records> Logging<A, B> {
 
     /// The time of the next work even if nothing arrives.
     pub(crate) fn timer_ns(&mut self) -> Option<u64> {
+        if self.awaits_ns.is_some() {
+            return None;
+        }
         let until_ns = if self.group.is_empty() { None } else { self.turnaround.wait_until() };
         match self.idle(until_ns) {
             Step::IdleUntil(until_ns) => until_ns,
@@ -493,13 +476,20 @@ impl<A: Send + 'static, B: Records> Stage for Logging<A, B> {
             self.fail(&reason);
             return if is_open { Step::IdleUntil(None) } else { self.end() };
         }
+        if self.look_at_others(now_ns) {
+            return Step::Progress;
+        }
+        if self.awaits_ns.is_some() {
+            return Step::IdleUntil(None);
+        }
         if let Some(until_ns) = self.waits_for_room_until(now_ns).filter(|_| is_open) {
             return Step::IdleUntil(Some(until_ns));
         }
         let is_large = self.group.bytes >= self.group_bytes_max
             || self.group.transactions >= self.parts.transactions_max;
         // No more batches come while the execution stage waits for the room that a flush frees.
-        let is_full = is_large || self.parts.shared.room.wanted().is_some();
+        let is_full =
+            is_large || !self.later.is_empty() || self.parts.shared.room.wanted().is_some();
         let was_due = self.stall.is_some();
         let until_ns = self.turnaround.wait_until();
         let is_due = is_full

@@ -5,6 +5,7 @@ pub(crate) mod batch;
 pub(crate) mod copying;
 pub(crate) mod execution;
 pub(crate) mod executor;
+pub(crate) mod group;
 pub(crate) mod input;
 pub(crate) mod logging;
 pub(crate) mod long;

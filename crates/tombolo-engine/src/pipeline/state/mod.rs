@@ -22,6 +22,8 @@ pub(crate) struct Shared<A> {
     durable: AtomicU64,
     /// The newest group of the log that is durable.
     durable_group: AtomicU64,
+    /// The newest group that is flushed. It is durable, too, unless it depends on other logs.
+    flushed_group: AtomicU64,
     pub(crate) room: LogRoom,
     poison: OnceLock<Arc<str>>,
     pub(crate) callers: Callers<A>,
@@ -34,6 +36,7 @@ impl<A> Shared<A> {
         Self {
             durable: AtomicU64::new(0),
             durable_group: AtomicU64::new(0),
+            flushed_group: AtomicU64::new(0),
             room: LogRoom::new(room),
             poison: OnceLock::new(),
             callers: Callers::new(),
@@ -60,6 +63,16 @@ impl<A> Shared<A> {
 
     pub(crate) fn set_durable_group(&self, group: GroupNumber) {
         self.durable_group.store(group, Ordering::Release);
+    }
+
+    /// The newest group of the log that is flushed.
+    pub(crate) fn flushed_group(&self) -> GroupNumber {
+        // Partner: `set_flushed_group`. A thread that reads the log up to it finds it there.
+        self.flushed_group.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_flushed_group(&self, group: GroupNumber) {
+        self.flushed_group.store(group, Ordering::Release);
     }
 
     /// Why nothing is acknowledged any more, if so.

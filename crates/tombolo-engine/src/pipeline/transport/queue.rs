@@ -153,6 +153,17 @@ impl<T> Queue<T> {
         put
     }
 
+    /// Puts an item in, whether there is room or not, unless the queue is closed, and does not wake the consumer: the
+    /// calling thread does that.
+    pub fn put_anyway_silently(&self, item: T, load: Load) {
+        let mut inner = self.inner.lock();
+        if !inner.is_closed {
+            inner.items.push(item);
+            inner.load = inner.load.plus(load);
+            self.is_open_and_empty.store(false, Ordering::Release);
+        }
+    }
+
     /// Puts an item in; sleeps until there is room. Never called by a stage.
     ///
     /// # Errors

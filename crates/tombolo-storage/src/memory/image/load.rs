@@ -223,7 +223,7 @@ impl Image {
         keep: Option<GroupNumber>,
     ) -> RecoverOptions {
         let accept_loss = accept_loss && !self.is_without_catalogue();
-        RecoverOptions { first: self.log_start(known), accept_loss, keep }
+        RecoverOptions { first: self.log_start(known), accept_loss, keep, last: None }
     }
 
     /// The real cause where the log lacks groups that it has to hold: it was released up to the

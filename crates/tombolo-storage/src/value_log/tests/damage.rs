@@ -76,7 +76,8 @@ fn a_log_that_begins_with_damage_is_refused_with_its_place() {
         checksum: Some(first.checksum),
         ..LogStart::from(first.group)
     };
-    let options = |accept_loss| RecoverOptions { first: start, accept_loss, keep: None };
+    let options =
+        |accept_loss| RecoverOptions { first: start, accept_loss, keep: None, last: None };
     assert!(recover_with(&copy(&disk), options(false)).is_ok());
     let file = &names[0];
     overwrite(&disk, file, FIRST + 300, &[0]);
@@ -422,8 +423,9 @@ fn no_loss_is_accepted_without_room_to_keep_it() {
 fn a_log_without_segments_is_refused_when_a_later_group_is_needed() {
     let disk = MemDisk::new();
     drop(disk.open("log-000001", Open::New).unwrap());
-    let needed =
-        |first| recover_with(&disk, RecoverOptions { first, accept_loss: false, keep: None });
+    let needed = |first| {
+        recover_with(&disk, RecoverOptions { first, accept_loss: false, keep: None, last: None })
+    };
     let refused = needed(2.into()).unwrap_err();
     assert!(matches!(refused, LogFailure::Irreparable { group: 1, .. }), "{refused}");
     assert!(refused.to_string().contains("group 2 is the first that is needed"), "{refused}");
@@ -439,7 +441,7 @@ fn a_loss_is_offered_only_where_it_helps() {
     for (first, accept_loss, is_offered) in
         [(1, false, true), (2, false, true), (3, false, false), (3, true, false), (9, true, false)]
     {
-        let options = RecoverOptions { first: first.into(), accept_loss, keep: None };
+        let options = RecoverOptions { first: first.into(), accept_loss, keep: None, last: None };
         let refused = recover_with(&copy(&disk), options).err().unwrap();
         assert_eq!(matches!(refused, LogFailure::Damaged { .. }), is_offered, "{first}: {refused}");
         assert_eq!(refused.to_string().contains("or accept the loss"), is_offered, "{refused}");

@@ -81,7 +81,12 @@ fn run(seed: u64) {
     let mut is_made = false;
     for _ in 0..6 {
         disk.fail_after((random.below(3) > 0).then(|| random.below(120)));
-        let options = RecoverOptions { first: known.first.into(), accept_loss: false, keep: None };
+        let options = RecoverOptions {
+            first: known.first.into(),
+            accept_loss: false,
+            keep: None,
+            last: None,
+        };
         let opened = match is_made {
             true => recover_with(&disk, options).map(|(recovered, found)| {
                 judge(&mut known, &found, seed);
@@ -123,7 +128,7 @@ fn run(seed: u64) {
 }
 
 fn options_of(known: &Known) -> RecoverOptions {
-    RecoverOptions { first: known.first.into(), accept_loss: false, keep: None }
+    RecoverOptions { first: known.first.into(), accept_loss: false, keep: None, last: None }
 }
 
 #[test]

@@ -168,14 +168,15 @@ fn released_segments_are_used_again() {
     assert!(files <= 7, "{files} files for a few kilobytes that are needed");
     drop(writer);
     let first = expected[0].0;
-    let options = RecoverOptions { first: first.into(), accept_loss: false, keep: None };
+    let options =
+        RecoverOptions { first: first.into(), accept_loss: false, keep: None, last: None };
     let (again, groups) = recover_with(&disk, options).unwrap();
     assert!(groups == expected);
     assert_eq!(again.transactions, 3);
     drop(again);
     let missing = recover_with(&disk, RecoverOptions::default()).unwrap_err();
     assert!(matches!(missing, LogFailure::Damaged { group: 1, .. }), "{missing}");
-    let options = RecoverOptions { first: 1_000.into(), accept_loss: true, keep: None };
+    let options = RecoverOptions { first: 1_000.into(), accept_loss: true, keep: None, last: None };
     let late = recover_with(&disk, options).unwrap_err();
     assert!(late.to_string().contains("group 1000 is the first"), "{late}");
     assert!(matches!(late, LogFailure::Irreparable { .. }), "{late}");

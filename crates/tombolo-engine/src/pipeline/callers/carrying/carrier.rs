@@ -12,6 +12,7 @@ use std::time::Duration;
 use tombolo_storage::sync::{Ordering, Spin};
 
 use crate::pipeline::callers::carrying::{Carrying, Debt, HandedOn};
+use crate::pipeline::log::common::CommonOrder;
 use crate::pipeline::stage::{Stage, StageKind, Step};
 use crate::pipeline::stage_loop::WhenBroken;
 use crate::pipeline::stages::Executor;
@@ -72,6 +73,8 @@ pub struct Taken<'c, E: Executor> {
     /// Present until it is given back.
     held: Option<Held<'c, Execution<E>>>,
     terms: Terms,
+    /// Under which condition its outcome may be reported, once its records are in the queue of the log.
+    put: Option<Stands>,
 }
 
 impl<E: Executor> Taken<'_, E> {
@@ -92,12 +95,73 @@ impl<E: Executor> Taken<'_, E> {
         self.terms.durability = Durability::Async;
     }
 
+    /// Puts what a transaction over these pipelines has logged into the queues of their logs, so that it becomes
+    /// durable in all of them or in none. Each is to be given back next, with [`Taken::end`].
+    ///
+    /// # Errors
+    /// `Unknown`, when a stage broke.
+    pub fn put_together(
+        order: &CommonOrder,
+        taken: &mut [(usize, &mut Self)],
+        log_bytes: impl Fn(&mut E) -> usize,
+    ) -> Result<(), Refusal> {
+        let numbers: Vec<usize> = taken.iter().map(|(number, _)| *number).collect();
+        order.put(numbers.iter().copied(), |epoch| {
+            let mut put = Ok(());
+            for (_, taken) in taken {
+                put = match put {
+                    Ok(()) => {
+                        let log_bytes = log_bytes(taken.executor());
+                        taken.put(log_bytes, epoch)
+                    }
+                    // What it has committed here is in no log: nothing that follows may be.
+                    Err(refusal) => Err(taken.break_down(refusal)),
+                };
+            }
+            put
+        })
+    }
+
+    /// How many bytes wait to be given to the log, as `of` says.
+    pub fn log_bytes(&mut self, of: impl FnOnce(&mut E) -> usize) -> usize {
+        match self.held.is_some() && self.put.is_none() {
+            true => of(self.executor()),
+            false => 0,
+        }
+    }
+
+    #[cold]
+    fn break_down(&mut self, refusal: Refusal) -> Refusal {
+        let Some(held) = self.held.take() else { unreachable!("it is given back once") };
+        let why: &(dyn Any + Send) =
+            &"a stage of another pipeline broke during a transaction over both";
+        self.carrier.broken(held, why);
+        refusal
+    }
+
+    fn put(&mut self, log_bytes: usize, epoch: u64) -> Result<(), Refusal> {
+        let Some(mut held) = self.held.take() else { unreachable!("it is given back once") };
+        match caught(|| held.stage().end_in_common(log_bytes, epoch)) {
+            Ok(stands) => {
+                (self.held, self.put) = (Some(held), Some(stands));
+                Ok(())
+            }
+            Err(panic) => Err(self.carrier.broken(held, &*panic)),
+        }
+    }
+
     /// Gives execution back after a transaction that logged so many bytes.
     ///
     /// # Errors
     /// `Unknown`, when its stage broke.
     pub fn end(mut self, log_bytes: usize) -> Result<Stands, Refusal> {
-        let Some(held) = self.held.take() else { unreachable!("it is given back once") };
+        let Some(held) = self.held.take() else {
+            return Err(Refusal::Unknown("a stage of another pipeline broke".into()));
+        };
+        if let Some(stands) = self.put {
+            self.carrier.give_back(held, stands);
+            return Ok(stands);
+        }
         self.carrier.end(held, self.terms, Some(log_bytes))
     }
 }
@@ -107,6 +171,9 @@ impl<E: Executor> Drop for Taken<'_, E> {
     /// its stage does: what it had begun there is not known.
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
+        if let Some(stands) = self.put {
+            return self.carrier.give_back(held, stands);
+        }
         if std::thread::panicking() {
             let why: &(dyn Any + Send) =
                 &"a transaction over several pipelines panicked between its steps";
@@ -216,7 +283,9 @@ impl<E: Executor> Carrier<E> {
         });
         let mut held = held?;
         let refusal = match caught(|| self.admit_behind_queue(&mut held, terms)) {
-            Ok(Ok(())) => return Some(Ok(Taken { carrier: self, held: Some(held), terms })),
+            Ok(Ok(())) => {
+                return Some(Ok(Taken { carrier: self, held: Some(held), terms, put: None }));
+            }
             Ok(Err(not_run)) => {
                 self.give_back(held, Stands::Volatile);
                 match not_run {
@@ -336,6 +405,11 @@ impl<E: Executor> Carrier<E> {
     /// `Unknown`, when a failure stopped all acknowledgements before.
     pub fn wait(&self, position: u64) -> Result<(), Refusal> {
         self.carrying.wait(position)
+    }
+
+    /// Has another thread write and sync the log: this one is about to do so with another pipeline's.
+    pub fn ask_for_flush(&self) {
+        self.carrying.ask_for_flush();
     }
 
     /// The same without waiting: `None` while that is undecided.

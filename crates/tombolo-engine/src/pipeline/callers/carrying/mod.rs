@@ -95,6 +95,11 @@ trait Steppable: Send + Sync {
         self.wake();
     }
 
+    /// Has another thread step it.
+    fn ask(&self) {
+        self.wake();
+    }
+
     /// The time at which its own thread looks again by itself, if nothing wakes it.
     fn timer_ns(&self) -> u64 {
         NEVER_NS
@@ -249,6 +254,13 @@ impl<A> Carrying<A> {
     pub(crate) fn set_broken(&self, broken: WhenBroken) {
         let is_first = self.broken.set(broken).is_ok();
         assert!(is_first, "a pipeline is wired once");
+    }
+
+    /// Has another thread flush the log.
+    fn ask_for_flush(&self) {
+        if let Some(log) = &self.log {
+            log.ask();
+        }
     }
 
     /// Whether the log is durable up to `position`, or never will be; `None` if that is undecided.

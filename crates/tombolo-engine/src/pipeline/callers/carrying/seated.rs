@@ -141,6 +141,12 @@ impl<T: Timed, A: Send + 'static> Steppable for LogSeat<T, A> {
         }
     }
 
+    fn ask(&self) {
+        let Some(held) = self.seat.take() else { return };
+        let _ = held.give_back(); // the thread that is woken looks for all that asked
+        self.pass_on();
+    }
+
     fn timer_ns(&self) -> u64 {
         self.timer_ns.load(Ordering::SeqCst)
     }
@@ -177,6 +183,28 @@ impl<A: Send + 'static> Around<'_, A> {
         (Box::new(InSeat { kind, seat, shared, timer_ns: timer_ns.clone(), ended: None }), timer_ns)
     }
 
+    /// Other logs have this one looked at when what it waits for may have been flushed, or they wait for it.
+    fn look_for_others<B: Records>(&self, seat: &Arc<Seat<Logging<A, B>>>)
+    where
+        A: 'static,
+    {
+        let mut held = seat.take().unwrap_or_else(|| unreachable!("the stage does not run yet"));
+        let (own, shared) = (Arc::downgrade(seat), self.shared.clone());
+        let clock = self.clock.clone();
+        if let Some(in_common) = held.stage().in_common() {
+            in_common.looked_at_by(move || {
+                let Some(seat) = own.upgrade() else { return };
+                let Some(mut held) = seat.take() else { return }; // its holder looks again
+                held.stage().look_at_others(clock.now_ns());
+                let has_more = held.stage().has_more();
+                if (held.give_back() || has_more) && !shared.waiters.wake_one(shared.durable()) {
+                    seat.wake();
+                }
+            });
+        }
+        let _ = held.give_back();
+    }
+
     /// Puts the stages into seats, each with the signal of its own thread.
     pub(crate) fn put_in_seats<E: Executor<Answer = A>>(
         &self,
@@ -188,6 +216,7 @@ impl<A: Send + 'static> Around<'_, A> {
         let log = log.map(|(stage, signal)| {
             let seat = Arc::new(Seat::new(stage, signal));
             let (stage, timer_ns) = self.in_seat(StageKind::Logging, &seat);
+            self.look_for_others(&seat);
             (LogSeat { seat, shared: self.shared.clone(), timer_ns }, stage)
         });
         let (log, log_stage) = log.unzip();

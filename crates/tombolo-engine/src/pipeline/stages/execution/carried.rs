@@ -87,6 +87,27 @@ impl<E: Executor> Execution<E> {
         Stands::Volatile
     }
 
+    /// Ends a transaction over several pipelines of this epoch that logged so many bytes, in a logged database.
+    pub(crate) fn end_in_common(&mut self, log_bytes: usize, epoch: u64) -> Stands {
+        let Some(log) = &mut self.log else { unreachable!("it is logged") };
+        let mut records = log.buffers.take();
+        self.executor.take_log(&mut records);
+        assert!(records.bytes().len() == log_bytes, "all that was logged is put");
+        let waiting = Waiting {
+            answers: Vec::new(),
+            transactions: 1,
+            waiting: 1,
+            wants_sync: false,
+            is_promised: false,
+            is_wanted: false,
+        };
+        let mut batch = log.batch(records, waiting, self.clock.now_ns());
+        batch.epoch = epoch;
+        log.put(batch);
+        add_alone(&self.shared.counters.carried_waiting, 1);
+        Stands::From(log.position)
+    }
+
     /// Whether a call's transaction may run now: not while each has to be timed, which the queue does.
     #[inline(always)]
     pub(crate) fn admit_call(&self, terms: Terms) -> Result<(), NotRun> {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use tombolo_storage::plant::{self, Plant};
 
+use crate::pipeline::log::common::NO_EPOCH;
 use crate::pipeline::log::{Cost, Records};
 use crate::pipeline::stages::batch::LogBatch;
 use crate::pipeline::transport::{Answered, Load, NotPut, Pool, Queue, Refusal};
@@ -86,6 +87,7 @@ impl<A, B: Records> LogSender<A, B> {
             transactions,
             waiting,
             position: self.position,
+            epoch: NO_EPOCH,
             charge,
             wants_sync,
             is_promised,
@@ -105,6 +107,15 @@ impl<A, B: Records> LogSender<A, B> {
     /// a caller's thread does this, which takes care of the log itself.
     pub(crate) fn hand_on(&mut self, is_carried: bool) -> bool {
         self.held.take().is_none_or(|batch| self.offer(batch, is_carried))
+    }
+
+    /// The same with a batch of a transaction over several pipelines, whatever room the queue has: its batches go into
+    /// all their queues at one moment.
+    pub(crate) fn put(&mut self, batch: LogBatch<A, B>) {
+        assert!(self.held.is_none(), "held records are passed on first");
+        self.carried = self.carried.max(Some(batch.is_waited_for()));
+        let load = Load { transactions: batch.transactions, bytes: batch.load_bytes() };
+        self.queue.put_anyway_silently(batch, load);
     }
 
     /// The same with a new batch.
