@@ -10,7 +10,8 @@ use std::time::Duration;
 use tombolo_engine::checkpointing::{self, Checkpointing};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::pipeline::{
-    self, Archiving, GroupLog, LOG_BYTES_PER_CALL, Options, Pipeline, Spread, ValueLogGroups,
+    self, Archiving, GroupLog, InCommon, LOG_BYTES_PER_CALL, Options, Pipeline, Spread,
+    ValueLogGroups,
 };
 use tombolo_engine::recovery::OpenOptions;
 use tombolo_engine::settings::{self, Settings, Source};
@@ -19,8 +20,8 @@ use tombolo_storage::disk::Disk;
 use tombolo_storage::memory::Limits;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
-use tombolo_storage::value_log::LogSettings;
 use tombolo_storage::value_log::archive::LogArchive;
+use tombolo_storage::value_log::{GroupNumber, LogSettings};
 
 use crate::archive;
 use crate::calls::{
@@ -53,6 +54,9 @@ pub(crate) trait Joins {
 
     /// The number of the handles, which are those of all islands.
     fn handles(&self) -> u32;
+
+    /// Its log among those of all islands, if these become durable together.
+    fn in_common(&self) -> Option<InCommon>;
 
     /// Makes the store an island again, which holds what is in doubt; its log takes so many bytes at once.
     ///
@@ -346,17 +350,19 @@ impl Builder {
         let cores = threads::available();
         let options = self.options(cores)?;
         refuse_islands(directory.as_ref())?;
-        let recovered = self.recover(directory.as_ref(), &self.all_tables()?, cores)?;
+        let recovered = self.recover(directory.as_ref(), &self.all_tables()?, cores, None)?;
         let ready = Self::ready(recovered, self.log_archive_time_max)?;
         self.start(ready, options, None)
     }
 
-    /// Opens the files in `directory`, with at least these tables, on up to `threads` threads.
+    /// Opens the files in `directory`, with at least these tables, on up to `threads` threads; cuts the log off behind
+    /// a group, if one is given.
     pub(crate) fn recover(
         &self,
         directory: &Path,
         tables: &[TableDef],
         threads: usize,
+        last: Option<GroupNumber>,
     ) -> Result<Recovered, Error> {
         let log = self.log_settings()?;
         let own = directory.to_owned();
@@ -373,6 +379,7 @@ impl Builder {
             accept_loss: false,
             without_unfit_indexes: false,
             keep: archive.as_ref().and_then(LogArchive::keep),
+            last,
         };
         let opened = open::open(&directories, &how, tables, self.on_opening.as_ref())?;
         Ok(Recovered { opened, archive })
@@ -381,7 +388,7 @@ impl Builder {
     /// What runs on these files.
     pub(crate) fn ready(recovered: Recovered, archive_time_max: Duration) -> Result<Ready, Error> {
         let Recovered { opened, archive } = recovered;
-        let Opened { store, writer, checkpointing, disks, behind_bytes, recovery } = opened;
+        let Opened { store, writer, checkpointing, disks, behind_bytes, recovery, .. } = opened;
         let archiving = archive.map(|archive| archive::attach(archive, &writer, archive_time_max));
         let archiving = archiving.transpose()?;
         let log = ValueLogGroups::new(writer);
@@ -479,6 +486,7 @@ impl Builder {
         let schema = tables.known();
         store.name_rows().map_err(Error::Refused)?;
         let group_bytes_max = disk.as_ref().map(|disk| disk.log.group_bytes_max());
+        let in_common = joining.as_ref().and_then(|joining| joining.in_common());
         let joined = joining.map(|joining| joining.join(&mut store, &reply_slots, group_bytes_max));
         let (neighbour, on_start) = joined.transpose()?.unzip();
         let runner = Runner::new(store, tables, counters.clone(), neighbour);
@@ -489,6 +497,9 @@ impl Builder {
             // What a small log could never take is not asked of it.
             log_bytes_max = log_bytes_max.min(log.group_bytes_max());
             builder = builder.log(Box::new(log));
+            if let Some(in_common) = in_common {
+                builder = builder.in_common(in_common);
+            }
             if let Some(checkpointing) = checkpointing {
                 builder = builder.checkpoints(checkpointing, behind_bytes);
             }

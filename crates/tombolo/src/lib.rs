@@ -111,8 +111,8 @@ pub use definition::Difference;
 pub use derived::{RowIndex, TableRow};
 pub use error::{Error, OwnError, Stop};
 pub use islands::{
-    Across, Answers, AtIsland, IslandKey, Islands, IslandsBuilder, IslandsTx, OnIslands, Part,
-    Repartitioned,
+    Across, Answers, AtIsland, AtomicCommit, IslandKey, Islands, IslandsBuilder, IslandsTx,
+    OnIslands, Part, Repartitioned,
 };
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};

@@ -23,7 +23,7 @@ use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::online::Built;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store;
-use tombolo_storage::value_log::{self, Cut, LOCK_FILE, LogBuffer, LogWriter};
+use tombolo_storage::value_log::{self, Cut, GroupNumber, LOCK_FILE, LogBuffer, LogWriter};
 
 use crate::calls::OWN_PREFIX;
 use crate::definition::difference;
@@ -110,6 +110,8 @@ pub(crate) struct Opened {
     /// Bytes of the log records that were replayed after the image.
     pub(crate) behind_bytes: u64,
     pub(crate) recovery: Option<Recovery>,
+    /// The last group of the log that was replayed.
+    pub(crate) last_group: GroupNumber,
 }
 
 /// Opens the database in the first of `directories`, whose image is spread over all of them, with at least
@@ -205,7 +207,8 @@ fn create(disks: &[Arc<dyn Disk>], options: &OpenOptions) -> Result<Opened, Erro
     let recovery::Created { store, writer, checkpointing } =
         created.map_err(|failure| Error::opening(&failure))?;
     let disks = disks.to_vec();
-    Ok(Opened { store, writer, checkpointing, disks, behind_bytes: 0, recovery: None })
+    let (behind_bytes, recovery, last_group) = (0, None, 0);
+    Ok(Opened { store, writer, checkpointing, disks, behind_bytes, recovery, last_group })
 }
 
 fn recover(
@@ -221,7 +224,7 @@ fn recover(
     let recovery::Opened { store, writer, checkpointing, recovery } =
         opened.map_err(|failure| Error::opening(&failure))?;
     let torn = |cut: Cut| TornTail { file: cut.file, offset: cut.offset, bytes: cut.torn_bytes };
-    let behind_bytes = recovery.behind_bytes();
+    let (behind_bytes, last_group) = (recovery.behind_bytes(), recovery.last_group);
     let recovery = Recovery {
         image_bytes: recovery.image_bytes,
         transactions: recovery.transactions,
@@ -229,7 +232,7 @@ fn recover(
         cut: recovery.cut.map(torn),
     };
     let (disks, recovery) = (disks.to_vec(), Some(recovery));
-    Ok(Opened { store, writer, checkpointing, disks, behind_bytes, recovery })
+    Ok(Opened { store, writer, checkpointing, disks, behind_bytes, recovery, last_group })
 }
 
 /// Rows per step of building a missing index or column: large, because no call waits.

@@ -34,6 +34,9 @@ pub struct Statistics {
     pub over_islands_by_closure: u64,
     /// Of these, declared parts that their islands ran, by messages: their caller did not get all islands at once.
     pub over_islands_by_messages: u64,
+    /// Of these, those that were ordered: they were written to the logs of their islands without being prepared
+    /// ([`AtomicCommit::Ordered`](crate::AtomicCommit::Ordered)).
+    pub over_islands_ordered: u64,
     /// Calls that were queued but refused without running: for lack of room in the log, or after
     /// a failure.
     pub refused: u64,
@@ -113,6 +116,7 @@ impl Statistics {
                 .sum(),
             over_islands_by_closure: own.over_islands(OverIslands::Closure),
             over_islands_by_messages: own.over_islands(OverIslands::Messages),
+            over_islands_ordered: own.ordered(),
             refused: counted.refused,
             waiting_to_run: counted.input_queue.transactions,
             waiting_for_log: counted.log_queue.transactions,

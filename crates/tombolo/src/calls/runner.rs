@@ -35,6 +35,8 @@ pub(crate) struct Counters {
     pub(crate) cancelled: AtomicU64,
     /// Committed transactions over several islands, by how they ran.
     over_islands: [AtomicU64; 3],
+    /// Those of them that were ordered.
+    ordered: AtomicU64,
     /// The store's memory budget, which counts its allocations.
     memory: Arc<Budget>,
 }
@@ -57,7 +59,18 @@ impl Counters {
         let (committed, aborted, panicked, repeated) = (zero(), zero(), zero(), zero());
         let (expired, cancelled) = (zero(), zero());
         let over_islands = [zero(), zero(), zero()];
-        Self { committed, aborted, panicked, repeated, expired, cancelled, over_islands, memory }
+        let ordered = zero();
+        Self {
+            committed,
+            aborted,
+            panicked,
+            repeated,
+            expired,
+            cancelled,
+            over_islands,
+            ordered,
+            memory,
+        }
     }
 
     /// Counts a transaction over so many islands that began here, and which committed or not.
@@ -66,6 +79,16 @@ impl Counters {
         if commits && islands > 1 {
             count(&self.over_islands[how as usize]);
         }
+    }
+
+    /// Counts a transaction over several islands that is ordered.
+    pub(crate) fn count_ordered(&self) {
+        count(&self.ordered);
+    }
+
+    /// Committed transactions over several islands that were ordered.
+    pub(crate) fn ordered(&self) -> u64 {
+        self.ordered.load(Ordering::Relaxed)
     }
 
     /// Committed transactions over several islands that ran in this way.

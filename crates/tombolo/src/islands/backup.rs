@@ -72,12 +72,12 @@ impl Islands {
         Ok(made.into_iter().map(Backup::from).collect())
     }
 
-    /// The newest durable group of each island, at one moment: the groups only grow, so where two looks in a row
+    /// The newest flushed group of each island, at one moment: the groups only grow, so where two looks in a row
     /// see the same ones, they were these at the moment between the two.
     fn moment(&self) -> Result<Vec<u64>, Error> {
-        let mut before = self.durable_groups()?;
+        let mut before = self.flushed_groups()?;
         loop {
-            let now = self.durable_groups()?;
+            let now = self.flushed_groups()?;
             if now == before {
                 return Ok(now);
             }
@@ -85,9 +85,9 @@ impl Islands {
         }
     }
 
-    fn durable_groups(&self) -> Result<Vec<u64>, Error> {
+    fn flushed_groups(&self) -> Result<Vec<u64>, Error> {
         let cores = self.databases.iter().map(Database::core);
-        cores.map(|core| core.with_pipeline(Pipeline::durable_group)).collect()
+        cores.map(|core| core.with_pipeline(Pipeline::flushed_group)).collect()
     }
 
     /// Makes a database of islands from the backup in `from`, in a new or an empty directory `to`, which can then be

@@ -105,6 +105,8 @@ pub(crate) struct Mail {
     /// Transactions over several islands that are under way, by number.
     transactions: Mutex<BTreeMap<u64, Arc<Transaction>>>,
     numbers: AtomicU64,
+    /// Present if transactions over several islands are ordered.
+    pub(super) ordering: Option<super::ordered::Ordering>,
     pub(super) clock: Arc<dyn Clock>,
     /// Wakes the timer.
     timer: Parker<()>,
@@ -114,13 +116,18 @@ pub(crate) struct Mail {
 }
 
 impl Mail {
-    pub(super) fn new(islands: usize, clock: Arc<dyn Clock>) -> Self {
+    pub(super) fn new(
+        islands: usize,
+        clock: Arc<dyn Clock>,
+        ordering: Option<super::ordered::Ordering>,
+    ) -> Self {
         let never = || AtomicU64::new(NEVER_NS);
         let post = |_| Post { due_ns: never(), promised_ns: never(), ..Post::default() };
         Self {
             posts: (0..islands).map(post).collect(),
             transactions: Mutex::new(BTreeMap::new()),
             numbers: AtomicU64::new(0),
+            ordering,
             clock,
             timer: Parker::new(),
             timer_ns: AtomicU64::new(NEVER_NS),

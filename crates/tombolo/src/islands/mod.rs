@@ -11,6 +11,7 @@
 //! | `answers.rs` | their steps, and what they answered |
 //! | `parts.rs` | the same, as the islands run them |
 //! | `transaction.rs` | transactions that reach islands as their closure goes |
+//! | `ordered.rs` | logs that become durable together, and the cut after a crash |
 //! | `reach.rs` | the islands that a thread has taken for either |
 //! | `member.rs` | an island, as its execution stage runs it |
 //! | `mail.rs` | what islands send each other, and when their turns come |
@@ -49,6 +50,7 @@ mod key;
 mod mail;
 mod member;
 mod opening;
+mod ordered;
 mod parts;
 mod reach;
 mod repartition;
@@ -59,7 +61,7 @@ pub use across::Across;
 pub use answers::{Answers, Part};
 pub use calls::{AtIsland, OnIslands};
 pub use key::IslandKey;
-pub use opening::IslandsBuilder;
+pub use opening::{AtomicCommit, IslandsBuilder};
 pub use repartition::Repartitioned;
 pub use transaction::IslandsTx;
 

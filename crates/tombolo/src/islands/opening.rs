@@ -19,9 +19,11 @@ use tombolo_engine::islands::membership::{
     Membership, Spread, count_opening, found, island_directory, islands_in, membership,
     membership_tables,
 };
+use tombolo_engine::islands::ordered::{OrderedRows, ordered_table};
 use tombolo_engine::islands::placement::Placement;
 use tombolo_engine::islands::prepared::prepared_tables;
 use tombolo_engine::islands::topology::Topology;
+use tombolo_engine::pipeline::InCommon;
 use tombolo_engine::rng::entropy;
 use tombolo_engine::threads::{self, OnCores, Running};
 use tombolo_storage::disk::OsDisk;
@@ -35,6 +37,7 @@ use super::Islands;
 use super::key::Keys;
 use super::mail::{Item, Mail, Turns};
 use super::member::Member;
+use super::ordered::{Ordering, cut_off};
 use super::spread::spread;
 use crate::builder::{Builder, Joined, Joins, Ready, Recovered};
 use crate::calls::ReplySlots;
@@ -56,6 +59,21 @@ struct Joining {
     mail: Arc<Mail>,
 }
 
+/// How transactions over several islands commit, where they are logged. In memory there is no difference.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum AtomicCommit {
+    /// The islands agree on each: it is prepared, and then decided. While that lasts it holds locks, and other
+    /// transactions run. An island whose log fails stops the transactions with parts there, and no others.
+    #[default]
+    TwoPhase,
+    /// The caller's thread runs all parts and commits on each island at once, in one order: nothing is prepared, and
+    /// no lock is held. The logs become durable together, so what follows on an island waits for the other islands'
+    /// flushes, too. An island whose log fails stops those that wait for it. Where the thread does not get all
+    /// islands, they agree as with [`AtomicCommit::TwoPhase`].
+    Ordered,
+}
+
 impl Joins for Joining {
     fn clock(&self) -> Arc<dyn Clock> {
         self.mail.clock.clone()
@@ -65,6 +83,11 @@ impl Joins for Joining {
         self.handles
     }
 
+    fn in_common(&self) -> Option<InCommon> {
+        let ordering = self.mail.ordering.as_ref()?;
+        Some(InCommon::new(ordering.order.clone(), self.me.index()))
+    }
+
     fn join(
         self: Box<Self>,
         store: &mut Product,
@@ -72,6 +95,9 @@ impl Joins for Joining {
         group_bytes_max: Option<u64>,
     ) -> Result<Joined, Error> {
         let Self { me, islands, opening, mail, .. } = *self;
+        if let Some(ordering) = &mail.ordering {
+            ordering.join(store, (me, islands)).map_err(damaged)?;
+        }
         let island = Island::open(store, (me, islands), opening).map_err(damaged)?;
         let log_bytes_max = group_bytes_max.map(|bytes| TURN_LOG_BYTES.min(bytes / 2));
         let slots = slots.to_vec();
@@ -113,6 +139,7 @@ pub struct IslandsBuilder {
     pub(super) spreads: Vec<Spread>,
     /// On which cores the threads of islands run.
     pub(super) placement: Placement,
+    pub(super) commit: AtomicCommit,
     /// Whether a directory that exists says how many islands there are, and how keys are spread.
     pub(super) is_auto: bool,
 }
@@ -122,7 +149,8 @@ impl Builder {
     /// transactions on different islands run at the same time, on cores of their own. See [`Islands`].
     pub fn islands(self, islands: usize) -> IslandsBuilder {
         let (keys, spreads, placement) = (Keys::Hash, Vec::new(), Placement::Os);
-        IslandsBuilder { builder: self, islands, keys, spreads, placement, is_auto: false }
+        let (commit, is_auto) = (AtomicCommit::TwoPhase, false);
+        IslandsBuilder { builder: self, islands, keys, spreads, placement, commit, is_auto }
     }
 
     /// As many islands as the directory has, spread as they are. A new database, and one in memory, gets one for each
@@ -207,6 +235,20 @@ impl IslandsBuilder {
         self
     }
 
+    /// How transactions over several islands commit. Each opening may choose.
+    ///
+    /// ```
+    /// # use tombolo::{AtomicCommit, Database};
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let builder = Database::builder().set("log_segment_bytes", "1 MB");
+    /// let db = builder.islands(2).atomic_commit(AtomicCommit::Ordered).open(place.path())?;
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    pub const fn atomic_commit(mut self, commit: AtomicCommit) -> Self {
+        self.commit = commit;
+        self
+    }
+
     /// The cores of each island; none where the system decides.
     fn cores(&self) -> Vec<Vec<usize>> {
         let all = self.placement.cores(&Topology::of_machine(), self.islands, 1);
@@ -231,7 +273,9 @@ impl IslandsBuilder {
             recovered.iter_mut().map(|island| &mut island.opened.store).collect();
         spread(&mut stores, &self.keys, &self.spreads)?;
         let mut openings = Vec::new();
-        for Recovered { opened, .. } in &mut recovered {
+        for (me, Recovered { opened, .. }) in recovered.iter_mut().enumerate() {
+            let me = (IslandId(me as u16), self.islands as u16);
+            OrderedRows::open(&mut opened.store, me).map_err(damaged)?;
             openings.push(count_opening(&mut opened.store).map_err(damaged)?);
             make_durable(opened)?;
         }
@@ -281,7 +325,7 @@ impl IslandsBuilder {
     }
 
     fn tables(&self) -> Result<Vec<TableDef>, Error> {
-        let own = prepared_tables().into_iter().chain(membership_tables());
+        let own = prepared_tables().into_iter().chain(membership_tables()).chain([ordered_table()]);
         Ok(self.builder.all_tables()?.into_iter().chain(own).collect())
     }
 
@@ -326,7 +370,7 @@ impl IslandsBuilder {
         let recover = |island: usize| {
             let _on = bound_to(&placed[island])?;
             let own = asked.of_island(island);
-            own.recover(&place(island), &tables, cores.div_ceil(asked.islands))
+            own.recover(&place(island), &tables, cores.div_ceil(asked.islands), None)
         };
         let mut there = Vec::new();
         for island in 0..self.islands {
@@ -335,7 +379,13 @@ impl IslandsBuilder {
             }
         }
         let recovered = threads::on_each(there.iter().copied(), recover);
-        let recovered = recovered.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let mut recovered = recovered.into_iter().collect::<Result<Vec<_>, _>>()?;
+        if there.len() == self.islands {
+            cut_off(&mut recovered, |island, last| {
+                let _on = bound_to(&placed[island])?;
+                asked.of_island(island).recover(&place(island), &tables, cores, Some(last))
+            })?;
+        }
         let mut islands: Vec<Option<Recovered>> = (0..self.islands).map(|_| None).collect();
         let mut database = None;
         for (island, mut recovered) in there.iter().copied().zip(recovered) {
@@ -439,7 +489,9 @@ impl IslandsBuilder {
             )));
         }
         let islands = self.islands as u16;
-        let mail = Arc::new(Mail::new(self.islands, Arc::new(SystemClock::new())));
+        let is_ordered = self.commit == AtomicCommit::Ordered;
+        let ordering = is_ordered.then(|| Ordering::new(self.islands));
+        let mail = Arc::new(Mail::new(self.islands, Arc::new(SystemClock::new()), ordering));
         let handles = next_number();
         let cores = threads::available().div_ceil(self.islands);
         let (placed, mut databases) = (self.cores(), Vec::new());

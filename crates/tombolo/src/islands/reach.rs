@@ -28,6 +28,7 @@ use tombolo_storage::store::Store;
 
 use super::Islands;
 use super::helping::Helping;
+use super::ordered::Ordering;
 use super::parts::{Transaction, Why};
 use crate::calls::{OnDatabaseThread, OverIslands, Runner, Ticket};
 use crate::core::Core;
@@ -45,6 +46,8 @@ pub(super) struct Reach<'d> {
     first: Option<IslandId>,
     /// Why it cannot commit, once that is certain.
     doomed: Option<Doomed>,
+    /// Present if it is ordered and has written: then its logs become durable together.
+    ordering: Option<&'d Ordering>,
     /// Where transactions are logged: what islands do while the thread has them may ask for turns of others.
     helping: Option<Helping<'d>>,
     _entered: OnDatabaseThread,
@@ -91,11 +94,11 @@ impl<'d> Reach<'d> {
     pub(super) fn new(islands: &'d Islands, how: OverIslands) -> Option<Self> {
         let core = islands.databases[0].core(); // all have the same settings
         core.carrier()?;
-        let (reached, first, doomed) = (Vec::with_capacity(2), None, None);
+        let (reached, first, doomed, ordering) = (Vec::with_capacity(2), None, None, None);
         let is_logged = core.is_durable();
         let helping = is_logged.then(|| Helping::begin(islands));
         let _entered = OnDatabaseThread::enter();
-        Some(Self { islands, how, is_logged, reached, first, doomed, helping, _entered })
+        Some(Self { islands, how, is_logged, reached, first, doomed, ordering, helping, _entered })
     }
 
     /// The transaction begins on this island, in whatever order it reaches its islands: its log has the decision.
@@ -221,7 +224,9 @@ impl<'d> Reach<'d> {
             Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
             Ok(ended) => ended.map_err(Why::Stopped),
         };
-        let is_set_aside = self.is_logged && self.reached.len() > 1;
+        let is_over_logs = self.is_logged && self.reached.len() > 1;
+        let ordering = self.islands.mail.ordering.as_ref().filter(|_| is_over_logs);
+        let is_set_aside = is_over_logs && ordering.is_none();
         let mut parts = Vec::new();
         if let Some(first) = self.first.filter(|_| is_set_aside) {
             self.reached.sort_by_key(|reached| reached.island != first);
@@ -229,7 +234,10 @@ impl<'d> Reach<'d> {
         if ended.is_ok() && self.doomed.is_none() {
             match is_set_aside {
                 true => parts = self.set_aside(),
-                false => self.admit_commit(),
+                false => {
+                    ordering.into_iter().for_each(|ordering| self.note(ordering));
+                    self.admit_commit();
+                }
             }
         }
         let why = match self.doomed {
@@ -258,6 +266,24 @@ impl<'d> Reach<'d> {
         };
         let is_durable = given_back.and_then(|positions| self.wait(&positions));
         Some(Finished::Ended(is_durable.and(ended)))
+    }
+
+    /// Notes on each island that this is an ordered transaction, if it has written on any of them.
+    fn note(&mut self, ordering: &'d Ordering) {
+        let has_written = |reached: &mut Reached<'_>| reached.taken.executor().store().has_logged();
+        if !self.reached.iter_mut().any(has_written) {
+            return;
+        }
+        self.ordering = Some(ordering);
+        let (number, islands) = (ordering.next(), self.islands().collect::<Vec<_>>());
+        for at in 0..self.reached.len() {
+            let Reached { island, taken } = &mut self.reached[at];
+            let store = taken.executor().store();
+            let noted = ordering.note(store, *island, islands.iter().copied(), number);
+            if let Err(error) = noted {
+                self.doom(Doomed::Failed(EngineStop::Error(error)));
+            }
+        }
     }
 
     /// Dooms the transaction if it cannot commit on an island.
@@ -323,16 +349,30 @@ impl<'d> Reach<'d> {
             let ended = finish(store, if commits { Ok(()) } else { undo });
             assert!(ended.is_ok() == commits, "a part that can commit does: {ended:?}");
         }
-        self.give_back()
+        let put = match self.ordering.filter(|_| commits) {
+            None => Ok(()),
+            Some(ordering) => {
+                let reached = self.reached.iter_mut();
+                let mut taken: Vec<_> =
+                    reached.map(|Reached { island, taken }| (island.index(), taken)).collect();
+                let log_bytes = |runner: &mut Runner| runner.store().log_bytes();
+                Taken::put_together(&ordering.order, &mut taken, log_bytes).map_err(Why::Broken)
+            }
+        };
+        let given_back = self.give_back();
+        put.and(given_back)
     }
 
     /// Counts it on the island on which it began.
     fn count(&mut self, commits: bool) {
-        let islands = self.reached.len();
+        let (islands, is_ordered) = (self.reached.len(), self.ordering.is_some());
         let first =
             self.reached.iter_mut().min_by_key(|reached| Some(reached.island) != self.first);
         if let Some(first) = first {
             let counters = first.taken.executor().counters();
+            if commits && is_ordered {
+                counters.count_ordered();
+            }
             counters.count_over_islands(islands, self.how, commits);
         }
     }
@@ -341,7 +381,7 @@ impl<'d> Reach<'d> {
     fn give_back(&mut self) -> Result<Vec<Position>, Why> {
         let (mut positions, mut broken) = (Vec::new(), None);
         while let Some(Reached { island, mut taken }) = self.reached.pop() {
-            let log_bytes = taken.executor().island().0.store.log_bytes();
+            let log_bytes = taken.log_bytes(|runner| runner.store().log_bytes());
             match taken.end(log_bytes) {
                 Ok(Stands::From(position)) => positions.push((island, position)),
                 Ok(_) => {}
@@ -356,8 +396,16 @@ impl<'d> Reach<'d> {
 
     /// Waits until the outcome may be reported.
     fn wait(&self, positions: &[Position]) -> Result<(), Why> {
+        let carrier = |island| self.core(island).carrier().ok_or(Why::Unreachable(island));
+        // All logs are flushed at the same time, the first of them by this thread.
+        for &(island, position) in positions.iter().skip(1) {
+            let carrier = carrier(island)?;
+            if carrier.look(position).is_none() {
+                carrier.ask_for_flush();
+            }
+        }
         positions.iter().try_for_each(|&(island, position)| {
-            let carrier = self.core(island).carrier().ok_or(Why::Unreachable(island))?;
+            let carrier = carrier(island)?;
             carrier.wait(position).map_err(Why::Broken)
         })
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
-use tombolo::{Database, Error, Islands, OnIslands, Restore, Table};
+use tombolo::{AtomicCommit, Database, Error, Islands, OnIslands, Restore, Table};
 use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::on_each;
 
@@ -18,10 +18,10 @@ struct Tally {
     count: i64,
 }
 
-fn open(directory: &Path) -> Bank {
+fn open(directory: &Path, commit: AtomicCommit) -> Bank {
     let tables = Database::builder().define::<super::islands::Account>().define::<Tally>();
     let small = tables.set("log_segment_bytes", "1 MB").set("checkpoint_log_bytes", "64 KB");
-    Bank::new(small.islands(3).open(directory).unwrap())
+    Bank::new(small.islands(3).atomic_commit(commit).open(directory).unwrap())
 }
 
 /// Adds to a tally, and returns what it is then.
@@ -36,8 +36,17 @@ fn tallying(bank: &Bank) -> OnIslands<(u64, i64), i64> {
 
 #[test]
 fn a_backup_under_load_is_of_one_moment() {
+    backups_under_load_are_of_one_moment(AtomicCommit::TwoPhase);
+}
+
+#[test]
+fn a_backup_under_load_of_ordered_transactions_is_of_one_moment() {
+    backups_under_load_are_of_one_moment(AtomicCommit::Ordered);
+}
+
+fn backups_under_load_are_of_one_moment(commit: AtomicCommit) {
     let place = tempfile::tempdir().unwrap();
-    let bank = open(&place.path().join("own"));
+    let bank = open(&place.path().join("own"), commit);
     bank.give_all(1_000);
     let tally = tallying(&bank);
     let ((a, b), is_over) = (apart(&bank.db), AtomicBool::new(false));
@@ -85,7 +94,7 @@ fn a_backup_under_load_is_of_one_moment() {
         let restored = place.path().join(format!("restored {number}"));
         assert_eq!(Islands::restore(copy(number), &restored), Ok(made));
         for _ in 0..2 {
-            let bank = open(&restored);
+            let bank = open(&restored, commit);
             assert_eq!(bank.money(), 1_000 * ACCOUNTS as i64, "copy {number}");
             let tally = tallying(&bank);
             let count = |id: u64| tally.at(&id).unwrap().call((id, 0)).unwrap();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use tombolo::{Database, Error, Islands, Order, Stop, Table, Tx};
+use tombolo::{AtomicCommit, Database, Error, Islands, Order, Stop, Table, Tx};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::on_each;
@@ -149,5 +149,15 @@ fn one_order_explains_what_durable_callers_of_islands_saw() {
     are_strictly_serializable(1_000, |number| {
         let builder = Database::builder().define::<Cell>().set("log_segment_bytes", "1 MB");
         builder.islands(ISLANDS).open(place.path().join(number.to_string())).unwrap()
+    });
+}
+
+#[test]
+fn one_order_explains_what_callers_of_ordered_islands_saw() {
+    let place = tempfile::tempdir().unwrap();
+    are_strictly_serializable(1_000, |number| {
+        let builder = Database::builder().define::<Cell>().set("log_segment_bytes", "1 MB");
+        let builder = builder.islands(ISLANDS).atomic_commit(AtomicCommit::Ordered);
+        builder.open(place.path().join(number.to_string())).unwrap()
     });
 }
