@@ -66,6 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let effort = Effort {
         callers: 1,
         is_durable: false,
+        is_ordered: false,
         placement: Default::default(),
         time: Duration::from_millis(time_ms),
         rounds,

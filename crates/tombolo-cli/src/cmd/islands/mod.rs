@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::value_parser;
-use tombolo::{Error, Placement};
+use tombolo::{AtomicCommit, Error, IslandsBuilder, Placement};
 use tombolo_engine::clock::SystemClock;
 use tombolo_lab::experiment::islands::deployments::{DeploymentResult, Effort};
 use tombolo_lab::experiment::islands::rows::{Access, RowsDeployment};
@@ -65,6 +65,9 @@ pub(super) struct Arguments {
     /// On which cores the threads and callers of an island run: os, spread, grouped, mix or islands
     #[arg(long, value_name = "HOW", default_value = "os", value_parser = placement)]
     placement: Placement,
+    /// How transactions over several islands commit on disk: two-phase or ordered
+    #[arg(long, value_name = "HOW", default_value = "two-phase", value_parser = ["two-phase", "ordered"])]
+    commit: String,
     /// How long each point is measured in a round, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 500, value_parser = value_parser!(u64).range(1..=600_000))]
     time_ms: u64,
@@ -73,6 +76,19 @@ pub(super) struct Arguments {
     rounds: u32,
     #[command(flatten)]
     flags: Flags<NoSettings>,
+}
+
+/// How a database of islands is opened.
+#[derive(Clone, Copy, Debug, Default)]
+struct How {
+    placement: Placement,
+    commit: AtomicCommit,
+}
+
+impl How {
+    fn of(self, builder: IslandsBuilder) -> IslandsBuilder {
+        builder.placement(self.placement).atomic_commit(self.commit)
+    }
 }
 
 /// What only `rows` has.
@@ -203,6 +219,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         callers: arguments.threads as usize,
         is_durable: arguments.durability == "group",
         placement: arguments.placement,
+        is_ordered: arguments.commit == "ordered",
         time: Duration::from_millis(arguments.time_ms),
         rounds: arguments.rounds,
     };
@@ -216,7 +233,16 @@ impl Arguments {
             ("time_ms", self.time_ms.into()),
             ("rounds", self.rounds.into()),
             ("placement", self.placement.name().into()),
+            ("commit", self.commit.clone().into()),
         ]))
+    }
+
+    fn how(&self) -> How {
+        let commit = match &*self.commit {
+            "ordered" => AtomicCommit::Ordered,
+            _ => AtomicCommit::TwoPhase,
+        };
+        How { placement: self.placement, commit }
     }
 
     /// Where databases are, if they are not in memory.
@@ -229,7 +255,7 @@ impl Arguments {
         let access = self.of_rows.transactions.access(rows);
         let header = self.header(&[("rows", rows.into())])?;
         let (output, data) = (Output::new(self.flags.json), self.data(effort));
-        let open = |islands: &u16| rows::Own::open(*islands, rows, effort.placement, data);
+        let open = |islands: &u16| rows::Own::open(*islands, rows, self.how(), data);
         let boxed = |own| Box::new(own) as Box<dyn RowsDeployment>;
         let deployments = self.islands.iter().map(|islands| open(islands).map(boxed));
         let deployments = deployments.collect::<Result<Vec<_>, _>>()?;
@@ -251,7 +277,7 @@ impl Arguments {
         let scale = Scale { seed, warehouses, mix: mix.whole() };
         let header = self.header(&[])?;
         let (output, data) = (Output::new(self.flags.json), self.data(effort));
-        let open = |islands: &u16| tpcc::Own::open(*islands, scale, effort.placement, data);
+        let open = |islands: &u16| tpcc::Own::open(*islands, scale, self.how(), data);
         let boxed = |own| Box::new(own) as Box<dyn TpccDeployment>;
         let deployments = self.islands.iter().map(|islands| open(islands).map(boxed));
         let deployments = deployments.collect::<Result<Vec<_>, _>>()?;

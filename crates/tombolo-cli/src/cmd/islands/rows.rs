@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use tombolo::{Database, Error, Islands, OnIslands, Placement};
+use tombolo::{Database, Error, Islands, OnIslands};
 use tombolo_lab::experiment::islands::deployments::{Called, Deployment};
 use tombolo_lab::experiment::islands::rows::{self, Parts, RowsDeployment};
 use tombolo_lab::failure::Failure;
@@ -12,7 +12,7 @@ use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::Transactions;
 
-use super::failed;
+use super::{How, failed};
 
 /// A database of islands, opened by the library.
 pub(super) struct Own {
@@ -29,11 +29,11 @@ impl Own {
     pub(super) fn open(
         islands: u16,
         rows: i32,
-        placement: Placement,
+        how: How,
         data: Option<&Path>,
     ) -> Result<Self, Failure> {
         let builder = Database::builder().table(rows::table()).islands(islands.into());
-        let builder = builder.placement(placement);
+        let builder = how.of(builder);
         let opened = match data {
             Some(data) => builder.open(data.join(format!("islands-{islands}"))),
             None => builder.in_memory(),
@@ -134,5 +134,5 @@ pub(in crate::cmd) fn open_in_memory(
     islands: u16,
     rows: i32,
 ) -> Result<Box<dyn RowsDeployment>, Failure> {
-    Ok(Box::new(Own::open(islands, rows, Placement::Os, None)?))
+    Ok(Box::new(Own::open(islands, rows, How::default(), None)?))
 }

@@ -4,7 +4,6 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use tombolo::Placement;
 use tombolo_engine::threads::{available, on_each};
 use tombolo_lab::experiment::islands::deployments::Deployment;
 use tombolo_lab::experiment::islands::tpcc::TpccDeployment;
@@ -19,6 +18,7 @@ use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::Memory;
 use tombolo_storage::store::Store;
 
+use super::How;
 use super::tpcc::Own;
 
 const SCALE: Scale = Scale { seed: 3, warehouses: 2, mix: Mix::Standard };
@@ -32,7 +32,7 @@ fn inputs() -> Generator {
 }
 
 fn loaded(islands: u16) -> Own {
-    let own = Own::open(islands, SCALE, Placement::Os, None).unwrap();
+    let own = Own::open(islands, SCALE, How::default(), None).unwrap();
     own.load(SCALE).unwrap();
     own
 }
@@ -96,7 +96,7 @@ const CHILD: &str = "TOMBOLO_TEST_ISLANDS_CHILD";
 
 #[test]
 fn killed_islands_hold_the_conditions_when_opened_again() {
-    let open = |place| Own::open(2, SCALE, Placement::Os, Some(place)).unwrap();
+    let open = |place| Own::open(2, SCALE, How::default(), Some(place)).unwrap();
     if let Some(place) = std::env::var_os(CHILD) {
         let own = open(place.as_ref());
         on_each([1, 2], |home| {

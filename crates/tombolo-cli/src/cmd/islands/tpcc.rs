@@ -8,9 +8,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 
-use tombolo::{
-    CallOptions, Database, Early, Error, Islands, IslandsBuilder, OnIslands, Pending, Placement,
-};
+use tombolo::{CallOptions, Database, Early, Error, Islands, IslandsBuilder, OnIslands, Pending};
 use tombolo_engine::threads;
 use tombolo_lab::experiment::islands::deployments::{Called, Deployment};
 use tombolo_lab::experiment::islands::tpcc::{TpccDeployment, verify};
@@ -37,7 +35,7 @@ use tombolo_lab::workload::tpcc::transactions::parts::{
 use tombolo_lab::workload::tpcc::transactions::payment::{Payment, PaymentAnswer};
 use tombolo_lab::workload::tpcc::transactions::stock_level::{StockLevel, StockLevelAnswer};
 
-use super::failed;
+use super::{How, failed};
 
 /// Calls that load under way.
 const UNDER_WAY_MAX: usize = 256;
@@ -151,7 +149,7 @@ impl Own {
     pub(super) fn open(
         islands: u16,
         scale: Scale,
-        placement: Placement,
+        how: How,
         data: Option<&Path>,
     ) -> Result<Self, Failure> {
         verify(islands, scale)?;
@@ -160,7 +158,7 @@ impl Own {
         let bounds = homes.clone().skip(1).map(|homes| (*homes.start()).into());
         let builder =
             tables(scale.mix).into_iter().fold(Database::builder(), |to, of| to.table(of));
-        let builder = spread(builder.islands(count).ranges(bounds)).placement(placement);
+        let builder = how.of(spread(builder.islands(count).ranges(bounds)));
         let opened = match data {
             Some(data) => builder.open(data.join(format!("islands-{islands}"))),
             None => builder.in_memory(),
@@ -299,5 +297,5 @@ pub(in crate::cmd) fn open_in_memory(
     islands: u16,
     scale: Scale,
 ) -> Result<Box<dyn TpccDeployment>, Failure> {
-    Ok(Box::new(Own::open(islands, scale, Placement::Os, None)?))
+    Ok(Box::new(Own::open(islands, scale, How::default(), None)?))
 }

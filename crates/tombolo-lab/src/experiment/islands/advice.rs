@@ -426,6 +426,7 @@ mod tests {
             callers: 0,
             is_durable: false,
             placement: Default::default(),
+            is_ordered: false,
             time: Duration::ZERO,
             rounds: 1,
         };

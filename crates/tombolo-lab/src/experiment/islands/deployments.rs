@@ -30,6 +30,8 @@ pub struct Effort {
     pub is_durable: bool,
     /// On which cores the threads and callers of an island run.
     pub placement: Placement,
+    /// Whether transactions over several islands are ordered, rather than prepared and decided.
+    pub is_ordered: bool,
     /// How long a point is measured in a round.
     pub time: Duration,
     /// How often.
@@ -86,6 +88,9 @@ pub struct DeploymentResult {
     /// Absent where the system decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
+    /// Absent where it is by two-phase commit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commit: Option<String>,
     pub round: u32,
     pub committed: u64,
     pub distributed: u64,
@@ -196,6 +201,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
             tpcc,
             placement: (effort.placement != Placement::Os)
                 .then(|| effort.placement.name().to_owned()),
+            commit: effort.is_ordered.then(|| "ordered".to_owned()),
             round,
             committed: all.committed,
             distributed: all.distributed,

@@ -91,7 +91,8 @@ impl Maker<'_> {
 
 /// One caller for each island, in memory.
 fn effort(time: Duration) -> Effort {
-    Effort { callers: 1, is_durable: false, placement: Default::default(), time, rounds: 3 }
+    let (placement, is_ordered) = (Default::default(), false);
+    Effort { callers: 1, is_durable: false, placement, is_ordered, time, rounds: 3 }
 }
 
 /// The rows of a figure, and what a reader has to know.
