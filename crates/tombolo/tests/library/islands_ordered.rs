@@ -15,8 +15,8 @@ use super::histories::asked;
 use super::islands::{ACCOUNTS, Bank, apart, builder};
 use super::kills::{CHILD, child};
 
-/// Plants the bug that is asked for: `TOMBOLO_PLANT=one-log-suffices`, or `ordered-not-cut-off`, in a build with
-/// `--cfg tombolo_plants`. A test here then fails.
+/// Plants the bug that is asked for: `TOMBOLO_PLANT=ordered-not-cut-off` in a build with `--cfg tombolo_plants`. A test
+/// here then fails.
 fn plant_a_bug() {
     if let Ok(name) = std::env::var("TOMBOLO_PLANT") {
         plant::choose(Plant::named(&name).unwrap());

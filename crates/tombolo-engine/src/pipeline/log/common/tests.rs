@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// The order of so many logs, with the bug planted that is asked for: `TOMBOLO_PLANT=one-log-suffices` in a build with
+/// `--cfg tombolo_plants`. Tests here then fail.
+fn order_of(logs: usize) -> CommonOrder {
+    if let Ok(name) = std::env::var("TOMBOLO_PLANT") {
+        plant::choose(Plant::named(&name).unwrap());
+    }
+    CommonOrder::new(logs)
+}
+
 fn flushed(order: &CommonOrder, log: usize, epoch: u64) -> Together {
     order.close(log, epoch, || ());
     order.flushed(log, epoch)
@@ -9,7 +18,7 @@ fn flushed(order: &CommonOrder, log: usize, epoch: u64) -> Together {
 
 #[test]
 fn a_group_waits_for_the_other_logs_of_its_transactions() {
-    let order = CommonOrder::new(3);
+    let order = order_of(3);
     let epoch = order.put([0, 1].into_iter(), |epoch| epoch);
     assert_eq!(flushed(&order, 0, epoch), Together::Waits);
     assert_eq!(order.look(0), Together::Waits);
@@ -25,7 +34,7 @@ fn a_group_waits_for_the_other_logs_of_its_transactions() {
 
 #[test]
 fn a_group_waits_for_what_the_groups_that_it_waits_for_depend_on() {
-    let order = CommonOrder::new(3);
+    let order = order_of(3);
     let first = order.put([0, 1].into_iter(), |epoch| epoch);
     let second = order.put([1, 2].into_iter(), |epoch| epoch);
     assert_eq!(first, second, "one group of log 1 has both");
@@ -37,7 +46,7 @@ fn a_group_waits_for_what_the_groups_that_it_waits_for_depend_on() {
 
 #[test]
 fn a_log_that_fails_ends_those_that_wait_for_it() {
-    let order = Arc::new(CommonOrder::new(3));
+    let order = Arc::new(order_of(3));
     let epoch = order.put([0, 1].into_iter(), |epoch| epoch);
     assert_eq!(flushed(&order, 0, epoch), Together::Waits);
     let other = InCommon::new(order.clone(), 1);
@@ -55,7 +64,7 @@ fn no_group_is_durable_before_those_it_depends_on_and_none_waits_for_ever() {
     for seed in 0..200 {
         let mut rng = crate::rng::Rng::stream(55, &[seed]);
         let logs = 2 + rng.below(3) as usize;
-        let order = CommonOrder::new(logs);
+        let order = order_of(logs);
         // Of each log: what was put and not taken, the flushed groups, and how many of them are durable.
         let mut queues: Vec<VecDeque<(u64, u64)>> = vec![VecDeque::new(); logs];
         let mut groups: Vec<Vec<Vec<u64>>> = vec![Vec::new(); logs];
