@@ -14,13 +14,14 @@ use crate::invocation::Invocation;
 /// An example, the number of its runs in one directory, and a check of their output.
 type Example = (&'static str, usize, fn(&[String]) -> Result<(), String>);
 
-static EXAMPLES: [Example; 6] = [
+static EXAMPLES: [Example; 7] = [
     ("ledger", 3, ledger),
     ("order_desk", 2, order_desk),
     ("rate_limiter", 2, rate_limiter),
     ("ticket_shop", 2, ticket_shop),
     ("expiring_cache", 2, expiring_cache),
     ("islands", 2, islands),
+    ("measurements", 2, measurements),
 ];
 
 /// Builds and runs all of them.
@@ -136,6 +137,16 @@ fn islands(said: &[String]) -> Result<(), String> {
             && said.contains("in stock: [8, 9, 10, 10, 7, 10]");
         if !is_whole {
             return Err(format!("order {order} should be noted, and only its goods be taken"));
+        }
+    }
+    Ok(())
+}
+
+/// Each run adds 20,000 measurements, and what the sensors say is what is there.
+fn measurements(said: &[String]) -> Result<(), String> {
+    for (said, run) in said.iter().zip(1..) {
+        if number_before(said, " measurements") != Some(20_000 * run) {
+            return Err(format!("run {run} should end with {} measurements", 20_000 * run));
         }
     }
     Ok(())

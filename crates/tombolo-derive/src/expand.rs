@@ -51,7 +51,7 @@ pub(crate) fn expand(table: &Table) -> TokenStream {
                     #library::TableDef::of::<#ident>()#(.with::<#index_types>())*
                 }
 
-                fn read(row: &#library::RowRef<'_, Self>) -> Self {
+                fn read<P: #library::derived::RowBytes>(row: &#library::RowRef<'_, Self, P>) -> Self {
                     Self { #(#reads),* }
                 }
 

@@ -152,6 +152,12 @@ impl<R, P: RowBytes> Row<R, P> {
     pub fn pin(&self) -> &P {
         &self.pin
     }
+
+    /// What the store pinned, without the type of its table.
+    #[inline(always)]
+    pub fn into_pin(self) -> P {
+        self.pin
+    }
 }
 
 /// The contiguous part of a row that an update may change: undo and log keep exactly these bytes.

@@ -281,6 +281,28 @@ impl Builder {
         self
     }
 
+    /// The durability of calls that do not choose one.
+    pub(crate) const fn default_durability(&self) -> Durability {
+        self.durability
+    }
+
+    /// The settings whose values come from `source`, by name.
+    pub(crate) fn settings_from(&self, source: Source) -> Vec<&'static str> {
+        let all = settings::ALL.iter().filter(|setting| self.settings.source(setting) == source);
+        all.map(|setting| setting.name).collect()
+    }
+
+    /// A call of this builder that only the memory store has a use for, if one was made.
+    pub(crate) fn call_for_memory(&self) -> Option<&'static str> {
+        let calls = [
+            (self.structure_bytes_max.is_some(), "structure_bytes_max"),
+            (!self.checkpoint_directories.is_empty(), "checkpoint_directories"),
+            (self.log_archive.is_some(), "log_archive"),
+            (self.on_opening.is_some(), "on_opening"),
+        ];
+        calls.into_iter().find_map(|(is_made, name)| is_made.then_some(name))
+    }
+
     /// The same with these tables only, in one directory.
     pub(crate) fn with_tables_only(&self, tables: Vec<TableDef>) -> Self {
         Self { tables, checkpoint_directories: Vec::new(), ..self.clone() }
@@ -419,8 +441,13 @@ impl Builder {
 
     /// The declared tables and the database's own.
     pub(crate) fn all_tables(&self) -> Result<Vec<TableDef>, Error> {
+        Ok(self.own_tables()?.into_iter().chain([request_table()]).collect())
+    }
+
+    /// The declared tables.
+    pub(crate) fn own_tables(&self) -> Result<Vec<TableDef>, Error> {
         self.tables.iter().try_for_each(refuse_own_names)?;
-        Ok(self.tables.iter().cloned().chain([request_table()]).collect())
+        Ok(self.tables.clone())
     }
 
     fn limits(&self) -> Limits {

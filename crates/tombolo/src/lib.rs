@@ -89,6 +89,7 @@ mod evolve;
 mod islands;
 mod load;
 mod open;
+mod paged;
 mod pages;
 pub mod procedure;
 mod product;
@@ -116,6 +117,9 @@ pub use islands::{
 };
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};
+pub use paged::{
+    Isolation, PagedBuilder, PagedDatabase, PagedRow, PagedRowId, PagedStatistics, PagedTx, Restart,
+};
 pub use pages::Pages;
 pub use restore::{Restore, Restored};
 pub use sequence::Sequence;

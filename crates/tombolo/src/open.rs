@@ -176,7 +176,7 @@ fn refuse_twins(directories: &[PathBuf]) -> Result<(), Error> {
 }
 
 /// Refuses a directory for a new database that is not empty.
-fn refuse_strangers(directory: &Path, disk: &dyn Disk) -> Result<(), Error> {
+pub(crate) fn refuse_strangers(directory: &Path, disk: &dyn Disk) -> Result<(), Error> {
     let stranger = disk.list()?.into_iter().find(|name| name != LOCK_FILE);
     stranger.map_or(Ok(()), |stranger| {
         Err(Error::Directory(format!(

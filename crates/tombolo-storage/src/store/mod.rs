@@ -203,6 +203,14 @@ pub(crate) fn key_out_of_range<I: IndexType>(
     Error::OutOfRange { table, column: columns.get(at).map_or(0, |&column| column as u32) }
 }
 
+/// The handle of the table that a declared index is of; `None` where the schema has no such index.
+pub fn table_of_index<I: DeclaredIndex>(
+    schema: &Schema,
+    index: &Index<I>,
+) -> Option<Table<I::Table>> {
+    schema.index_at(index.position()).map(|(table, _)| Table::of(table, index))
+}
+
 /// The run-time handle of the table at `position` of the schema.
 ///
 /// # Panics

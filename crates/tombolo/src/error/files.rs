@@ -6,7 +6,11 @@
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::backup::BackupFailure;
 use tombolo_storage::disk::DiskError;
+use tombolo_storage::error::Error as StoreError;
+use tombolo_storage::log as paged_log;
 use tombolo_storage::memory::image::ImageFailure;
+use tombolo_storage::paged::pool::PageFailure;
+use tombolo_storage::paged::store::OpenError;
 use tombolo_storage::value_log::LogFailure;
 use tombolo_storage::value_log::archive::ArchiveFailure;
 
@@ -91,6 +95,39 @@ impl Error {
             }
             failure => of_log(failure).error(failure.to_string()),
         }
+    }
+}
+
+impl Error {
+    /// The error of a paged database that could not be opened, closed or written besides its calls.
+    pub(crate) fn paged(failure: &OpenError) -> Self {
+        let what = failure.to_string();
+        let cause = match failure {
+            OpenError::Pages(error) => match error.failure() {
+                PageFailure::Disk(error) => Cause::Disk(error),
+                PageFailure::InUse { file } => Cause::InUse(file),
+                PageFailure::Damaged { .. } => Cause::Damaged,
+                PageFailure::Log(error) => return Self::Refused(*error),
+                PageFailure::Memory(_) => return Self::System(what),
+                _ => Cause::Directory,
+            },
+            OpenError::Log(error) => match error.failure() {
+                paged_log::LogFailure::Disk(error) => Cause::Disk(error),
+                paged_log::LogFailure::InUse { file } => Cause::InUse(file),
+                paged_log::LogFailure::Damaged { .. } => Cause::Damaged,
+                paged_log::LogFailure::Segments(failure) => of_log(failure),
+                _ => Cause::Directory,
+            },
+            OpenError::Schema(_) => return Self::Schema(what),
+            OpenError::Layout { .. } => Cause::OtherVersion,
+            OpenError::Store(StoreError::Poisoned { reason }) => {
+                return Self::Poisoned((*reason).into());
+            }
+            OpenError::Store(error) => return Self::Refused(*error),
+            OpenError::PoolTooSmall { .. } => return Self::Setting(what),
+            _ => Cause::Directory,
+        };
+        cause.error(what)
     }
 }
 

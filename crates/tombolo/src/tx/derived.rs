@@ -6,6 +6,7 @@
 
 use tombolo_storage::key::IndexType;
 pub use tombolo_storage::key::KeyPart;
+pub use tombolo_storage::row::RowBytes;
 use tombolo_storage::schema::TableDef;
 pub use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
 
@@ -16,7 +17,7 @@ pub trait TableRow: DeclaredTable + Sized {
     /// The table's definition, with the indexes that the struct names.
     fn definition() -> TableDef;
     /// The value that a row holds.
-    fn read(row: &RowRef<'_, Self>) -> Self;
+    fn read<P: RowBytes>(row: &RowRef<'_, Self, P>) -> Self;
     /// Puts the value into a row.
     fn fill(&self, row: &mut NewRow<'_, Self>);
     /// How many bytes of the value lie outside its row.

@@ -45,7 +45,7 @@ impl DynamicTable {
         Self { entries: Entries::new(schema, position), names }
     }
 
-    pub(super) const fn entries(&self) -> &Entries {
+    pub(crate) const fn entries(&self) -> &Entries {
         &self.entries
     }
 

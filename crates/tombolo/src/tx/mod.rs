@@ -7,12 +7,14 @@
 //!
 //! Not here: queues and durability (`core.rs`), the store's implementation.
 
+use std::marker::PhantomData;
+
 use tombolo_storage::dynamic::DynamicTable as Entries;
 use tombolo_storage::error::{Error as StoreError, Result as Stored};
 use tombolo_storage::key::IndexType;
 use tombolo_storage::memory::MemoryRow;
 use tombolo_storage::memory::held::Guard;
-use tombolo_storage::row::{Column, Fields, Row, RowId, RowMut, retyped};
+use tombolo_storage::row::{Column, Fields, Row, RowBytes, RowId, RowMut, retyped};
 use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::{Index, Store, Table, TableType};
 use tombolo_storage::types::{ColumnType, InlineType};
@@ -38,7 +40,8 @@ pub use dynamic::DynamicTable;
 pub(crate) use guarded::Guards;
 use guarded::{on, while_held};
 pub(crate) use handles::{Of, next_number};
-pub(crate) use run::{run, run_steps, step};
+pub(crate) use run::{engine_stop, run, run_steps, step, stopped};
+pub(crate) use scan::fits;
 pub use scan::{Cursor, Rows};
 pub(crate) use tables::{KnownSchema, Tables};
 pub use variable::VariableType;
@@ -227,7 +230,7 @@ impl<'s> Tx<'s> {
             let store = &*self.store;
             while_held(move || guard.admit_row(table, store.unnamed(table, row)?))?;
         }
-        Ok(RowRef(self.store.pin_named(table, row)?))
+        Ok(RowRef::of(self.store.pin_named(table, row)?))
     }
 
     /// Creates a row with all its index entries; columns that `fill` does not set are zero, empty or null.
@@ -369,17 +372,14 @@ impl<'s> Tx<'s> {
         value: T::Given<'_>,
     ) -> Result<()> {
         let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
-        let fields = Fields::none().with(column);
-        let bytes = fields.start()..fields.end();
         let entries = &self.tables.entries[table.position()];
-        let set =
-            on!(self, guard, table, |store, row| entries.change(store, row, bytes, |store| {
-                if T::NULLABLE {
-                    let is_present = T::bytes(value).is_some();
-                    store.update(table, row, fields, |row| T::mark(row, column, is_present))?;
-                }
-                store.set_variable(table, row, column.offset(), T::bytes(value).unwrap_or_default())
-            }));
+        let set = on!(self, guard, table, |store, row| put_variable(
+            store,
+            entries,
+            (table, row),
+            column,
+            value
+        ));
         self.written(set)
     }
 
@@ -445,22 +445,27 @@ impl std::fmt::Debug for Tx<'_> {
     }
 }
 
-/// A row, read in place. It can be used until the transaction makes its next change.
+/// A row, held for reading until the transaction makes its next change: `P` is how its store holds it. The memory
+/// store's rows are read in place.
 #[derive(Debug)]
-pub struct RowRef<'t, R>(Row<R, MemoryRow<'t>>);
+pub struct RowRef<'t, R, P = MemoryRow<'t>> {
+    row: Row<R, P>,
+    transaction: PhantomData<&'t ()>,
+}
 
-impl<'t, R> RowRef<'t, R> {
+impl<R, P> RowRef<'_, R, P> {
     /// Wraps a row of the store.
-    pub(crate) fn of(row: Row<R, MemoryRow<'t>>) -> Self {
-        Self(row)
+    #[inline(always)]
+    pub(crate) const fn of(row: Row<R, P>) -> Self {
+        Self { row, transaction: PhantomData }
     }
 }
 
-impl<R> RowRef<'_, R> {
+impl<R, P: RowBytes> RowRef<'_, R, P> {
     /// The value of a column: a number, or bytes borrowed from the row.
     #[inline]
     pub fn get<T: ColumnType>(&self, column: Column<R, T>) -> T::Value<'_> {
-        self.0.get(column)
+        self.row.get(column)
     }
 
     /// The row as a value of its struct.
@@ -501,13 +506,53 @@ impl<R> NewRow<'_, R> {
 }
 
 /// Refuses a row if a column was set to a value that it cannot hold.
-fn fits_all<R: TableType>(table: &Table<R>, misfit: Option<u32>) -> Stored<()> {
+pub(crate) fn fits_all<R: TableType>(table: &Table<R>, misfit: Option<u32>) -> Stored<()> {
     let table = table.position() as u32;
     misfit.map_or(Ok(()), |column| Err(StoreError::OutOfRange { table, column }))
 }
 
+/// Sets a column whose values lie outside the row.
+#[inline(always)]
+pub(crate) fn put_variable<S: Store, R: DeclaredTable, T: VariableType>(
+    store: &mut S,
+    entries: &Entries,
+    (table, row): (&Table<R>, RowId),
+    column: Column<R, T>,
+    value: T::Given<'_>,
+) -> Stored<()> {
+    let fields = Fields::none().with(column);
+    entries.change(store, row, fields.start()..fields.end(), |store| {
+        if T::NULLABLE {
+            let is_present = T::bytes(value).is_some();
+            store.update(table, row, fields, |row| T::mark(row, column, is_present))?;
+        }
+        store.set_variable(table, row, column.offset(), T::bytes(value).unwrap_or_default())
+    })
+}
+
+/// Replaces a row by a value of its struct.
+#[inline(always)]
+pub(crate) fn replace<S: Store, R: TableRow>(
+    store: &mut S,
+    entries: &Entries,
+    (table, row): (&Table<R>, RowId),
+    value: &R,
+) -> Stored<()> {
+    entries.change(store, row, 0..R::SIZE, |store| {
+        let (whole, mut variable, mut misfit) = (Fields::whole(R::SIZE), Vec::new(), None);
+        store.update(table, row, whole, |row| {
+            let row = retyped(row, Fields::whole(R::SIZE));
+            value.fill(&mut NewRow { row, misfit: &mut misfit, variable: &mut variable });
+        })?;
+        fits_all(table, misfit)?;
+        variable
+            .iter()
+            .try_for_each(|(offset, bytes)| store.set_variable(table, row, *offset, bytes))
+    })
+}
+
 /// Creates a row: its fixed part, its variable-length values, its index entries.
-fn insert<S: Store, R: DeclaredTable>(
+pub(crate) fn insert<S: Store, R: DeclaredTable>(
     store: &mut S,
     entries: &Entries,
     table: &Table<R>,

@@ -3,12 +3,12 @@
 //! Not here: how a struct becomes a row (`derived.rs`), single columns (`mod.rs`).
 
 use tombolo_storage::key::IndexType;
-use tombolo_storage::row::{Fields, RowId, retyped};
+use tombolo_storage::row::RowId;
 use tombolo_storage::schema::DeclaredIndex;
-use tombolo_storage::store::{Index, Store, Table, TableType};
+use tombolo_storage::store::{Index, Table, TableType};
 
 use super::guarded::{on, while_held};
-use super::{NewRow, Of, RowRef, Tx, fits_all};
+use super::{Of, RowRef, Tx, replace};
 use crate::error::Result;
 use crate::tx::derived::{RowIndex, TableRow};
 
@@ -64,7 +64,7 @@ impl Tx<'_> {
             return self.find_guarded(index, key);
         }
         let found = self.store.find_named(index, key)?;
-        Ok(found.map(|(id, row)| (id, RowRef(row))))
+        Ok(found.map(|(id, row)| (id, RowRef::of(row))))
     }
 
     /// [`Tx::find`], if parts are held.
@@ -163,17 +163,7 @@ impl Tx<'_> {
         let guard = self.pass_write(table.database(), Of::Table(table.position()))?;
         let entries = &self.tables.entries[table.position()];
         let updated =
-            on!(self, guard, table, |store, row| entries.change(store, row, 0..R::SIZE, |store| {
-                let (whole, mut variable, mut misfit) = (Fields::whole(R::SIZE), Vec::new(), None);
-                store.update(table, row, whole, |row| {
-                    let row = retyped(row, Fields::whole(R::SIZE));
-                    value.fill(&mut NewRow { row, misfit: &mut misfit, variable: &mut variable });
-                })?;
-                fits_all(table, misfit)?;
-                variable
-                    .iter()
-                    .try_for_each(|(offset, bytes)| store.set_variable(table, row, *offset, bytes))
-            }));
+            on!(self, guard, table, |store, row| replace(store, entries, (table, row), value));
         self.written(updated)
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn step<A>(
 }
 
 /// The error of a transaction, which bypassed the engine if it is the application's own.
-fn stopped(stop: EngineStop, own: Option<OwnError>) -> Stop {
+pub(crate) fn stopped(stop: EngineStop, own: Option<OwnError>) -> Stop {
     match (stop, own) {
         // Not if the store could not undo it.
         (EngineStop::Abort(_), Some(own)) => Stop::Own(own),
@@ -105,7 +105,7 @@ fn run_open<A>(
 
 /// The error of a closure as the engine has it; the application's own is put into `own`, see [`stopped`].
 #[inline(always)]
-fn engine_stop(stop: Stop, own: &mut Option<OwnError>) -> EngineStop {
+pub(crate) fn engine_stop(stop: Stop, own: &mut Option<OwnError>) -> EngineStop {
     match stop {
         Stop::Abort(reason) => EngineStop::Abort(reason),
         Stop::Error(error) => EngineStop::Error(error),

@@ -67,7 +67,7 @@ impl<'t, R> Iterator for Rows<'t, R> {
         if self.found.is_empty() {
             // A call that has ended is refused at its commit, as one is that met a lock.
             let (found, piece) = (&mut self.found, self.piece);
-            let find = |(id, row)| found.push((id, RowRef(row)));
+            let find = |(id, row)| found.push((id, RowRef::of(row)));
             if self.tx.next_rows(self.tx.guard, &mut self.scan, piece, find).is_err() {
                 self.found.clear();
             }
@@ -136,7 +136,7 @@ impl<'s> Tx<'s> {
         let live = self.store.live_rows(table);
         let (watch, limits) = (&self.watch, &self.tables.limits);
         let may_continue = move |_: &_| watch.pass(limits).is_ok();
-        Ok(live.take_while(may_continue).map(|(id, row)| (id, RowRef(row))))
+        Ok(live.take_while(may_continue).map(|(id, row)| (id, RowRef::of(row))))
     }
 
     /// A cursor in front of the rows whose keys lie in `range`.
@@ -195,7 +195,7 @@ impl<'s> Tx<'s> {
         cursor: &mut Cursor<I>,
         most: usize,
     ) -> Result<Vec<I::Table>> {
-        self.advance(cursor, most, |(_, row)| RowRef(row).read())
+        self.advance(cursor, most, |(_, row)| RowRef::of(row).read())
     }
 
     fn advance<'t, I, R, A>(
@@ -288,7 +288,7 @@ impl<'s> Tx<'s> {
 }
 
 /// Whether the columns that a range compares are some of the index's.
-fn fits<I: IndexType>(index: &Index<I>, range: &Range<I::Key<'_>>) -> Stored<()> {
+pub(crate) fn fits<I: IndexType>(index: &Index<I>, range: &Range<I::Key<'_>>) -> Stored<()> {
     let columns = I::parts(index.shape()).len();
     let is_fit = |edge: &Edge<_>| match *edge {
         Edge::Open => true,

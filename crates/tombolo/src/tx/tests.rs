@@ -1,4 +1,4 @@
-//! Closures' transactions against a model: every index follows, whatever is written and undone.
+//! Closures' transactions against a model, over both stores: every index follows, whatever is written and undone.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry as MapEntry;
@@ -15,6 +15,7 @@ use tombolo_storage::store::Order;
 use super::*;
 use crate::calls::Kept;
 use crate::cancels::Cancels;
+use crate::{Database, Error, PagedRowId, PagedTx};
 
 crate::table! {
     /// Rows whose columns are in indexes of every kind.
@@ -46,13 +47,117 @@ crate::index! {
 
 type Model = BTreeMap<i32, (Option<i16>, Option<String>, i64)>;
 
-fn row(tx: &mut Tx<'_>, by_id: &Index<ById>, id: i32) -> Result<RowId, Stop> {
-    tx.lookup(by_id, id)?.ok_or(Stop::Abort("no row"))
+/// The calls of a transaction that the test makes.
+trait Calls: Sized {
+    type Id: Copy;
+    /// `None` where there are no savepoints.
+    fn part(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Option<Result<()>>;
+    fn row(&mut self, by_id: &Index<ById>, id: i32) -> Result<Self::Id>;
+    fn insert(
+        &mut self,
+        table: &Table<Entry>,
+        fill: impl FnOnce(&mut NewRow<'_, Entry>),
+    ) -> Result<()>;
+    fn delete(&mut self, table: &Table<Entry>, row: Self::Id) -> Result<()>;
+    fn update(
+        &mut self,
+        table: &Table<Entry>,
+        row: Self::Id,
+        fields: Fields<Entry>,
+        change: impl FnOnce(&mut RowMut<'_, Entry>),
+    ) -> Result<()>;
+    fn set<T: InlineType>(
+        &mut self,
+        table: &Table<Entry>,
+        row: Self::Id,
+        column: Column<Entry, T>,
+        value: T::Value<'_>,
+    ) -> Result<()>;
+    fn set_variable<T: VariableType>(
+        &mut self,
+        table: &Table<Entry>,
+        row: Self::Id,
+        column: Column<Entry, T>,
+        value: T::Given<'_>,
+    ) -> Result<()>;
+    /// What the store holds, read by one of its indexes.
+    fn held<I: IndexType>(&mut self, table: &Table<Entry>, index: &Index<I>) -> Result<Model>;
 }
+
+macro_rules! calls {
+    ($tx:ident, $id:ty, |$own:ident, $part:ident| $savepoint:expr) => {
+        impl Calls for $tx<'_> {
+            type Id = $id;
+            fn part(&mut self, $part: impl FnOnce(&mut Self) -> Result<()>) -> Option<Result<()>> {
+                let $own = self;
+                $savepoint
+            }
+            fn row(&mut self, by_id: &Index<ById>, id: i32) -> Result<$id> {
+                self.lookup(by_id, id)?.ok_or(Stop::Abort("no row"))
+            }
+            fn insert(
+                &mut self,
+                table: &Table<Entry>,
+                fill: impl FnOnce(&mut NewRow<'_, Entry>),
+            ) -> Result<()> {
+                $tx::insert(self, table, fill).map(drop)
+            }
+            fn delete(&mut self, table: &Table<Entry>, row: $id) -> Result<()> {
+                $tx::delete(self, table, row)
+            }
+            fn update(
+                &mut self,
+                table: &Table<Entry>,
+                row: $id,
+                fields: Fields<Entry>,
+                change: impl FnOnce(&mut RowMut<'_, Entry>),
+            ) -> Result<()> {
+                $tx::update(self, table, row, fields, change)
+            }
+            fn set<T: InlineType>(
+                &mut self,
+                table: &Table<Entry>,
+                row: $id,
+                column: Column<Entry, T>,
+                value: T::Value<'_>,
+            ) -> Result<()> {
+                $tx::set(self, table, row, column, value)
+            }
+            fn set_variable<T: VariableType>(
+                &mut self,
+                table: &Table<Entry>,
+                row: $id,
+                column: Column<Entry, T>,
+                value: T::Given<'_>,
+            ) -> Result<()> {
+                $tx::set_variable(self, table, row, column, value)
+            }
+            fn held<I: IndexType>(
+                &mut self,
+                table: &Table<Entry>,
+                index: &Index<I>,
+            ) -> Result<Model> {
+                let mut model = Model::new();
+                for row in self.range(index, Range::all(), Order::Forward)? {
+                    let row = self.get(table, row)?;
+                    let name =
+                        row.get(Entry::NAME).map(|name| String::from_utf8_lossy(name).into_owned());
+                    model.insert(
+                        row.get(Entry::ID),
+                        (row.get(Entry::CODE), name, row.get(Entry::SIZE)),
+                    );
+                }
+                Ok(model)
+            }
+        }
+    };
+}
+calls!(Tx, RowId, |own, part| Some(own.savepoint(part)));
+calls!(PagedTx, PagedRowId, |_own, _part| None);
 
 /// One change of a row, in the store and in the model.
 fn change(
-    tx: &mut Tx<'_>,
+    tx: &mut impl Calls,
     (table, by_id): (&Table<Entry>, &Index<ById>),
     model: &mut Model,
     rng: &mut Rng,
@@ -71,7 +176,7 @@ fn change(
         entry.insert((code, name, size));
         return Ok(());
     }
-    let found = row(tx, by_id, id)?;
+    let found = tx.row(by_id, id)?;
     match rng.below(5) {
         0 => {
             tx.delete(table, found)?;
@@ -107,7 +212,7 @@ fn change(
 
 /// Some changes, and some of them behind savepoints, which are taken back now and then.
 fn changes(
-    tx: &mut Tx<'_>,
+    tx: &mut impl Calls,
     handles: (&Table<Entry>, &Index<ById>),
     model: &mut Model,
     (rng, depth): (&mut Rng, usize),
@@ -118,10 +223,14 @@ fn changes(
             continue;
         }
         let mut after = model.clone();
-        let part = tx.savepoint(|tx| {
-            changes(tx, handles, &mut after, (rng, depth + 1))?;
+        let part = tx.part(|tx| {
+            changes(tx, handles, &mut after, (&mut *rng, depth + 1))?;
             if rng.below(3) == 0 { Err(Stop::Abort("this part")) } else { Ok(()) }
         });
+        let Some(part) = part else {
+            change(tx, handles, model, rng)?;
+            continue;
+        };
         match part {
             Ok(()) => *model = after,
             Err(Stop::Error(StoreError::Duplicate { .. }) | Stop::Abort("this part")) => {}
@@ -129,17 +238,6 @@ fn changes(
         }
     }
     Ok(())
-}
-
-/// What the store holds, read by one of its indexes.
-fn held<I: IndexType>(tx: &mut Tx<'_>, table: &Table<Entry>, index: &Index<I>) -> Result<Model> {
-    let mut model = Model::new();
-    for row in tx.range(index, Range::all(), Order::Forward)? {
-        let row = tx.get(table, row)?;
-        let name = row.get(Entry::NAME).map(|name| String::from_utf8_lossy(name).into_owned());
-        model.insert(row.get(Entry::ID), (row.get(Entry::CODE), name, row.get(Entry::SIZE)));
-    }
-    Ok(model)
 }
 
 #[test]
@@ -177,8 +275,43 @@ fn indexes_follow_whatever_is_written_and_undone() {
     }
     assert!(committed > 500 && refused > 50 && model.len() > 20, "{committed} {refused}");
     let read = run(&mut store, None, &tables, |tx| {
-        Ok([held(tx, &table, &by_id)?, held(tx, &table, &by_code)?, held(tx, &table, &by_name)?])
+        Ok([tx.held(&table, &by_id)?, tx.held(&table, &by_code)?, tx.held(&table, &by_name)?])
     });
     assert!(read.unwrap().iter().all(|held| *held == model));
     assert_eq!(store.check(), []);
+}
+
+/// The same over the paged store, closed and opened again between.
+#[test]
+fn indexes_of_a_paged_database_follow_whatever_is_written_and_undone() {
+    let place = tempfile::tempdir().unwrap();
+    let table = TableDef::of::<Entry>().with::<ById>().with::<ByCode>();
+    let table = table.with::<ByName>().with::<ByPlace>();
+    let (mut model, mut rng) = (Model::new(), Rng::stream(2, &[]));
+    let (mut committed, mut refused) = (0, 0);
+    for round in 0..6 {
+        let builder = Database::builder().table(table.clone()).paged().pool_bytes(1 << 20);
+        let db = builder.open(place.path()).unwrap();
+        let (table, by_id) = (db.table::<Entry>().unwrap(), db.index::<ById>().unwrap());
+        let (by_code, by_name) = (db.index::<ByCode>().unwrap(), db.index::<ByName>().unwrap());
+        for _ in 0..200 {
+            let mut after = model.clone();
+            let ended = db.transaction_once(|tx| {
+                changes(tx, (&table, &by_id), &mut after, (&mut rng, 0))?;
+                if rng.below(8) == 0 { Err(Stop::Abort("at random")) } else { Ok(()) }
+            });
+            match ended {
+                Ok(()) => (model, committed) = (after, committed + 1),
+                Err(Error::Duplicate { .. }) => refused += 1,
+                Err(error) => assert_eq!(error, Error::Aborted("at random")),
+            }
+        }
+        let read = db.read(|tx| {
+            Ok([tx.held(&table, &by_id)?, tx.held(&table, &by_code)?, tx.held(&table, &by_name)?])
+        });
+        assert!(read.unwrap().iter().all(|held| *held == model), "round {round}");
+        assert_eq!(db.check(), []);
+        db.close().unwrap();
+    }
+    assert!(committed > 500 && refused > 50 && model.len() > 20, "{committed} {refused}");
 }

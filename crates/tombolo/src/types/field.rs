@@ -2,7 +2,7 @@
 //!
 //! Not here: which types of Rust are stored as which of SQL (`native.rs`, and a file for each crate).
 
-use tombolo_storage::row::Column;
+use tombolo_storage::row::{Column, RowBytes};
 
 use super::*;
 use crate::tx::{NewRow, RowRef};
@@ -30,7 +30,7 @@ pub trait Field<T: ColumnType>: Sized {
     type Column: ColumnType;
 
     /// The value of a row's column.
-    fn read<R>(row: &RowRef<'_, R>, column: Column<R, Self::Column>) -> Self {
+    fn read<R, P: RowBytes>(row: &RowRef<'_, R, P>, column: Column<R, Self::Column>) -> Self {
         Self::of(row.get(column))
     }
     /// Puts the value into a row's column.

@@ -29,6 +29,7 @@ mod kills;
 mod loads;
 mod long_reads;
 mod own_errors;
+mod paged;
 mod panics;
 mod promises;
 mod requests;
