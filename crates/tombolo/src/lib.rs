@@ -20,6 +20,7 @@
 //! | open a directory, or stay in memory | [`Database::open`], [`Database::in_memory`], [`Builder`] |
 //! | declare tables | [`derive(Table)`](macro@Table); [`table!`], [`index!`]; [`TableDef`] at run time; [`types`] |
 //! | make the next opening faster | [`Database::checkpoint`], [`Builder::checkpoint_directories`] |
+//! | keep data that is larger than memory, write with several threads | [`Builder::paged`], [`PagedDatabase`] |
 //! | show the progress of opening | [`Builder::on_opening`] |
 //! | make a backup | [`Database::backup`], [`Database::restore`] |
 //! | restore to a point in time | [`Builder::log_archive`], [`Database::archive_now`], [`Restore`] |
@@ -53,6 +54,8 @@
 //!   as their types show it, or as the program states it ([`Registered::input_bytes`]); answers are the
 //!   callers' responsibility.
 //! * At most one process has a directory open.
+//!
+//! These are the guarantees of the memory store; [`PagedDatabase`] says what differs where rows are in pages.
 //!
 //! # Not implemented yet
 //! Added columns with a text as their default; columns that change their type; SQL and a server.

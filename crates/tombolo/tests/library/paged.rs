@@ -259,6 +259,13 @@ fn what_fails_changes_nothing() {
         Ok(())
     });
     assert_eq!(twice, Err(Error::Duplicate { index: "counter_by_id".to_owned() }));
+    // A value has to fit into a page, unlike one in memory.
+    let long = "x".repeat(9_000);
+    let refused = db.transaction(|tx| {
+        let row = row(&own, tx, 1)?;
+        tx.set_variable(&own.table, row, Counter::NAME, Some(&long))
+    });
+    assert!(matches!(refused, Err(Error::Refused(StoreError::RowTooLong { .. }))), "{refused:?}");
     let wrote = db.read(|tx| add(&own, tx, 1, 1));
     assert_eq!(wrote, Err(Error::LogTooLong { log_bytes_max: 0 }));
     let nested = db.transaction(|_| Ok(db.read(|_| Ok(())))).unwrap();
