@@ -60,4 +60,5 @@ pub mod requests;
 pub mod rng;
 pub mod settings;
 pub mod threads;
+pub mod trace;
 pub mod transaction;

@@ -113,6 +113,11 @@ impl ColumnReader {
         Self { sql: column.sql, offset: column_offset(columns, position), default_bits, null }
     }
 
+    /// Whether its values lie outside the fixed part of a row.
+    pub const fn is_variable(&self) -> bool {
+        matches!(self.sql, SqlType::Text | SqlType::Bytes)
+    }
+
     /// The column's value in `row`.
     ///
     /// Text that is no UTF-8 (a procedure wrote it) reads as bytes.

@@ -1,13 +1,14 @@
 //! An order desk: an order takes its goods from stock, or is refused as a whole.
 //!
-//! `cargo run --release -p tombolo --example order_desk -- DIRECTORY`
+//! `cargo run --release -p tombolo --example order_desk -- DIRECTORY [TRACE]`
 //!
 //! Several threads place orders concurrently, and many are under way at a time. The database runs them one
 //! at a time, so that no two sell the same item and no thread needs a lock. Each confirmed order is on disk,
-//! with its lines and the remaining stock.
+//! with its lines and the remaining stock. With the name of a new file, it records there what its calls do, for
+//! `tombolo advise trace TRACE`.
 
 use tombolo::{CallOptions, Database, Error, Index, Order, Range, Registered, Sequence, Stop};
-use tombolo::{Table, Tx};
+use tombolo::{Table, Trace, Tx};
 
 /// Goods and how many there are.
 #[derive(Table)]
@@ -130,6 +131,7 @@ fn main() -> Result<(), Error> {
     let desk = Desk::bind(&db)?;
     db.transaction(move |tx| desk.stock(tx))?;
     let order = db.register_closure("order", move |tx, basket| desk.order(tx, basket));
+    let trace = std::env::args().nth(2).map(|file| db.record_trace(file)).transpose()?;
     let (mut confirmed, mut refused) = (Vec::new(), 0);
     std::thread::scope(|scope| {
         let order = &order;
@@ -139,6 +141,9 @@ fn main() -> Result<(), Error> {
             refused += sold_out;
         }
     });
+    if let Some(traced) = trace.map(Trace::end) {
+        println!("{} calls traced, {} lost", traced.calls, traced.lost);
+    }
     println!("{} orders confirmed, {refused} refused", confirmed.len());
     let read = db.with(CallOptions::new().read_only());
     if let Some((order, cents)) = confirmed.into_iter().max() {

@@ -268,6 +268,11 @@ impl Core {
         self.carrier.as_ref()
     }
 
+    /// Its clock.
+    pub(crate) const fn clock(&self) -> &Arc<dyn Clock> {
+        &self.clock
+    }
+
     /// Whether transactions are logged on disk.
     pub(crate) fn is_durable(&self) -> bool {
         !self.disks.is_empty()

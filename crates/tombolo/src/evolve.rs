@@ -174,6 +174,10 @@ impl<A: Send + 'static> Envelope for Changing<A> {
         self.ran = Some(Ran::Otherwise(how));
     }
 
+    fn is_noted(&self) -> bool {
+        false
+    }
+
     fn name(&self) -> &'static str {
         "a change of the schema"
     }

@@ -101,6 +101,7 @@ mod scan;
 mod sequence;
 mod statistics;
 mod task;
+mod trace;
 mod tx;
 pub mod types;
 
@@ -128,6 +129,7 @@ pub use restore::{Restore, Restored};
 pub use sequence::Sequence;
 pub use statistics::Statistics;
 pub use task::Task;
+pub use trace::{Trace, Traced};
 pub use tx::{Cursor, DynamicTable, NewRow, RowRef, Rows, Tx, VariableType};
 
 pub use tombolo_derive::{Enum, Table};

@@ -13,7 +13,6 @@ use std::sync::{Arc, Weak};
 use tombolo_engine::hints::Hints;
 use tombolo_engine::procedure::{Ahead, Procedure};
 use tombolo_storage::error::{Error as StoreError, SchemaError};
-use tombolo_storage::memory::held::Guard;
 use tombolo_storage::owner::Owner;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::sync::Mutex;
@@ -117,6 +116,10 @@ pub(crate) trait Envelope: Send {
     }
     /// Ends the call this way instead of running it.
     fn end_otherwise(&mut self, how: Otherwise);
+    /// Whether it is a transaction of the application, which a trace notes.
+    fn is_noted(&self) -> bool {
+        true
+    }
     /// Its name in reports.
     fn name(&self) -> &'static str;
     /// Its size while it is queued, including memory that its input is known to own.
@@ -330,11 +333,11 @@ impl<B: Body> Registration<B> {
         ended: &mut Option<Result<B::Answer, Stop>>,
     ) -> usize {
         let body = &self.body;
-        if runner.holds_parts() {
-            let run = |store: &mut Product, guard: &Guard<'_>, tables: &Tables| {
-                body.run(store, Some(guard), tables, input)
+        if runner.is_guarded() {
+            let run = |store: &mut Product, guard: Guards<'_>, tables: &Tables| {
+                body.run(store, guard, tables, input)
             };
-            return runner.carry_guarded(log_bytes_max, run, ended);
+            return runner.carry_guarded(self.name, log_bytes_max, run, ended);
         }
         runner.carry(log_bytes_max, |store, tables| body.run(store, None, tables, input), ended)
     }
@@ -512,6 +515,14 @@ where
         Box::new(Self { closure: Some(closure), held, ran: None })
     }
 
+    fn run_once(&mut self, store: &mut Product, guard: Guards<'_>, tables: &Tables) -> How {
+        let Some(closure) = self.closure.take() else { unreachable!("a closure runs once") };
+        let outcome = tx::run(store, guard, tables, closure);
+        let how = How::of(&outcome);
+        self.ran = Some(Ran::Ended(outcome));
+        how
+    }
+
     /// Runs a closure as one transaction of a caller that carries it, and puts its outcome into `ended`;
     /// returns the number of bytes logged.
     #[inline]
@@ -521,6 +532,12 @@ where
         log_bytes_max: u64,
         ended: &mut Option<Result<A, Stop>>,
     ) -> usize {
+        if runner.is_guarded() {
+            let run = |store: &mut Product, guard: Guards<'_>, tables: &Tables| {
+                tx::run(store, guard, tables, closure)
+            };
+            return runner.carry_guarded(type_name::<F>(), log_bytes_max, run, ended);
+        }
         runner.carry(log_bytes_max, |store, tables| tx::run(store, None, tables, closure), ended)
     }
 }
@@ -531,11 +548,20 @@ where
     A: Send + 'static,
 {
     fn run(&mut self, store: &mut Product, tables: &mut Tables) -> How {
-        let Some(closure) = self.closure.take() else { unreachable!("a closure runs once") };
-        let outcome = tx::run(store, None, tables, closure);
-        let how = How::of(&outcome);
-        self.ran = Some(Ran::Ended(outcome));
-        how
+        self.run_once(store, None, tables)
+    }
+
+    /// With a guard that has no locks to compare with, it runs. Otherwise it waits, because it could not run again.
+    fn run_guarded(
+        &mut self,
+        store: &mut GuardedProduct<'_>,
+        tables: &mut Tables,
+    ) -> Result<How, Owner> {
+        let (store, guard) = store.parts();
+        match guard.holder() {
+            Some(holder) => Err(holder),
+            None => Ok(self.run_once(store, Some(guard), tables)),
+        }
     }
 
     fn end_otherwise(&mut self, how: Otherwise) {

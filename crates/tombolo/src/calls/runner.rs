@@ -11,7 +11,7 @@ use tombolo_engine::islands::commit::{Event, IslandId};
 use tombolo_engine::pipeline::{Batch, Call, Executor};
 use tombolo_engine::procedure::Ahead;
 use tombolo_storage::memory::budget::Budget;
-use tombolo_storage::memory::held::{Guard, Locks};
+use tombolo_storage::memory::held::{Guard, Locks, Witness};
 use tombolo_storage::memory::image::RowsInPlace;
 use tombolo_storage::owner::Owner;
 use tombolo_storage::sync::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use super::envelope::{Envelope, How, Otherwise, Request};
 use super::waiting::OnDatabaseThread;
 use crate::error::Stop;
 use crate::product::{GuardedProduct, Product, TRANSACTION_BYTES};
-use crate::tx::Tables;
+use crate::tx::{Guards, Tables};
 
 /// Counters of the thread that runs transactions; there is one such thread at a time.
 #[derive(Debug)]
@@ -181,10 +181,27 @@ pub(crate) struct Runner {
 impl Site {
     #[inline]
     pub(crate) fn run(&mut self, number: u64, request: &mut Request) {
+        if self.tables.is_recorded() {
+            return self.run_recorded(number, request);
+        }
         let Self { store, tables, counters } = self;
         let Ok(envelope) = begin(store, tables, counters, number, request) else { return };
         let how = envelope.run(store, tables);
         counters.count(how);
+    }
+
+    /// The same while a trace is recorded, if it has not just ended.
+    #[cold]
+    #[inline(never)]
+    fn run_recorded(&mut self, number: u64, request: &mut Request) {
+        let Some(recorder) = self.tables.recorder() else { return self.run(number, request) };
+        let noted = request.envelope.as_ref().filter(|envelope| envelope.is_noted());
+        let mut noted = noted.map(|envelope| recorder.begin(envelope.name()));
+        let guard = Guard::local(recorder.no_locks()).seen_by(Some(&*recorder));
+        match self.run_guarded(number, request, &guard) {
+            Ok(how) => noted.iter_mut().for_each(|noted| noted.end(how == How::Committed)),
+            Err(_) => unreachable!("nothing is locked"),
+        }
     }
 
     /// As [`run_guarded`].
@@ -281,21 +298,44 @@ impl Runner {
         self.neighbour.as_ref().is_some_and(|neighbour| !neighbour.locks().is_empty())
     }
 
-    /// The same as [`Runner::carry`] while parts of transactions are held. There is no outcome if it met a lock.
+    /// Whether transactions have to run with a guard: under locks, or because a trace is recorded.
+    #[inline(always)]
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.site.tables.is_recorded() || self.holds_parts()
+    }
+
+    /// The same as [`Runner::carry`] with a guard. There is no outcome if it met a lock.
     #[cold]
     #[inline(never)]
     pub(crate) fn carry_guarded<A>(
         &mut self,
+        name: &'static str,
         log_bytes_max: u64,
-        run: impl FnOnce(&mut Product, &Guard<'_>, &Tables) -> Result<A, Stop>,
+        run: impl FnOnce(&mut Product, Guards<'_>, &Tables) -> Result<A, Stop>,
         ended: &mut Option<Result<A, Stop>>,
     ) -> usize {
         let _entered = OnDatabaseThread::enter();
-        let (store, locks, tables) = self.begin_guarded(log_bytes_max);
-        let guard = Guard::local(locks);
-        if let Ok(ran) = unless_held(&guard, || run(store, &guard, tables)) {
+        let recorder = self.site.tables.recorder();
+        let mut noted = recorder.as_ref().map(|recorder| recorder.begin(name));
+        self.site.tables.begin_carried();
+        hold_to(&mut self.site.store, log_bytes_max);
+        let no_locks = recorder.as_ref().map(|recorder| recorder.no_locks());
+        let locks = self.neighbour.as_ref().map(|neighbour| neighbour.locks()).or(no_locks);
+        let (store, tables) = (&mut self.site.store, &self.site.tables);
+        let ran = match locks {
+            Some(locks) => {
+                let witness = recorder.as_deref().map(|recorder| recorder as &dyn Witness);
+                let guard = Guard::local(locks).seen_by(witness);
+                unless_held(&guard, || run(store, Some(&guard), tables))
+            }
+            // The trace has just ended.
+            None => Ok(Ok(run(store, None, tables))),
+        };
+        if let Ok(ran) = ran {
             let outcome = ran.unwrap_or_else(|panic| resume_unwind(panic));
-            self.site.counters.count(How::of(&outcome));
+            let how = How::of(&outcome);
+            self.site.counters.count(how);
+            noted.iter_mut().for_each(|noted| noted.end(how == How::Committed));
             *ended = Some(outcome);
         }
         self.site.store.log_bytes()

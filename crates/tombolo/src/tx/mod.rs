@@ -228,7 +228,7 @@ impl<'s> Tx<'s> {
     pub fn get<R: DeclaredTable>(&self, table: &Table<R>, row: RowId) -> Result<RowRef<'_, R>> {
         if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
             let store = &*self.store;
-            while_held(move || guard.admit_row(table, store.unnamed(table, row)?))?;
+            while_held(move || guard.admit_row(store, table, store.unnamed(table, row)?))?;
         }
         Ok(RowRef::of(self.store.pin_named(table, row)?))
     }

@@ -131,7 +131,8 @@ impl<'s> Tx<'s> {
         table: &Table<R>,
     ) -> Result<impl Iterator<Item = (RowId, RowRef<'_, R>)>> {
         if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
-            while_held(move || guard.admit_table(table))?;
+            let store = &*self.store;
+            while_held(move || guard.admit_rows(store, table))?;
         }
         let live = self.store.live_rows(table);
         let (watch, limits) = (&self.watch, &self.tables.limits);
@@ -279,7 +280,8 @@ impl<'s> Tx<'s> {
             ControlFlow::Continue(())
         };
         if let Some(guard) = self.pass(table.database(), Of::Table(table.position()))? {
-            while_held(move || guard.admit_table(table))?;
+            let store = &*self.store;
+            while_held(move || guard.admit_rows(store, table))?;
         }
         let (watch, mut ended) = ((&self.watch, &self.tables.limits), Ok(()));
         self.store.rows_named(table, watched(watch, &mut ended, visit));

@@ -15,6 +15,7 @@ use super::handles::{Handles, Of};
 use super::watch::Limits;
 use crate::calls::{Kept, Requests};
 use crate::cancels::Cancels;
+use crate::trace::Recorder;
 
 /// The tables of a database, with their indexes as data.
 pub(crate) struct Tables {
@@ -29,6 +30,8 @@ pub(crate) struct Tables {
     pub(crate) upcoming: Upcoming,
     /// The same for the current call.
     pub(super) limits: Limits,
+    /// What notes the calls, if a trace is recorded.
+    recorder: Option<Arc<Recorder>>,
 }
 
 /// The schema, as all threads know it. A thread that asks for it gets the current one, which is never changed:
@@ -65,7 +68,7 @@ impl Tables {
         let requests = Requests::new(schema, kept)?;
         let upcoming = Upcoming::default();
         let limits = Limits::none(clock, cancels);
-        Ok(Self { entries, requests, known, database, handles, upcoming, limits })
+        Ok(Self { entries, requests, known, database, handles, upcoming, limits, recorder: None })
     }
 
     /// The same, with a number of its own.
@@ -91,6 +94,27 @@ impl Tables {
     pub(crate) fn begin_carried(&mut self) {
         self.upcoming.ran();
         self.limits.lift();
+    }
+
+    /// Whether calls are to be noted, or were until lately.
+    #[inline(always)]
+    pub(crate) const fn is_recorded(&self) -> bool {
+        self.recorder.is_some()
+    }
+
+    /// What notes the next call, unless the trace has ended.
+    pub(crate) fn recorder(&mut self) -> Option<Arc<Recorder>> {
+        self.recorder = self.recorder.take().filter(|recorder| !recorder.is_over());
+        self.recorder.clone()
+    }
+
+    /// From now on calls are noted there; whether none is noted elsewhere.
+    pub(crate) fn record(&mut self, recorder: Arc<Recorder>) -> bool {
+        let is_free = self.recorder().is_none();
+        if is_free {
+            self.recorder = Some(recorder);
+        }
+        is_free
     }
 
     /// The store has this schema from now on: later calls know its tables and indexes.

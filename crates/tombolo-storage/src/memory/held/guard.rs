@@ -30,7 +30,7 @@ use std::cell::{Cell, RefCell};
 use super::lock::{Lock, Mode, Noted, edge};
 use super::locks::Locks;
 use super::set_aside::mode_of_entries;
-use super::{Guarded, Part};
+use super::{Access, Guarded, Part, Witness};
 use crate::error::{Error, Result};
 use crate::key::{IndexType, KEY_BYTES_MAX};
 use crate::memory::MemoryStore;
@@ -49,13 +49,15 @@ use crate::store::{Index, Phase, Store, Table, TableType};
 pub struct Guard<'g> {
     locks: &'g Locks,
     /// Whether it has nothing to compare and notes nothing.
-    is_idle: bool,
+    pub(super) is_idle: bool,
     /// An owner of a lock that the open transaction met. Of calls that read through `&self`, as all that follows
     /// is; nothing is borrowed while code of the caller runs.
     met: Cell<Option<Owner>>,
     /// What the transaction reads, if that is to be locked.
     reads: Option<RefCell<Noted>>,
     part: RefCell<Option<Part>>,
+    /// Is told of rows.
+    pub(super) witness: Option<&'g dyn Witness>,
     /// A normalised key.
     key: RefCell<Vec<u8>>,
     /// Memory for the edges of a range.
@@ -76,7 +78,7 @@ impl<'g> Guard<'g> {
     fn new(locks: &'g Locks, reads: Option<RefCell<Noted>>) -> Self {
         let (met, part, key) = (Cell::new(None), RefCell::default(), RefCell::default());
         let is_idle = locks.is_empty() && reads.is_none();
-        Self { locks, is_idle, met, reads, part, key, edges: RefCell::default() }
+        Self { locks, is_idle, met, reads, part, witness: None, key, edges: RefCell::default() }
     }
 
     /// A store whose transactions this guards.
@@ -179,8 +181,15 @@ impl<'g> Guard<'g> {
     /// # Errors
     /// `Held`.
     #[inline]
-    pub fn admit_row<R: TableType>(&self, table: &Table<R>, row: RowId) -> Result<()> {
-        self.admit_slot(table.position(), row, Mode::Read)
+    pub fn admit_row<P: MemoryProfile, R: TableType>(
+        &self,
+        store: &MemoryStore<P>,
+        table: &Table<R>,
+        row: RowId,
+    ) -> Result<()> {
+        self.admit_slot(table.position(), row, Mode::Read)?;
+        self.see(store, Access::Read, table.position(), row);
+        Ok(())
     }
 
     /// A row of the table at a position, in the mode `mode`.
@@ -221,6 +230,21 @@ impl<'g> Guard<'g> {
     #[inline]
     pub fn admit_table<R: TableType>(&self, table: &Table<R>) -> Result<()> {
         self.admit_read(&Lock::Table { table: table.position() as u32, mode: Mode::Read })
+    }
+
+    /// Admits a visit of all rows of a table.
+    ///
+    /// # Errors
+    /// `Held`.
+    #[inline]
+    pub fn admit_rows<P: MemoryProfile, R: TableType>(
+        &self,
+        store: &MemoryStore<P>,
+        table: &Table<R>,
+    ) -> Result<()> {
+        self.admit_table(table)?;
+        self.see_table(store, table);
+        Ok(())
     }
 
     /// A key, in the mode `mode`; with `is_read`, its reading is noted. A key that no row can have needs no lock.
@@ -314,7 +338,10 @@ impl<'g> Guard<'g> {
         }
         self.admit_range(index, lower, upper.position())?;
         let mut rows = slots.into_iter().map(|slot| RowId::new(slot.into()));
-        rows.try_for_each(|row| self.admit_slot(entries.table, row, Mode::Read))
+        rows.try_for_each(|row| {
+            self.see(store, Access::Scanned, entries.table, row);
+            self.admit_slot(entries.table, row, Mode::Read)
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use super::Guard;
+use super::{Access, Guard};
 use crate::error::Result;
 use crate::key::{IndexType, Range};
 use crate::memory::MemoryStore;
@@ -60,6 +60,11 @@ impl<P: MemoryProfile> Guarded<'_, P> {
         if !entries.is_ordered() {
             return self.store.scan_slots(index, range, order, visit);
         }
+        let (guard, store) = (self.guard, &*self.store);
+        let mut visit = |rows: &Rows, slot| {
+            guard.see(store, Access::Scanned, entries.table, MemoryStore::<P>::row_id(slot));
+            visit(rows, slot)
+        };
         let rows = &self.store.tables[entries.table];
         let (mut lower_bytes, mut upper_bytes) = self.guard.edges.take();
         // The key at which the visitor stopped.
@@ -152,7 +157,7 @@ macro_rules! admitted {
         })
     }};
     ($guard:ident rows ($table:ident, $visit:ident) $call:expr) => {{
-        $guard.guard.admit_table($table)?;
+        $guard.guard.admit_rows($guard.store, $table)?;
         $call
     }};
     ($guard:ident find_ahead $arguments:tt $call:expr) => {
@@ -162,30 +167,37 @@ macro_rules! admitted {
         if $guard.guard.is_idle() { $call } else { None }
     };
     ($guard:ident pin ($table:ident, $row:ident) $call:expr) => {{
-        $guard.guard.admit_row($table, $row)?;
+        $guard.guard.admit_row($guard.store, $table, $row)?;
         $call
     }};
     ($guard:ident update ($table:ident, $row:ident $($rest:tt)*) $call:expr) => {{
         $guard.guard.admit_change($table, $row)?;
+        $guard.guard.see($guard.store, Access::Updated, $table.position(), $row);
         $call
     }};
     ($guard:ident set_variable $arguments:tt $call:expr) => {
         admitted!($guard update $arguments $call)
     };
-    ($guard:ident delete $arguments:tt $call:expr) => {
-        admitted!($guard update $arguments $call)
-    };
+    ($guard:ident delete ($table:ident, $row:ident) $call:expr) => {{
+        $guard.guard.admit_change($table, $row)?;
+        $guard.guard.see($guard.store, Access::Deleted, $table.position(), $row);
+        $call
+    }};
     ($guard:ident create ($table:ident, $fill:ident) $call:expr) => {{
         $guard.guard.admit_creation($table)?;
-        $call
+        let row = $call?;
+        $guard.guard.see($guard.store, Access::Created, $table.position(), row);
+        Ok(row)
     }};
     ($guard:ident insert ($index:ident, $key:ident, $row:ident) $call:expr) => {{
         $guard.guard.admit_entry($index, $key)?;
+        $guard.guard.see_entered($guard.store, $index.position(), $row);
         $call
     }};
     ($guard:ident insert_run ($index:ident, $rows:ident, $key:ident) $call:expr) => {{
         for at in 0..$rows.len() {
             $guard.guard.admit_entry($index, $key(at))?;
+            $guard.guard.see_entered($guard.store, $index.position(), $rows[at]);
         }
         $call
     }};

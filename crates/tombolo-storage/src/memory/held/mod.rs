@@ -12,9 +12,9 @@
 //! itself runs, and nothing here costs an instruction.
 //!
 //! Read `set_aside.rs` and `make.rs` (changes), `lock.rs` and `locks.rs` (what excludes what), `guard.rs` (what an
-//! access locks), `guarded.rs` (the calls). Not here: where parts are kept, decisions, waiting, all of which are the
-//! engine's. While a part is held no table, index or column may be added or dropped, because its locks do not cover
-//! what is new.
+//! access locks), `guarded.rs` (the calls), `witness.rs` (which rows they are of). Not here: where parts are kept,
+//! decisions, waiting, all of which are the engine's. While a part is held no table, index or column may be added or
+//! dropped, because its locks do not cover what is new.
 
 mod changes;
 mod guard;
@@ -25,12 +25,14 @@ mod make;
 mod raw;
 mod sealed;
 mod set_aside;
+mod witness;
 
 pub use changes::Changes;
 pub use guard::Guard;
 pub use guarded::Guarded;
 pub use lock::{Lock, LockSet, Mode};
 pub use locks::Locks;
+pub use witness::{Access, RowPlace, Witness};
 
 /// The part that a transaction over several islands has in one store, from its execution to its decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
