@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::value_parser;
+use tombolo::IslandKey as _;
 use tombolo_engine::islands::topology::Topology;
-use tombolo_lab::experiment::islands::advice::{self, AdviceResult, Ground, Question};
+use tombolo_engine::trace;
+use tombolo_lab::experiment::islands::advice::{self, AdviceResult, Ground, Question, Subject};
 use tombolo_lab::experiment::islands::deployments::Effort;
+use tombolo_lab::experiment::islands::traced::{TraceSummary, Workload};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::model::Machine;
 use tombolo_lab::report::quantity;
@@ -23,7 +26,8 @@ const EXAMPLES: &str = "\
 Examples:
   tombolo advise rows --update 10 --multisite 20
   tombolo advise rows --read 10 --multisite 5 --verify
-  tombolo advise rows --update 2 --machine docs/quad-socket.toml";
+  tombolo advise rows --update 2 --machine docs/quad-socket.toml
+  tombolo advise trace orders.trace --verify";
 
 /// The most cores whose deployments are run here.
 const CORES_MAX: usize = 64;
@@ -32,15 +36,19 @@ const CORES_MAX: usize = 64;
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The workload: rows
-    #[arg(value_parser = ["rows"])]
+    /// The workload: rows, or trace, that of an application
+    #[arg(value_parser = ["rows", "trace"])]
     workload: String,
-    /// The share of multisite transactions, in percent: they use one row of their caller's island, and others of all
-    #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = value_parser!(u64).range(0..=100))]
-    multisite: u64,
-    /// Rows of the database
-    #[arg(long, value_name = "R", default_value_t = 240_000, value_parser = value_parser!(i32).range(1_000..))]
-    rows: i32,
+    /// trace: the file that `Database::record_trace` wrote
+    #[arg(required_if_eq("workload", "trace"))]
+    file: Option<PathBuf>,
+    /// rows: the share of multisite transactions, in percent: they use one row of their caller's island, and others of
+    /// all [default: 20]
+    #[arg(long, value_name = "PERCENT", value_parser = value_parser!(u64).range(0..=100))]
+    multisite: Option<u64>,
+    /// rows: rows of the database [default: 240000]
+    #[arg(long, value_name = "R", value_parser = value_parser!(i32).range(1_000..))]
+    rows: Option<i32>,
     #[command(flatten)]
     transactions: islands::TransactionArguments,
     /// A TOML file that describes a machine and its costs; the model predicts for it instead of measuring here
@@ -60,9 +68,18 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let Arguments { multisite, rows, verify, time_ms, rounds, ref flags, .. } = *arguments;
+    let Arguments { verify, time_ms, rounds, ref flags, .. } = *arguments;
+    arguments.refuse_others()?;
     let machine = arguments.machine.as_deref().map(read_machine).transpose()?;
-    let access = arguments.transactions.access(rows);
+    let traced = arguments.file.as_deref().map(read_trace).transpose()?;
+    let rows = arguments.rows.unwrap_or(240_000);
+    let (subject, multisite) = match &traced {
+        Some(traced) => (Subject::Trace(traced, islands::open_replay), traced.multisite_percent()),
+        None => {
+            let access = arguments.transactions.access(rows);
+            (Subject::Rows(access, islands::open_rows), arguments.multisite.unwrap_or(20))
+        }
+    };
     let effort = Effort {
         callers: 1,
         is_durable: false,
@@ -71,22 +88,50 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         time: Duration::from_millis(time_ms),
         rounds,
     };
-    let header = result_header("advise", &flags.settings()?).and(&[
-        ("rows", rows.into()),
+    let of_workload = match traced {
+        Some(_) => None,
+        None => Some(("rows", rows.into())),
+    };
+    let header = result_header("advise", &flags.settings()?);
+    let header = header.and(of_workload.as_slice()).and(&[
         ("multisite", multisite.into()),
         ("time_ms", time_ms.into()),
         ("rounds", rounds.into()),
     ]);
     let ground = match &machine {
         Some(machine) => Ground::Model(machine),
-        None => {
-            let cores = Topology::of_machine().cores.len().clamp(1, CORES_MAX);
-            Ground::Here(islands::open_rows, cores)
-        }
+        None => Ground::Here(Topology::of_machine().cores.len().clamp(1, CORES_MAX)),
     };
-    let question = Question { access, effort, multisite, verify };
-    let result = advice::advise(header, &question, ground, &mut Bar::default())?;
+    let question = Question { subject, effort, multisite, verify };
+    let mut result = advice::advise(header, &question, ground, &mut Bar::default())?;
+    if let Some((traced, file)) = traced.as_ref().zip(arguments.file.as_deref()) {
+        result.trace = Some(traced.summary(&file.display().to_string()));
+    }
     Output::new(flags.json).result(&result, |result, _| text(result))
+}
+
+impl Arguments {
+    /// Refuses arguments of another workload.
+    fn refuse_others(&self) -> Result<(), Failure> {
+        let of_rows = [("--multisite", self.multisite.is_some()), ("--rows", self.rows.is_some())];
+        let of_rows = of_rows.into_iter().find_map(|(name, is_given)| is_given.then_some(name));
+        let other = match &self.file {
+            Some(file) if self.workload == "rows" => Some(file.display().to_string()),
+            None => None,
+            Some(_) => of_rows.or_else(|| self.transactions.given()).map(str::to_owned),
+        };
+        let workload = &self.workload;
+        other.map_or(Ok(()), |other| {
+            Err(Failure::usage(format!("{other} is not for {workload}: leave it out")))
+        })
+    }
+}
+
+fn read_trace(path: &Path) -> Result<Workload, Failure> {
+    let refuse = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
+    let bytes = std::fs::read(path).map_err(|error| refuse(&error.to_string()))?;
+    let trace = trace::read(&bytes).map_err(|damage| refuse(&damage.to_string()))?;
+    Workload::new(trace, |key| key.spread()).map_err(|failure| refuse(&failure.to_string()))
 }
 
 fn read_machine(path: &Path) -> Result<Machine, Failure> {
@@ -105,9 +150,68 @@ fn read_machine(path: &Path) -> Result<Machine, Failure> {
     Ok(machine)
 }
 
+/// What is in a trace.
+fn trace_text(trace: &TraceSummary, text: &mut String) {
+    // Writing into a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{}: {} calls within {} s, {} aborted, {} not recorded",
+        trace.file, trace.calls, trace.recorded_s, trace.aborted, trace.lost
+    );
+    if let Some(torn) = &trace.torn {
+        let _ = writeln!(text, "  {torn}");
+    }
+    for of in &trace.procedures {
+        let _ = writeln!(
+            text,
+            "  {:>9} × {}: {} µs; rows: {} scanned, {} read, {} updated, {} inserted, {} deleted; \
+             {} % use several keys",
+            of.calls,
+            of.procedure,
+            of.us,
+            of.rows_scanned,
+            of.rows_read,
+            of.rows_updated,
+            of.rows_inserted,
+            of.rows_deleted,
+            of.multisite_percent
+        );
+        if of.multisite_percent > 0.0 {
+            let _ = writeln!(text, "            declare its parts (Islands::across)");
+        }
+    }
+    for of in &trace.tables {
+        let key = of.key.as_deref().unwrap_or("no key");
+        let _ = writeln!(
+            text,
+            "  table {} ({key}): {} rows read, {} written, {} keys, {} % of them with one; {}",
+            of.table,
+            of.rows_read,
+            of.rows_written,
+            of.keys,
+            of.top_key_percent,
+            of.place.name()
+        );
+    }
+    for of in &trace.distributed {
+        let _ = writeln!(
+            text,
+            "  {:>3} islands: {} % of the calls span several, {} % begin on the busiest",
+            of.islands, of.percent, of.busiest_percent
+        );
+    }
+}
+
 fn text(result: &AdviceResult) -> String {
-    let mut text = format!(
-        "{} rows, {} % multisite, on {} ({})\n",
+    let mut text = String::new();
+    if let Some(trace) = &result.trace {
+        trace_text(trace, &mut text);
+    }
+    let what = if result.workload == "rows" { "rows" } else { "of the trace" };
+    // Writing into a string cannot fail.
+    let _ = writeln!(
+        text,
+        "{} {what}, {} % multisite, on {} ({})",
         result.kind,
         result.multisite_percent,
         result.machine,
@@ -115,7 +219,6 @@ fn text(result: &AdviceResult) -> String {
     );
     let at_hand =
         result.points.iter().filter(|of| of.multisite_percent == result.multisite_percent);
-    // Writing into a string cannot fail.
     for of in at_hand {
         let measured = of
             .measured_tps

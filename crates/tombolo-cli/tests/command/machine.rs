@@ -147,3 +147,85 @@ fn advice_refuses_what_it_does_not_know() {
         assert_eq!((ended.status, ended.stderr.lines().count()), (2, 1), "{arguments}: {ended:?}");
     }
 }
+
+/// Accounts of an application that is traced.
+fn traced(file: &std::path::Path) {
+    tombolo::table! {
+        /// Accounts by number.
+        struct Account = "account" { ID: Integer; CENTS: BigInt; }
+    }
+    tombolo::index! {
+        /// By number.
+        struct ById = "account_by_id" on Account (ID: Integer) unique Tree;
+    }
+    let builder = tombolo::Database::builder();
+    let builder = builder.table(tombolo::TableDef::of::<Account>().with::<ById>());
+    let db = builder.in_memory().expect("a database");
+    let accounts = db.table::<Account>().expect("a table");
+    let by_id = db.index::<ById>().expect("an index");
+    let book = db.register_closure("book", move |tx, ids: &Vec<i32>| {
+        for &id in ids {
+            let Some(row) = tx.lookup(&by_id, id)? else {
+                tx.insert(&accounts, |row| row.set(Account::ID, id))?;
+                continue;
+            };
+            tx.set(&accounts, row, Account::CENTS, 1)?;
+        }
+        Ok(())
+    });
+    for id in 0..200 {
+        book.call(vec![id]).expect("a call");
+    }
+    let trace = db.record_trace(file).expect("a trace");
+    for id in 0..400 {
+        let both = vec![id % 200, (id * 7 + 1) % 200];
+        let ids = if id % 4 == 0 { both } else { vec![id % 200] };
+        book.call(ids).expect("a call");
+    }
+    book.call(vec![1_000]).expect("a call");
+    assert_eq!(trace.end().calls, 401);
+}
+
+#[test]
+fn advice_on_a_trace() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("book.trace");
+    traced(&path);
+    let file = path.display();
+    let found =
+        &results(&format!("advise trace {file} --time-ms 20 --rounds 1 --verify --json"))[0];
+    assert_eq!((&found["workload"], &found["multisite_percent"]), (&"trace".into(), &25.into()));
+    let trace = &found["trace"];
+    assert_eq!((&trace["calls"], &trace["lost"]), (&401.into(), &0.into()), "{trace}");
+    assert_eq!(trace["procedures"][0]["procedure"], "book");
+    assert_eq!(trace["tables"][0]["place"], "spread");
+    let points = found["points"].as_array().expect("points");
+    assert!(points.iter().all(|point| point["measured_tps"].as_f64() > Some(0.0)), "{points:?}");
+    assert!(found["prediction_error_percent"].as_f64() >= Some(0.0), "{found}");
+    // What is printed is read again, and shown.
+    let printed = directory.path().join("advice.json");
+    std::fs::write(&printed, found.to_string()).expect("written");
+    let page = directory.path().join("page.html");
+    let ended = line(&format!("report {} --out {}", printed.display(), page.display()));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let machine = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/quad-socket.toml");
+    let found = &results(&format!("advise trace {file} --machine {machine} --json"))[0];
+    assert_eq!((&found["source"], &found["kind"]), (&"modelled".into(), &"update-1".into()));
+    for refused in [
+        format!("advise trace {file} --multisite 20"),
+        format!("advise trace {file} --update 3"),
+        format!("advise rows {file}"),
+        "advise trace".to_owned(),
+        format!("advise trace {machine}"),
+    ] {
+        let ended = line(&refused);
+        assert_eq!(ended.status, 2, "{refused}: {ended:?}");
+    }
+    // A damaged file is refused, or read up to the damage.
+    let whole = std::fs::read(&path).expect("a file");
+    std::fs::write(&path, &whole[..20]).expect("written");
+    assert_eq!(line(&format!("advise trace {file}")).status, 2);
+    std::fs::write(&path, &whole[..whole.len() - 1]).expect("written");
+    let ended = line(&format!("advise trace {file} --time-ms 10 --rounds 1"));
+    assert!(ended.stdout.contains("401 calls") && ended.stdout.contains("damaged or incomplete"));
+}

@@ -2,6 +2,7 @@
 //!
 //! Not here: the library's side (`rows.rs`, `tpcc.rs`), callers, inputs, figures (lab `experiment/islands/`).
 
+mod replay;
 mod rows;
 mod tpcc;
 
@@ -28,6 +29,7 @@ use tombolo_lab::workload::tpcc::schema::WAREHOUSES_MAX;
 use crate::flags::{Flags, NoSettings};
 use crate::output::{Output, result_header};
 
+pub(super) use replay::open_in_memory as open_replay;
 pub(super) use rows::open_in_memory as open_rows;
 pub(super) use tpcc::open_in_memory as open_tpcc;
 
@@ -138,6 +140,12 @@ pub(super) struct TransactionArguments {
 }
 
 impl TransactionArguments {
+    /// An argument that was given.
+    pub(super) fn given(&self) -> Option<&'static str> {
+        let read = self.read.map(|_| "--read");
+        read.or(self.update.map(|_| "--update"))
+    }
+
     /// What they do, in a database of so many rows.
     pub(super) fn access(self, rows: i32) -> Access {
         let touched = self.read.or(self.update).unwrap_or(10) as usize;

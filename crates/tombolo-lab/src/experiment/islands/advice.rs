@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::deployments::Effort;
 use super::points::{self, Open};
 use super::rows::Access;
+use super::traced::{TraceSummary, Workload, replay};
 use crate::experiment::looking_glass::result::Source;
 use crate::failure::Failure;
 use crate::model::{Islands, Load, Machine, Scenario};
@@ -30,11 +31,20 @@ const TRANSACTIONS: u64 = 5_000;
 /// The seed of the model.
 const SEED: u64 = 47;
 
+/// The transactions that advice is about, and what opens a database of islands for them.
+#[derive(Clone, Copy, Debug)]
+pub enum Subject<'q> {
+    /// Those of the workload `rows`.
+    Rows(Access, Open),
+    /// The calls of a trace.
+    Trace(&'q Workload, replay::Open),
+}
+
 /// What advice is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Question {
+pub struct Question<'q> {
     /// The transactions.
-    pub access: Access,
+    pub subject: Subject<'q>,
     /// How each point is measured; its number of callers is not used.
     pub effort: Effort,
     /// The share of multisite transactions, in percent.
@@ -47,7 +57,7 @@ pub struct Question {
 #[derive(Clone, Copy, Debug)]
 pub enum Ground<'m> {
     /// This machine, with its number of cores, and the library's islands.
-    Here(Open, usize),
+    Here(usize),
     /// The model of another one.
     Model(&'m Machine),
 }
@@ -101,6 +111,52 @@ pub struct AdviceResult {
     pub chosen: Chosen,
     pub prediction_error_percent: Option<f64>,
     pub within_best_percent: Option<f64>,
+    /// Of a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<TraceSummary>,
+}
+
+impl Subject<'_> {
+    const fn workload(&self) -> &'static str {
+        match self {
+            Self::Rows(..) => "rows",
+            Self::Trace(..) => "trace",
+        }
+    }
+
+    /// What the transactions do, in a word.
+    fn kind(&self) -> String {
+        match self {
+            Self::Rows(access, _) => access.kind(),
+            Self::Trace(..) => "replay".to_owned(),
+        }
+    }
+
+    /// The share of multisite transactions that need more than their home island, and how many islands those use.
+    fn spread(&self, islands: usize) -> (f64, f64) {
+        let access = match self {
+            Self::Rows(access, _) => access,
+            Self::Trace(workload, _) => return workload.spread_over(islands),
+        };
+        let (islands, others) = (islands as f64, access.touched as f64 - 1.0);
+        let all_home = islands.recip().powf(others);
+        let remote = (islands - 1.0) * (1.0 - (1.0 - islands.recip()).powf(others));
+        let distributed = 1.0 - all_home;
+        (distributed, if distributed > 0.0 { 1.0 + remote / distributed } else { 1.0 })
+    }
+
+    /// Transactions of the model that are like these: it replays nothing, and knows no keys.
+    fn modelled(&self, cores: usize) -> Self {
+        match *self {
+            Self::Rows(access, open) => Self::Rows(access, open),
+            Self::Trace(workload, _) => {
+                let (touched, is_update, rows) = workload.as_rows();
+                let rows = rows.max((touched * cores) as u64).min(i32::MAX as u64) as i32;
+                let none = |_, _| Err(Failure::usage("the model opens no database"));
+                Self::Rows(Access { rows, touched, is_update }, none)
+            }
+        }
+    }
 }
 
 /// A deployment.
@@ -121,7 +177,7 @@ struct Fit {
 
 /// Costs of measured candidates, from which those of all follow.
 struct Fits<'q> {
-    question: &'q Question,
+    question: &'q Question<'q>,
     ground: Ground<'q>,
     fits: Vec<Fit>,
 }
@@ -132,10 +188,17 @@ struct Fits<'q> {
 /// What a database returns.
 pub fn advise(
     header: Header,
-    question: &Question,
+    question: &Question<'_>,
     ground: Ground<'_>,
     progress: &mut dyn Progress,
 ) -> Result<AdviceResult, Failure> {
+    let asked = question.subject;
+    let question = &match ground {
+        Ground::Here(_) => *question,
+        Ground::Model(machine) => {
+            Question { subject: asked.modelled(machine.cores()), ..*question }
+        }
+    };
     let candidates = ground.candidates();
     ground.verify(question)?;
     let fitted = measured_ones(&candidates);
@@ -174,8 +237,8 @@ pub fn advise(
     let chosen = fits.choose(&candidates);
     Ok(AdviceResult {
         header,
-        workload: "rows".to_owned(),
-        kind: question.access.kind(),
+        workload: asked.workload().to_owned(),
+        kind: question.subject.kind(),
         multisite_percent: question.multisite,
         machine: ground.name(),
         source: if matches!(ground, Ground::Here(..)) {
@@ -188,6 +251,7 @@ pub fn advise(
         within_best_percent: within_best(&points, &chosen, question.multisite),
         points,
         chosen,
+        trace: None,
     })
 }
 
@@ -230,7 +294,7 @@ fn within_best(points: &[AdvicePoint], chosen: &Chosen, share: u64) -> Option<f6
 impl Ground<'_> {
     const fn cores(&self) -> usize {
         match self {
-            Self::Here(_, cores) => *cores,
+            Self::Here(cores) => *cores,
             Self::Model(machine) => machine.cores(),
         }
     }
@@ -243,8 +307,10 @@ impl Ground<'_> {
     }
 
     /// Refuses a database too small for the finest deployment.
-    fn verify(&self, question: &Question) -> Result<(), Failure> {
-        let Access { rows, touched, .. } = question.access;
+    fn verify(&self, question: &Question<'_>) -> Result<(), Failure> {
+        let Subject::Rows(Access { rows, touched, .. }, _) = question.subject else {
+            return Ok(());
+        };
         if (rows as usize / self.cores()) < touched {
             return Err(Failure::usage(format!(
                 "{rows} rows are too few for transactions of {touched} on {} islands: give more --rows",
@@ -272,25 +338,29 @@ impl Ground<'_> {
     /// Transactions a second of a deployment at each share.
     fn measure(
         &self,
-        question: &Question,
+        question: &Question<'_>,
         of: Candidate,
         shares: &[u64],
     ) -> Result<Vec<f64>, Failure> {
         if shares.is_empty() {
             return Ok(Vec::new());
         }
-        let Access { touched, is_update, rows } = question.access;
-        match self {
-            Self::Here(open, _) => {
+        match (self, question.subject) {
+            (Self::Here(_), Subject::Rows(access, open)) => {
                 let effort = Effort { callers: of.threads, ..question.effort };
-                let found = points::measure(
-                    *open,
-                    (&[of.islands as u16], shares),
-                    (&question.access, &effort),
-                )?;
+                let points = (&[of.islands as u16][..], shares);
+                let found = points::measure(open, points, (&access, &effort))?;
                 Ok(found.into_iter().map(|found| found.tps).collect())
             }
-            Self::Model(machine) => {
+            (Self::Here(_), Subject::Trace(workload, open)) => {
+                let effort = Effort { callers: of.threads, ..question.effort };
+                workload.measure(open, of.islands, shares, &effort)
+            }
+            (Self::Model(machine), subject) => {
+                let Subject::Rows(access, _) = subject.modelled(self.cores()) else {
+                    unreachable!("the model knows rows")
+                };
+                let Access { touched, is_update, rows } = access;
                 let load =
                     |share| Load { rows: rows as u64, ..Load::rows(touched, is_update, share) };
                 let islands = Islands::grouped(of.islands);
@@ -313,13 +383,9 @@ impl Ground<'_> {
 }
 
 impl Fits<'_> {
-    /// The share of multisite transactions that need more than their home island, and how many islands those use.
+    /// As [`Subject::spread`].
     fn spread(&self, islands: usize) -> (f64, f64) {
-        let (islands, others) = (islands as f64, self.question.access.touched as f64 - 1.0);
-        let all_home = islands.recip().powf(others);
-        let remote = (islands - 1.0) * (1.0 - (1.0 - islands.recip()).powf(others));
-        let distributed = 1.0 - all_home;
-        (distributed, if distributed > 0.0 { 1.0 + remote / distributed } else { 1.0 })
+        self.question.subject.spread(islands)
     }
 
     /// Notes a candidate that was measured at two shares: two equations, of which the costs follow.
@@ -430,7 +496,9 @@ mod tests {
             time: Duration::ZERO,
             rounds: 1,
         };
-        let question = Question { access, effort, multisite, verify: true };
+        let none: Open = |_, _| Err(Failure::usage("the model opens none"));
+        let subject = Subject::Rows(access, none);
+        let question = Question { subject, effort, multisite, verify: true };
         advise(Header::default(), &question, Ground::Model(machine), &mut ()).unwrap()
     }
 

@@ -6,6 +6,7 @@
 //! | `hardware.rs` | Figures 2 and 6, Table 1: counters and messages, measured |
 //! | `deployments.rs` | databases of islands under a workload, measured |
 //! | `rows.rs`, `tpcc.rs` | these workloads on islands |
+//! | `traced/` | a recorded trace, and its calls on islands |
 //! | `points.rs` | several of those: the median of rounds, and its deviation |
 //! | `modelled.rs` | Figures 3, 5, 7, 9 … 14 out of the model, and those of them that are measured here, too |
 //! | `advice.rs` | how many islands a workload should have (ISL-4, ISL-33) |
@@ -19,6 +20,7 @@ mod modelled;
 pub mod points;
 pub mod rows;
 pub mod tpcc;
+pub mod traced;
 
 use serde_json::json;
 use tombolo_engine::islands::topology::Topology;
