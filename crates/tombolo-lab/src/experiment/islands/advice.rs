@@ -81,6 +81,9 @@ pub struct Fitted {
     pub islands: usize,
     pub threads: usize,
     pub local_us: f64,
+    /// Of a trace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub together_us: Option<f64>,
     pub distributed_us: Option<f64>,
     pub participants: f64,
 }
@@ -171,6 +174,8 @@ struct Candidate {
 struct Fit {
     of: Candidate,
     local_us: f64,
+    /// A multisite one that needs only its home island. In `rows` it does what a local one does, in a trace more.
+    together_us: f64,
     /// With one island no transaction is distributed.
     distributed_us: Option<f64>,
 }
@@ -388,46 +393,83 @@ impl Fits<'_> {
         self.question.subject.spread(islands)
     }
 
+    const fn is_of_trace(&self) -> bool {
+        matches!(self.question.subject, Subject::Trace(..))
+    }
+
+    fn family(&self, of: Candidate) -> impl Iterator<Item = &Fit> {
+        self.fits.iter().filter(move |fit| (fit.of.threads == 1) == (of.threads == 1))
+    }
+
     /// Notes a candidate that was measured at two shares: two equations, of which the costs follow.
     fn add(&mut self, of: Candidate, shares: [u64; 2], tps: [f64; 2]) {
         let working = self.ground.working(of);
         let [low_us, high_us] = tps.map(|tps| working * 1e6 / tps);
         let of_multisite = self.spread(of.islands).0;
-        let [low, high] = shares.map(|share| of_multisite * share as f64 / 100.0);
+        let part = if self.is_of_trace() { 1.0 } else { of_multisite };
+        let [low, high] = shares.map(|share| part * share as f64 / 100.0);
         let fit = match high > low {
             // With one island both are the same.
-            false => Fit { of, local_us: f64::midpoint(low_us, high_us), distributed_us: None },
+            false => {
+                let local_us = f64::midpoint(low_us, high_us);
+                Fit { of, local_us, together_us: local_us, distributed_us: None }
+            }
             true => {
                 let local_us = (low_us * high - high_us * low) / (high - low);
-                let distributed_us = (high_us * (1.0 - low) - low_us * (1.0 - high)) / (high - low);
+                let other_us = (high_us * (1.0 - low) - low_us * (1.0 - high)) / (high - low);
                 // Rounds differ: nothing costs nothing.
                 let local_us = local_us.max(low_us / 10.0);
-                Fit { of, local_us, distributed_us: Some(distributed_us.max(local_us)) }
+                let distributed_us = Some(other_us.max(local_us));
+                let fit = Fit { of, local_us, together_us: local_us, distributed_us };
+                if self.is_of_trace() { self.apart(fit, of_multisite, other_us) } else { fit }
             }
         };
         self.fits.push(fit);
     }
 
-    /// What a local and a distributed transaction cost with a candidate: measured, or between what was measured of its
-    /// family: local ones by islands, distributed ones by participants (ISL-30).
-    fn costs(&self, of: Candidate) -> (f64, Option<f64>) {
-        let family: Vec<&Fit> =
-            self.fits.iter().filter(|fit| (fit.of.threads == 1) == (of.threads == 1)).collect();
-        let local = family.iter().map(|fit| (fit.of.islands as f64, fit.local_us));
-        let participants = |islands| self.spread(islands).1;
-        let distributed = family.iter();
+    /// Tells multisite calls that need one island from distributed ones: the former cost as much more than calls of one
+    /// key as with one island, which is the first that is measured of each family.
+    fn apart(&self, fit: Fit, of_multisite: f64, multisite_us: f64) -> Fit {
+        let one = self.family(fit.of).find(|fit| fit.of.islands == 1);
+        let Some(one) = one.filter(|_| of_multisite > 0.0) else {
+            return Fit { together_us: multisite_us, distributed_us: None, ..fit };
+        };
+        // A distributed call costs no less.
+        let together_us = (fit.local_us * one.together_us / one.local_us).min(multisite_us);
+        let distributed_us = (multisite_us - (1.0 - of_multisite) * together_us) / of_multisite;
+        Fit { together_us, distributed_us: Some(distributed_us), ..fit }
+    }
+
+    /// What transactions cost with a candidate: measured, or between what was measured of its family: those on one
+    /// island by islands, distributed ones by participants (ISL-30), which those of a trace may have in any order.
+    fn costs(&self, of: Candidate) -> Fit {
+        let on_line = |cost: fn(&Fit) -> f64| {
+            let points = self.family(of).map(|fit| (fit.of.islands as f64, cost(fit)));
+            between(&points.collect::<Vec<_>>(), of.islands as f64).unwrap_or_default()
+        };
+        let by = |islands: usize| match self.is_of_trace() {
+            true => islands as f64,
+            false => self.spread(islands).1,
+        };
         let distributed =
-            distributed.filter_map(|fit| Some((participants(fit.of.islands), fit.distributed_us?)));
-        let local = between(&local.collect::<Vec<_>>(), of.islands as f64);
-        let found = between(&distributed.collect::<Vec<_>>(), participants(of.islands));
-        (local.unwrap_or_default(), found.filter(|_| of.islands > 1))
+            self.family(of).filter_map(|fit| Some((by(fit.of.islands), fit.distributed_us?)));
+        let found = between(&distributed.collect::<Vec<_>>(), by(of.islands));
+        Fit {
+            of,
+            local_us: on_line(|fit| fit.local_us),
+            together_us: on_line(|fit| fit.together_us),
+            distributed_us: found.filter(|_| of.islands > 1),
+        }
     }
 
     /// Transactions a second at a share of multisite ones, in percent.
     fn predict(&self, of: Candidate, share: u64) -> f64 {
-        let (local_us, distributed_us) = self.costs(of);
-        let distributed = self.spread(of.islands).0 * share as f64 / 100.0;
-        let us = (1.0 - distributed) * local_us + distributed * distributed_us.unwrap_or(local_us);
+        let Fit { local_us, together_us, distributed_us, .. } = self.costs(of);
+        let (multisite, of_multisite) = (share as f64 / 100.0, self.spread(of.islands).0);
+        let distributed = of_multisite * multisite;
+        let us = (1.0 - multisite) * local_us
+            + (multisite - distributed) * together_us
+            + distributed * distributed_us.unwrap_or(together_us);
         self.ground.working(of) * 1e6 / us
     }
 
@@ -453,6 +495,7 @@ impl Fits<'_> {
             islands: fit.of.islands,
             threads: fit.of.threads,
             local_us: rounded(fit.local_us, 4),
+            together_us: self.is_of_trace().then(|| rounded(fit.together_us, 4)),
             distributed_us: fit.distributed_us.map(|us| rounded(us, 4)),
             participants: rounded(self.spread(fit.of.islands).1, 3),
         };
@@ -480,7 +523,19 @@ fn between(points: &[(f64, f64)], x: f64) -> Option<f64> {
 mod tests {
     use std::time::Duration;
 
+    use super::super::traced;
     use super::*;
+
+    fn effort() -> Effort {
+        Effort {
+            callers: 0,
+            is_durable: false,
+            placement: Default::default(),
+            is_ordered: false,
+            time: Duration::ZERO,
+            rounds: 1,
+        }
+    }
 
     fn advice(
         machine: &Machine,
@@ -488,14 +543,7 @@ mod tests {
         multisite: u64,
     ) -> AdviceResult {
         let access = Access { rows: 240_000, touched, is_update };
-        let effort = Effort {
-            callers: 0,
-            is_durable: false,
-            placement: Default::default(),
-            is_ordered: false,
-            time: Duration::ZERO,
-            rounds: 1,
-        };
+        let effort = effort();
         let none: Open = |_, _| Err(Failure::usage("the model opens none"));
         let subject = Subject::Rows(access, none);
         let question = Question { subject, effort, multisite, verify: true };
@@ -520,6 +568,30 @@ mod tests {
             (24, 1),
             "fine for local work, shared without locality"
         );
+    }
+
+    /// Calls of several keys cost more than calls of one, on one island, too; distributed ones cost most.
+    #[test]
+    fn calls_of_a_trace_have_three_costs() {
+        let traced = traced::tests::workload();
+        let none: replay::Open = |_| Err(Failure::usage("nothing is measured"));
+        let subject = Subject::Trace(&traced, none);
+        let (effort, multisite) = (effort(), traced.multisite_percent());
+        let question = Question { subject, effort, multisite, verify: false };
+        let mut fits = Fits { question: &question, ground: Ground::Here(4), fits: Vec::new() };
+        let [one, two, four] = [1, 2, 4].map(|islands| Candidate { islands, threads: 1 });
+        // Half of its multisite calls are distributed if there are several islands.
+        let tps = |islands: f64, us: f64| islands * 1e6 / us;
+        fits.add(one, [0, 100], [tps(1.0, 2.0), tps(1.0, 6.0)]);
+        fits.add(two, [0, 100], [tps(2.0, 2.0), tps(2.0, 13.0)]);
+        let found: Vec<_> = fits.listed();
+        let costs = |of: &Fitted| (of.local_us, of.together_us, of.distributed_us);
+        assert_eq!(costs(&found[0]), (2.0, Some(6.0), None));
+        assert_eq!(costs(&found[1]), (2.0, Some(6.0), Some(20.0)));
+        let of = |of, share| rounded(fits.predict(of, share), 1);
+        assert_eq!([0, 40, 100].map(|share| of(one, share)), [500_000.0, 277_777.8, 166_666.7]);
+        assert_eq!([0, 40, 100].map(|share| of(two, share)), [1e6, 312_500.0, 153_846.2]);
+        assert_eq!([0, 40].map(|share| of(four, share)), [2e6, 625_000.0]);
     }
 
     #[test]

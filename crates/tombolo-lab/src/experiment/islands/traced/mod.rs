@@ -105,8 +105,8 @@ pub struct Workload {
     places: Vec<Place>,
     /// The number by which the library spreads a key.
     spread: fn(u64) -> u64,
-    /// The keys of each call, the first of them first, each once.
-    keys: Vec<Vec<u64>>,
+    /// The keys of each call, each once, with how many of its rows have them, in the order in which it used them.
+    keys: Vec<Vec<(u64, u64)>>,
 }
 
 const fn is_write(access: Access) -> bool {
@@ -152,14 +152,23 @@ impl Workload {
         ((u128::from((self.spread)(key)) * islands as u128) >> u64::BITS) as usize
     }
 
-    /// The island on which a call begins; one without a key could begin on any.
+    /// The island with most of a call's rows, on which it begins; one without a key could begin on any.
     fn home(&self, call: usize, islands: usize) -> usize {
-        self.keys[call].first().map_or(call % islands, |key| self.island(*key, islands))
+        let mut rows = Vec::new();
+        for &(key, of_key) in &self.keys[call] {
+            add_rows(&mut rows, self.island(key, islands), of_key);
+        }
+        most_rows(&rows).unwrap_or(call % islands)
+    }
+
+    /// The key of most of a call's rows.
+    fn main_key(&self, call: usize) -> Option<u64> {
+        most_rows(&self.keys[call])
     }
 
     /// How many islands a call uses.
     fn participants(&self, call: usize, islands: usize) -> usize {
-        let of = self.keys[call].iter().map(|key| self.island(*key, islands));
+        let of = self.keys[call].iter().map(|(key, _)| self.island(*key, islands));
         of.collect::<BTreeSet<_>>().len().max(1)
     }
 
@@ -295,18 +304,30 @@ impl Workload {
     }
 }
 
-/// The keys of a call's rows in tables that are spread, each once.
-fn keys_of(call: &Call, places: &[Place]) -> Vec<u64> {
+/// The keys of a call's rows in tables that are spread, each once, with their rows.
+fn keys_of(call: &Call, places: &[Place]) -> Vec<(u64, u64)> {
     let mut keys = Vec::new();
     for touched in &call.touched {
-        if let Some(key) = touched.key.filter(|_| places[touched.table as usize] == Place::Spread)
-            && !keys.contains(&key)
-        {
-            keys.push(key);
+        if let Some(key) = touched.key.filter(|_| places[touched.table as usize] == Place::Spread) {
+            add_rows(&mut keys, key, touched.rows);
         }
     }
     keys
 }
 
+/// Adds rows of a key, or of an island.
+fn add_rows<T: PartialEq>(all: &mut Vec<(T, u64)>, of: T, rows: u64) {
+    match all.iter_mut().find(|(known, _)| *known == of) {
+        Some((_, known)) => *known += rows,
+        None => all.push((of, rows)),
+    }
+}
+
+/// That with most rows; of several, the first.
+fn most_rows<T: Copy>(all: &[(T, u64)]) -> Option<T> {
+    // `max_by_key` answers the last of several.
+    all.iter().rev().max_by_key(|(_, rows)| *rows).map(|(of, _)| *of)
+}
+
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

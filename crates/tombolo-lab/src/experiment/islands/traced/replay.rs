@@ -5,6 +5,7 @@
 //! neighbouring rows. At the end the rows and their counters are compared with what was called. Not here: callers and
 //! rounds (`deployments.rs`), the library.
 
+use std::borrow::Borrow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -83,6 +84,45 @@ pub type Open = fn(u16) -> Result<Box<dyn ReplayDeployment>, Failure>;
 /// Rows of an island.
 type Rows = BTreeMap<i64, u32>;
 
+/// A call that callers make: its number, and whether it does only what it does with its main key.
+type Drawn = (usize, bool);
+
+/// For how long calls take the islands, in rows used: on average, each island by a call, and a call its islands. A
+/// transaction has all its islands until it ends.
+struct Taken {
+    islands: Vec<f64>,
+    call: f64,
+}
+
+impl Taken {
+    fn by(calls: impl ExactSizeIterator<Item = impl Borrow<Replay>>, islands: usize) -> Self {
+        let count = calls.len().max(1) as f64;
+        let mut taken = Self { islands: vec![0.0; islands], call: 0.0 };
+        for call in calls {
+            let parts = &call.borrow().parts;
+            let rows = parts.iter().flat_map(|(_, steps)| &**steps).map(|step| step.rows);
+            let each = f64::from(rows.sum::<u32>().max(1)) / count;
+            taken.call += each;
+            parts.iter().for_each(|(island, _)| taken.islands[*island] += each);
+        }
+        taken
+    }
+
+    /// How long the busiest island is taken by a call, if calls are of two kinds, with a share of the second.
+    fn busiest([one, other]: &[Self; 2], share: f64) -> f64 {
+        let of = one.islands.iter().zip(&other.islands);
+        of.map(|(one, other)| (1.0 - share) * one + share * other).fold(0.0, f64::max)
+    }
+
+    /// The same, if callers make such calls one after the other: those with short calls make more.
+    fn busiest_by_callers(callers: &[Self]) -> f64 {
+        let calls: f64 = callers.iter().map(|caller| caller.call.recip()).sum();
+        let of = |island| callers.iter().map(|of| of.islands[island] / of.call).sum::<f64>();
+        let islands = callers.first().map_or(0, |caller| caller.islands.len());
+        (0..islands).map(of).fold(0.0, f64::max) / calls
+    }
+}
+
 /// The number of the first row of a table with a key; others follow.
 fn first_row(table: u32, key: u64, salt: u64) -> i64 {
     let mut rng = Rng::stream(key, &[u64::from(table), salt]);
@@ -108,15 +148,21 @@ impl Workload {
         Step { action, first, rows: touched.rows.min(ROWS_MAX) as u32, bytes }
     }
 
-    /// A call on so many islands; if `is_cut`, only what it does with rows of its first key, and of none.
-    fn replay(&self, call: usize, islands: usize, is_cut: bool) -> Replay {
-        let home = self.home(call, islands);
-        let first = self.keys[call].first().copied();
+    /// The island on which a call that is made begins.
+    fn drawn_home(&self, (call, is_cut): Drawn, islands: usize) -> usize {
+        let main = self.main_key(call).filter(|_| is_cut);
+        main.map_or_else(|| self.home(call, islands), |key| self.island(key, islands))
+    }
+
+    /// A call on so many islands; if it is cut, only what it does with rows of its main key, and of none.
+    pub(super) fn replay(&self, (call, is_cut): Drawn, islands: usize) -> Replay {
+        let home = self.drawn_home((call, is_cut), islands);
+        let main = self.main_key(call);
         let mut parts: Vec<(usize, Vec<Step>)> = vec![(home, Vec::new())];
         for (at, touched) in self.trace.calls[call].touched.iter().enumerate() {
             let is_spread = self.places[touched.table as usize] == Place::Spread;
             let key = touched.key.filter(|_| is_spread);
-            if is_cut && key.is_some() && key != first {
+            if is_cut && key.is_some() && key != main {
                 continue;
             }
             let island = key.map_or(home, |key| self.island(key, islands));
@@ -151,24 +197,67 @@ impl Workload {
         rows
     }
 
-    /// The calls of a caller of an island, of which a share, in percent, is multisite.
-    fn inputs(&self, island: usize, islands: usize, share: u64, rng: &mut Rng) -> Vec<Replay> {
-        let own: Vec<usize> =
-            self.calls().filter(|call| self.home(*call, islands) == island).collect();
-        // An island without calls has callers nevertheless: of any calls.
-        let own = if own.is_empty() { self.calls().collect() } else { own };
+    /// What callers draw from: calls of one key and calls of several. Where one kind is missing, calls of several keys
+    /// are cut for the first, and the second is as the first.
+    fn kinds(&self) -> [Vec<Drawn>; 2] {
         let (multisite, single): (Vec<usize>, Vec<usize>) =
-            own.iter().partition(|call| self.is_multisite(**call));
-        let draw = |rng: &mut Rng, from: &[usize]| from[rng.below(from.len() as u64) as usize];
+            self.calls().partition(|call| self.is_multisite(*call));
+        let of = |calls: &[usize], is_cut: bool| -> Vec<Drawn> {
+            calls.iter().map(|call| (*call, is_cut)).collect()
+        };
+        let single = if single.is_empty() { of(&multisite, true) } else { of(&single, false) };
+        let multisite = if multisite.is_empty() { single.clone() } else { of(&multisite, false) };
+        [single, multisite]
+    }
+
+    /// The calls of a caller of an island among so many, of which a share, in percent, is multisite.
+    fn inputs(
+        &self,
+        kinds: &[Vec<Drawn>; 2],
+        (island, islands): (usize, usize),
+        share: u64,
+        rng: &mut Rng,
+    ) -> Vec<Replay> {
+        let own = kinds.each_ref().map(|kind| {
+            let is_own = |drawn: &&Drawn| self.drawn_home(**drawn, islands) == island;
+            let own: Vec<Drawn> = kind.iter().filter(is_own).copied().collect();
+            // An island without calls has callers nevertheless: of any calls.
+            if own.is_empty() { kind.clone() } else { own }
+        });
         let mut call = || {
-            let is_multisite = rng.below(100) < share && !multisite.is_empty();
-            match (is_multisite, single.is_empty()) {
-                (true, _) => self.replay(draw(rng, &multisite), islands, false),
-                (false, false) => self.replay(draw(rng, &single), islands, false),
-                (false, true) => self.replay(draw(rng, &multisite), islands, true),
-            }
+            let kind = &own[usize::from(rng.below(100) < share)];
+            self.replay(kind[rng.below(kind.len() as u64) as usize], islands)
         };
         (0..INPUTS).map(|_| call()).collect()
+    }
+
+    /// The callers of a number of islands, so many of each, and the part of their throughput that is left if calls are
+    /// as frequent as in the trace: callers make as many on each island, but the busiest bounds the others.
+    pub(super) fn callers(
+        &self,
+        islands: usize,
+        each: usize,
+        shares: &[u64],
+    ) -> Vec<(Vec<Caller<Replay>>, f64)> {
+        let kinds = self.kinds();
+        let of_trace = kinds
+            .each_ref()
+            .map(|kind| Taken::by(kind.iter().map(|drawn| self.replay(*drawn, islands)), islands));
+        let point = |&share: &u64| {
+            let caller = |number: usize| {
+                let (island, place) = (number / each, number % each);
+                let mut rng = Rng::stream(SEED, &[island as u64, place as u64, share]);
+                let transactions = self.inputs(&kinds, (island, islands), share, &mut rng);
+                Caller { island, transactions }
+            };
+            let callers: Vec<_> = (0..islands * each).map(caller).collect();
+            let taken = |caller: &Caller<Replay>| Taken::by(caller.transactions.iter(), islands);
+            let taken: Vec<Taken> = callers.iter().map(taken).collect();
+            let in_trace = Taken::busiest(&of_trace, share as f64 / 100.0);
+            let balance = (Taken::busiest_by_callers(&taken) / in_trace).min(1.0);
+            (callers, balance)
+        };
+        shares.iter().map(point).collect()
     }
 
     /// Transactions a second on so many islands, at each share of multisite calls, with `effort.callers` of each
@@ -190,17 +279,12 @@ impl Workload {
                 rows.iter().map(|(number, bytes)| (*number, *bytes)).collect();
             deployment.load(island, &rows)?;
         }
-        let mut points = Vec::new();
-        for &share in shares {
-            let caller = |number: usize| {
-                let (island, place) = (number / effort.callers, number % effort.callers);
-                let mut rng = Rng::stream(SEED, &[island as u64, place as u64, share]);
-                Caller { island, transactions: self.inputs(island, islands, share, &mut rng) }
-            };
-            let callers = (0..islands * effort.callers).map(caller).collect();
+        let (mut points, mut balances) = (Vec::new(), Vec::new());
+        for (callers, balance) in self.callers(islands, effort.callers, shares) {
             let what =
                 DeploymentResult { workload: "trace".to_owned(), ..DeploymentResult::default() };
             points.push(Point { deployment: &*deployment, what, callers });
+            balances.push(balance);
         }
         let mut tps = vec![Vec::new(); shares.len()];
         measure_rounds(&points, effort, &SystemClock::new(), |at, result| {
@@ -210,8 +294,8 @@ impl Workload {
         let called = points.iter().flat_map(|point| &point.callers);
         let called = called.flat_map(|caller| &caller.transactions);
         verify(&*deployment, &loaded, called)?;
-        let balance = (self.busiest(islands) * islands as f64).recip().min(1.0);
-        Ok(tps.into_iter().map(|tps| Spread::of(tps).median * balance).collect())
+        let medians = tps.into_iter().map(|tps| Spread::of(tps).median);
+        Ok(medians.zip(balances).map(|(tps, balance)| tps * balance).collect())
     }
 }
 

@@ -33,7 +33,7 @@ fn trace(calls: Vec<Vec<Touched>>) -> Trace {
 const LOW: u64 = 1 << 60;
 const HIGH: u64 = 15 << 60;
 
-fn workload() -> Workload {
+pub(in crate::experiment::islands) fn workload() -> Workload {
     use Access::{Created, Read, Updated};
     let pay = |key| vec![touched(Updated, 0, Some(key)), touched(Read, 1, Some(HIGH))];
     let transfer = |from, to| {
@@ -72,4 +72,53 @@ fn multisite_calls_are_those_of_several_keys() {
 #[test]
 fn a_trace_without_rows_is_refused() {
     assert!(Workload::new(trace(vec![Vec::new()]), |key| key).is_err());
+}
+
+/// A call begins where most of its rows are; if it is cut, where its main key is, and uses that one only.
+#[test]
+fn a_call_begins_where_most_of_its_rows_are() {
+    let updated = |key, rows| Touched { rows, ..touched(Access::Updated, 0, Some(key)) };
+    let calls = vec![
+        vec![updated(LOW, 1), updated(HIGH, 2)],
+        vec![updated(LOW, 2), updated(HIGH, 2)],
+        vec![
+            updated(LOW, 3),
+            updated(HIGH, 2),
+            updated(HIGH + 1, 2),
+            touched(Access::Created, 2, None),
+        ],
+    ];
+    let workload = Workload::new(trace(calls), |key| key).unwrap();
+    let islands = |call, is_cut| {
+        let parts = workload.replay((call, is_cut), 2).parts;
+        parts.iter().map(|(island, steps)| (*island, steps.len())).collect::<Vec<_>>()
+    };
+    assert_eq!([0, 1, 2].map(|call| workload.home(call, 2)), [1, 0, 1]);
+    assert_eq!(islands(0, false), [(1, 1), (0, 1)]);
+    assert_eq!(islands(2, false), [(1, 3), (0, 1)]);
+    assert_eq!(
+        [0, 1, 2].map(|call| islands(call, true)),
+        [vec![(1, 1)], vec![(0, 1)], vec![(0, 2)]]
+    );
+}
+
+/// What is left of the callers' throughput on two islands.
+#[test]
+fn the_island_that_is_taken_longest_bounds_the_others() {
+    let update = |key, rows| vec![Touched { rows, ..touched(Access::Updated, 0, Some(key)) }];
+    let left = |calls: Vec<Vec<Touched>>, share: u64| {
+        let workload = Workload::new(trace(calls), |key| key).unwrap();
+        rounded(workload.callers(2, 1, &[share])[0].1, 3)
+    };
+    let both = || [update(LOW, 1), update(HIGH, 1)].concat();
+    assert_eq!(left(vec![update(LOW, 1), update(HIGH, 1)], 0), 1.0);
+    // Of four calls three are on one island: callers that make as many on each are at two thirds.
+    let skewed = vec![update(LOW, 1), update(LOW, 1), update(LOW, 1), update(HIGH, 1)];
+    assert_eq!(left(skewed, 0), 0.667);
+    // Long calls on one island: callers make 1.25 calls while it is taken for 4 rows; the trace has 2.
+    assert_eq!(left(vec![update(LOW, 4), update(HIGH, 1)], 0), 0.4);
+    // All on one island, where all callers are as well: nothing is lost once more.
+    assert_eq!(left(vec![update(LOW, 1)], 0), 1.0);
+    // Where each call has both islands it does not matter on which it begins.
+    assert_eq!(left(vec![both(), both()], 100), 1.0);
 }
