@@ -196,3 +196,35 @@ fn threads_and_their_aborts_are_reported() {
     assert_eq!(reasons.values().map(number).sum::<u64>(), number(&result["aborted"]));
     assert!(result["notes"].to_string().contains("log kept in memory"));
 }
+
+#[derive(tombolo::Table)]
+struct Item {
+    #[key]
+    id: u32,
+    name: String,
+}
+
+#[test]
+fn a_database_on_pages_of_any_program_is_checked() {
+    let scratch = tempfile::tempdir().unwrap();
+    let directory = scratch.path().join("data");
+    let db = tombolo::Database::builder().define::<Item>().paged().open(&directory).unwrap();
+    let items = db.table::<Item>().unwrap();
+    db.transaction(|tx| {
+        for id in 0..1_000 {
+            tx.insert_row(&items, &Item { id, name: format!("the name of item {id}") })?;
+        }
+        Ok(())
+    })
+    .unwrap();
+    db.close().unwrap();
+    let ended = check(&directory);
+    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
+    let pages = directory.join("pages");
+    let mut bytes = fs::read(&pages).unwrap();
+    let name = b"the name of item 500";
+    let at = bytes.windows(name.len()).position(|found| found == name).expect("it is in a page");
+    bytes[at] ^= 1;
+    fs::write(&pages, bytes).unwrap();
+    assert_eq!(check(&directory).status, 1);
+}

@@ -131,16 +131,15 @@ impl<'s> Quiescent<'s> {
     }
 
     /// Runs all checks: the conditions of the workload whose tables there are, then the store's own. A
-    /// memory store may hold the tables of any program; then there are only the store's own.
+    /// store may hold the tables of any program; then there are only the store's own.
     ///
     /// # Errors
     /// When the store refuses to be read for another reason than damage.
     pub fn verify(&mut self) -> Result<Verification, WorkloadError> {
         let mut verification = Verification::default();
-        let has_pages = self.own.page_bytes > 0;
         match checks(self.store) {
             Ok(checks) => verification.note_all(checks),
-            Err(WorkloadError::Schema(_)) if !has_pages => {}
+            Err(WorkloadError::Schema(_)) => {}
             Err(WorkloadError::Stop(Stop::Error(error @ Error::Damaged { offset }))) => {
                 let what = format!("the conditions cannot be asked: {error}");
                 verification.note_at("pages", Some(offset), Some(what));
