@@ -68,7 +68,7 @@ impl Database {
     /// their table, and a hash of the first column of their primary key. The hash has a secret that is forgotten
     /// when the trace ends, so that no value leaves the application; names of tables, columns and procedures do.
     ///
-    /// Calls take about twice as long while a trace is recorded. They never wait for the file: if the disk is full,
+    /// Calls take longer while a trace is recorded. They never wait for the file: if the disk is full,
     /// fails, or is too slow, the trace ends there, and the calls that are missing are counted.
     ///
     /// ```
