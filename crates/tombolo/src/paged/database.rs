@@ -21,12 +21,17 @@ use tombolo_storage::sync::{AtomicU64, Mutex, Ordering};
 
 use super::sessions::{Session, Sessions, Store};
 use super::tx::{PagedTables, PagedTx};
+use crate::calls::wait_a_moment;
 use crate::calls::{OWN_PREFIX, OnDatabaseThread, on_database_thread};
 use crate::error::{Error, Stop};
 use crate::tx::{DynamicTable, engine_stop, stopped};
 
 /// How long a closure is run again that gave way to others.
 const PATIENCE_NS: u64 = 10_000_000_000;
+/// The first pause before that; each is twice as long as the one before, up to a bound. Victims that began again at once
+/// would meet in the same circle.
+const PAUSE: Duration = Duration::from_micros(10);
+const PAUSES_MAX: u32 = 8;
 /// How often the log's length is looked at, for a checkpoint.
 const CHECKPOINT_LOOKS: Duration = Duration::from_millis(100);
 
@@ -230,12 +235,15 @@ impl PagedDatabase {
         closure: impl Fn(&mut PagedTx<'_>) -> Result<A, Stop>,
     ) -> Result<(A, u64), Error> {
         let mut session = self.take()?;
-        let mut until_ns = None;
+        let (mut until_ns, mut pauses) = (None, 0);
         loop {
             // A victim keeps its rank in its session, so that its turn comes.
             match self.run(&mut session, how, &closure) {
                 Ok(placed) => return Ok(placed),
-                Err(Ended::GaveWay(StoreError::Deadlock)) if self.may_run_again(&mut until_ns) => {}
+                Err(Ended::GaveWay(StoreError::Deadlock)) if self.may_run_again(&mut until_ns) => {
+                    wait_a_moment(PAUSE * (1 << pauses));
+                    pauses = (pauses + 1).min(PAUSES_MAX);
+                }
                 Err(ended) => return Err(self.error(ended)),
             }
         }
