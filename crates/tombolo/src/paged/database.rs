@@ -28,8 +28,8 @@ use crate::tx::{DynamicTable, engine_stop, stopped};
 
 /// How long a closure is run again that gave way to others.
 const PATIENCE_NS: u64 = 10_000_000_000;
-/// The first pause before that; each is twice as long as the one before, up to a bound. Victims that began again at once
-/// would meet in the same circle.
+/// The first pause before that; each is twice as long as the one before, up to a bound. Victims that began again at
+/// once would meet in the same circle.
 const PAUSE: Duration = Duration::from_micros(10);
 const PAUSES_MAX: u32 = 8;
 /// How often the log's length is looked at, for a checkpoint.
