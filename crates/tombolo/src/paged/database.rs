@@ -21,8 +21,7 @@ use tombolo_storage::sync::{AtomicU64, Mutex, Ordering};
 
 use super::sessions::{Session, Sessions, Store};
 use super::tx::{PagedTables, PagedTx};
-use crate::calls::wait_a_moment;
-use crate::calls::{OWN_PREFIX, OnDatabaseThread, on_database_thread};
+use crate::calls::{OWN_PREFIX, OnDatabaseThread, on_database_thread, wait_a_moment};
 use crate::error::{Error, Stop};
 use crate::tx::{DynamicTable, engine_stop, stopped};
 

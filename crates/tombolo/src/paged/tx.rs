@@ -1,7 +1,7 @@
 //! `PagedTx`: a transaction on the paged store, as a closure sees it.
 //!
 //! The calls have the names and the meaning of those of [`Tx`](crate::Tx), and write rows with all their index
-//! entries by the same code (`tx.rs`). Not here: sessions, retries, durability (`database.rs`).
+//! entries by the same code (`tx/mod.rs`). Not here: sessions, retries, durability (`database.rs`).
 //!
 //! Invariant: a row's id names that row or none. An id carries the number of its transaction, because the place of a
 //! deleted row may be another row's once its transaction has ended.

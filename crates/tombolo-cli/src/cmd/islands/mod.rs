@@ -9,11 +9,12 @@ mod tpcc;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Add;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::value_parser;
-use tombolo::{AtomicCommit, Error, IslandsBuilder, Placement};
+use tombolo::{AtomicCommit, Error, IslandKey, Islands, IslandsBuilder, OnIslands, Placement};
 use tombolo_engine::clock::SystemClock;
 use tombolo_lab::experiment::islands::deployments::{DeploymentResult, Effort};
 use tombolo_lab::experiment::islands::rows::{Access, RowsDeployment};
@@ -232,6 +233,36 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         rounds: arguments.rounds,
     };
     if is_rows { arguments.run_rows(&effort) } else { arguments.run_tpcc(&effort) }
+}
+
+/// Runs the parts of one transaction, each with the island on which a key of `keys` is.
+fn run_parts<I: Clone + Send + 'static, A: Send + 'static>(
+    islands: &Islands,
+    (procedure, keys): (&OnIslands<I, A>, &[impl IslandKey]),
+    parts: &[(usize, I)],
+) -> Result<(), Failure> {
+    let ran = || {
+        if let [(island, input)] = parts {
+            return procedure.at(&keys[*island])?.call(input.clone()).map(drop);
+        }
+        let mut across = islands.across();
+        for (island, input) in parts {
+            across.part(procedure, &keys[*island], input.clone())?;
+        }
+        across.commit().map(drop)
+    };
+    ran().map_err(failed)
+}
+
+/// What a procedure answers on each island, summed up.
+fn sum_of_all<T: Add<Output = T> + Default + Send + 'static>(
+    procedure: &OnIslands<(), (T, T)>,
+    keys: &[impl IslandKey],
+) -> Result<(T, T), Failure> {
+    keys.iter().try_fold(Default::default(), |sum: (T, T), key| {
+        let of = procedure.at(key).and_then(|procedure| procedure.call(())).map_err(failed)?;
+        Ok((sum.0 + of.0, sum.1 + of.1))
+    })
 }
 
 impl Arguments {

@@ -5,13 +5,14 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use tombolo::{Database, Error, Islands, OnIslands, Order, Range, Stop, Tx};
-use tombolo::{Index, Table, TableDef};
+use tombolo::{
+    Database, Error, Index, Islands, OnIslands, Order, Range, Stop, Table, TableDef, Tx,
+};
 use tombolo_lab::experiment::islands::deployments::{Called, Deployment};
 use tombolo_lab::experiment::islands::traced::replay::{Action, Replay, ReplayDeployment, Step};
 use tombolo_lab::failure::Failure;
 
-use super::failed;
+use super::{failed, run_parts, sum_of_all};
 
 tombolo::table! {
     /// A row that stands for one of the traced database.
@@ -111,17 +112,6 @@ impl Own {
         let keys = keys.into_iter().flatten().collect();
         Ok(Self { islands, keys, replay, load, total })
     }
-
-    fn run(&self, parts: &[(usize, Arc<[Step]>)]) -> Result<(), Error> {
-        if let [(island, steps)] = parts {
-            return self.replay.at(&self.keys[*island])?.call(steps.clone()).map(drop);
-        }
-        let mut across = self.islands.across();
-        for (island, steps) in parts {
-            across.part(&self.replay, &self.keys[*island], steps.clone())?;
-        }
-        across.commit().map(drop)
-    }
 }
 
 impl Deployment for Own {
@@ -136,7 +126,7 @@ impl Deployment for Own {
     }
 
     fn call(&self, replay: &Replay) -> Result<Called, Failure> {
-        self.run(&replay.parts).map_err(failed)?;
+        run_parts(&self.islands, (&self.replay, &self.keys), &replay.parts)?;
         replay.times.fetch_add(1, Ordering::Relaxed);
         Ok(Called { has_committed: true, is_distributed: replay.parts.len() > 1 })
     }
@@ -151,9 +141,7 @@ impl ReplayDeployment for Own {
     }
 
     fn total(&self) -> Result<(u64, u64), Failure> {
-        let of = self.keys.iter().map(|key| self.total.at(key)?.call(()));
-        let of = of.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-        Ok(of.into_iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1)))
+        sum_of_all(&self.total, &self.keys)
     }
 }
 

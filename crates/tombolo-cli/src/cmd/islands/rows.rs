@@ -12,7 +12,7 @@ use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::Transactions;
 
-use super::{How, failed};
+use super::{How, failed, run_parts, sum_of_all};
 
 /// A database of islands, opened by the library.
 pub(super) struct Own {
@@ -67,18 +67,6 @@ impl Own {
         let keys = keys.into_iter().map(Option::unwrap_or_default).collect();
         Ok(Self { islands, keys, transaction, load, total })
     }
-
-    /// Runs the parts of one transaction.
-    fn run(&self, parts: &[(usize, Input)]) -> Result<(), Error> {
-        if let [(island, input)] = parts {
-            return self.transaction.at(&self.keys[*island])?.call(*input).map(drop);
-        }
-        let mut across = self.islands.across();
-        for (island, input) in parts {
-            across.part(&self.transaction, &self.keys[*island], *input)?;
-        }
-        across.commit().map(drop)
-    }
 }
 
 /// Rows that one call loads: their log fits into that of a call.
@@ -96,7 +84,7 @@ impl Deployment for Own {
     }
 
     fn call(&self, parts: &Parts) -> Result<Called, Failure> {
-        self.run(parts).map_err(failed)?;
+        run_parts(&self.islands, (&self.transaction, &self.keys), parts)?;
         Ok(Called { has_committed: true, is_distributed: parts.len() > 1 })
     }
 }
@@ -123,9 +111,7 @@ impl RowsDeployment for Own {
     }
 
     fn total(&self) -> Result<(i64, i64), Failure> {
-        let of = self.keys.iter().map(|key| self.total.at(key)?.call(()));
-        let of = of.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-        Ok(of.into_iter().fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1)))
+        sum_of_all(&self.total, &self.keys)
     }
 }
 

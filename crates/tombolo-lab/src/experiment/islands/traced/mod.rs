@@ -12,7 +12,7 @@ pub mod replay;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use tombolo_engine::trace::{Access, Call, Trace};
+use tombolo_engine::trace::{Access, Call, Trace, TracedTable};
 
 use crate::failure::Failure;
 use crate::numbers::rounded;
@@ -133,7 +133,7 @@ impl Workload {
         if used.is_empty() {
             return Err(Failure::usage("no call of the trace used a row: record a longer one"));
         }
-        let place = |(number, table): (usize, &tombolo_engine::trace::TracedTable)| {
+        let place = |(number, table): (usize, &TracedTable)| {
             let number = number as u32;
             match (used.contains(&number), written.contains(&number), &table.key) {
                 (false, ..) => Place::Unused,
@@ -282,7 +282,7 @@ impl Workload {
     }
 
     fn tables(&self) -> Vec<TableSummary> {
-        let table = |(number, table): (usize, &tombolo_engine::trace::TracedTable)| {
+        let table = |(number, table): (usize, &TracedTable)| {
             let all = self.trace.calls.iter().flat_map(|call| &call.touched);
             let (mut read, mut written) = (0, 0);
             let mut keys: BTreeMap<u64, u64> = BTreeMap::new();
