@@ -13,7 +13,7 @@ use tombolo_verify::{Datum, History, Holds, Level, Operation, Outcome, Transacti
 
 use super::database::How;
 use super::*;
-use crate::{Database, Error, Index, Stop, StoreError, Table};
+use crate::{Database, Error, Index, Stop, Table};
 use tombolo_engine::clock::{Clock, SystemClock};
 
 /// A value by its key.
@@ -126,9 +126,8 @@ fn record(
             match ended {
                 Ok(((), place)) => one.commit = Some(place_of(place, &one.ops, &readers)),
                 Err(Error::Aborted("on purpose")) => one.outcome = Outcome::Aborted,
-                // It gave way for ten seconds on a busy machine, or another thread has inserted the key that it did not
-                // find, which read committed allows.
-                Err(Error::Refused(StoreError::Deadlock) | Error::Duplicate { .. }) => {
+                // Another thread has inserted the key since it was not found.
+                Err(Error::Duplicate { .. }) if isolation == Isolation::ReadCommitted => {
                     one.outcome = Outcome::Aborted;
                 }
                 Err(other) => panic!("{other}"),
