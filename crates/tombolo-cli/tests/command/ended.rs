@@ -2,8 +2,10 @@
 //! as `report` reads it, and must be the same when it is printed again.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt;
 use std::process::{Command, Output};
 
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value;
 use tombolo_lab::report::html;
 
@@ -47,13 +49,41 @@ pub(crate) fn tombolo<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -
     ended
 }
 
-/// Each result is read by the type that printed it.
+/// The fields of an object, which `Value` would keep only the last of where several have one name.
+struct Fields(Vec<String>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct OfObject;
+        impl<'de> Visitor<'de> for OfObject {
+            type Value = Fields;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields, M::Error> {
+                let mut names = Vec::new();
+                while let Some((name, _)) = map.next_entry::<String, IgnoredAny>()? {
+                    names.push(name);
+                }
+                Ok(Fields(names))
+            }
+        }
+        from.deserialize_map(OfObject)
+    }
+}
+
+/// Each result is read by the type that printed it, and has each field once.
 fn assert_read_back(stdout: &str) {
     let results = html::read("the output", stdout.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(results.len(), stdout.lines().count());
     for (result, line) in results.iter().zip(stdout.lines()) {
         let printed: Value = serde_json::from_str(line).expect("a line is JSON");
         assert_eq!(result.printed(), Some(printed));
+        let Fields(mut names) = serde_json::from_str(line).expect("a line is an object");
+        names.sort_unstable();
+        assert!(names.windows(2).all(|two| two[0] != two[1]), "a field twice: {names:?}");
     }
 }
 

@@ -17,6 +17,15 @@ fn a_measured_database_of_two_islands_becomes_one() {
     assert_eq!(points.len(), 2, "{ended:?}");
     assert!(points.iter().all(|point| point["tps"].as_f64() > Some(0.0)), "{points:?}");
 
+    let ordered = object(&line(&format!(
+        "islands rows --islands 2 --rows 2000 --update 2 --multisite 50 --rounds 1 --time-ms 20 \
+         --durability group --commit ordered --data {data}/ordered --json"
+    )));
+    assert_eq!(
+        (&ordered["atomic_commit"], &ordered["commit"]),
+        (&"ordered".into(), &points[0]["commit"])
+    );
+
     let to_three = format!("repartition {data}/islands-2 --islands 3");
     refused(&to_three, 2, "nothing says how table item_row is spread");
     let moved = object(&line(&format!("repartition {data}/islands-2 --islands 1 --json")));

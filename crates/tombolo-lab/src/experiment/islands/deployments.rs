@@ -90,7 +90,7 @@ pub struct DeploymentResult {
     pub placement: Option<String>,
     /// Absent where it is by two-phase commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub commit: Option<String>,
+    pub atomic_commit: Option<String>,
     pub round: u32,
     pub committed: u64,
     pub distributed: u64,
@@ -201,7 +201,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
             tpcc,
             placement: (effort.placement != Placement::Os)
                 .then(|| effort.placement.name().to_owned()),
-            commit: effort.is_ordered.then(|| "ordered".to_owned()),
+            atomic_commit: effort.is_ordered.then(|| "ordered".to_owned()),
             round,
             committed: all.committed,
             distributed: all.distributed,
