@@ -153,7 +153,8 @@ pub(crate) trait Body: Send + Sync + 'static {
     /// Runs it as a step of the open transaction of `store`, with what looking ahead found.
     fn step(
         &self,
-        store: &mut GuardedProduct<'_>,
+        store: &mut Product,
+        guard: Guards<'_>,
         tables: &Tables,
         input: &Self::Input,
         hints: &Hints,
@@ -239,12 +240,17 @@ where
 
     fn step(
         &self,
-        store: &mut GuardedProduct<'_>,
+        store: &mut Product,
+        guard: Guards<'_>,
         _: &Tables,
         input: &B::Input,
         hints: &Hints,
     ) -> Result<B::Answer, Stop> {
-        self.procedure.step_located(store, input, hints).map_err(Stop::of)
+        let ended = match guard {
+            None => store.step(|store| self.procedure.step_located(store, input, hints)),
+            Some(guard) => self.procedure.step_located(&mut guard.over(store), input, hints),
+        };
+        ended.map_err(Stop::of)
     }
 
     #[inline]
@@ -287,12 +293,13 @@ where
 
     fn step(
         &self,
-        store: &mut GuardedProduct<'_>,
+        store: &mut Product,
+        guard: Guards<'_>,
         tables: &Tables,
         input: &I,
         _: &Hints,
     ) -> Result<A, Stop> {
-        tx::step(store, tables, |tx| (self.closure)(tx, input))
+        tx::step(store, guard, tables, |tx| (self.closure)(tx, input))
     }
 }
 
@@ -345,12 +352,13 @@ impl<B: Body> Registration<B> {
     /// Runs it as a step of the open transaction of `store`.
     pub(crate) fn run_step(
         &self,
-        store: &mut GuardedProduct<'_>,
+        store: &mut Product,
+        guard: Guards<'_>,
         tables: &Tables,
         input: &B::Input,
         hints: &Hints,
     ) -> Result<B::Answer, Stop> {
-        self.body.step(store, tables, input, hints)
+        self.body.step(store, guard, tables, input, hints)
     }
 
     /// Prefetches the rows that a step will read.

@@ -17,8 +17,8 @@ use super::pending::Pending;
 use super::runner::Runner;
 use crate::core::{Core, Patience};
 use crate::error::{Error, Stop};
-use crate::product::{GuardedProduct, Product};
-use crate::tx::{Tables, Tx};
+use crate::product::Product;
+use crate::tx::{Guards, Tables, Tx};
 use tombolo_engine::hints::Hints;
 use tombolo_engine::pipeline::{Terms, guarded};
 use tombolo_engine::procedure::Ahead;
@@ -71,7 +71,8 @@ pub(crate) trait Step: Send {
     /// an earlier run's.
     fn run(
         &mut self,
-        store: &mut GuardedProduct<'_>,
+        store: &mut Product,
+        guard: Guards<'_>,
         tables: &Tables,
         hints: &Hints,
     ) -> Result<(), Stop>;
@@ -115,11 +116,12 @@ impl<B: Body> Step for OneStep<'_, B> {
 
     fn run(
         &mut self,
-        store: &mut GuardedProduct<'_>,
+        store: &mut Product,
+        guard: Guards<'_>,
         tables: &Tables,
         hints: &Hints,
     ) -> Result<(), Stop> {
-        self.answer = Some(self.code.run_step(store, tables, &self.input, hints)?);
+        self.answer = Some(self.code.run_step(store, guard, tables, &self.input, hints)?);
         Ok(())
     }
 

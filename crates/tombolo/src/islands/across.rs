@@ -258,7 +258,7 @@ fn run_steps(reach: &mut Reach<'_>, steps: &mut [PlacedStep<'_>]) -> Result<(), 
     }
     for (at, PlacedStep { island, step, .. }) in steps.iter_mut().enumerate() {
         let hints = found.get(at).unwrap_or(&NOTHING);
-        reach.run(*island, |store, tables| step.run(store, tables, hints))?;
+        reach.run(*island, |store, guard, tables| step.run(store, guard, tables, hints))?;
     }
     FOUND.set(found);
     Ok(())

@@ -187,10 +187,10 @@ impl Transaction {
         };
         let guard = Guard::part(locks);
         let run = || {
-            tx::run_steps(store, &guard, |store| {
+            tx::run_steps(store, &guard, |store, guard| {
                 let mut steps = steps.lock();
                 let mut steps = steps.iter_mut();
-                steps.try_for_each(|placed| placed.step.run(store, tables, &Hints::none()))
+                steps.try_for_each(|placed| placed.step.run(store, guard, tables, &Hints::none()))
             })
         };
         match unless_held(&guard, run).map_err(Why::Held)? {

@@ -33,8 +33,8 @@ use super::parts::{Transaction, Why};
 use crate::calls::{OnDatabaseThread, OverIslands, Runner, Ticket};
 use crate::core::Core;
 use crate::error::Stop;
-use crate::product::{GuardedProduct, LOG_BYTES_PER_PART, Product};
-use crate::tx::Tables;
+use crate::product::{LOG_BYTES_PER_PART, Product};
+use crate::tx::{Guards, Tables};
 
 /// The islands of a transaction.
 pub(super) struct Reach<'d> {
@@ -134,14 +134,19 @@ impl<'d> Reach<'d> {
     pub(super) fn run<A>(
         &mut self,
         island: IslandId,
-        step: impl FnOnce(&mut GuardedProduct<'_>, &Tables) -> Result<A, Stop>,
+        step: impl FnOnce(&mut Product, Guards<'_>, &Tables) -> Result<A, Stop>,
     ) -> Result<A, Stop> {
         let (store, locks, tables) = self.executor(island)?.guarded();
-        let guard = Guard::local(locks);
-        let ran = step(&mut guard.over(store), tables);
-        if guard.met().is_some() {
-            return Err(self.doom(Doomed::Busy(island)));
-        }
+        let ran = if locks.is_empty() {
+            step(store, None, tables)
+        } else {
+            let guard = Guard::local(locks);
+            let ran = step(store, Some(&guard), tables);
+            if guard.met().is_some() {
+                return Err(self.doom(Doomed::Busy(island)));
+            }
+            ran
+        };
         ran.inspect_err(|stop| {
             self.doom(Doomed::Failed(match stop {
                 Stop::Abort(reason) => EngineStop::Abort(reason),

@@ -50,7 +50,8 @@ impl IslandsTx<'_> {
     ) -> Result<A, Stop> {
         let is_none = |_| Stop::Abort("the islands' keys are integers within 64 bits");
         let island = self.islands.island_of(key).map_err(is_none)?;
-        self.reach.run(IslandId(island as u16), |store, tables| tx::step(store, tables, closure))
+        let island = IslandId(island as u16);
+        self.reach.run(island, |store, guard, tables| tx::step(store, guard, tables, closure))
     }
 }
 

@@ -10,7 +10,7 @@ use super::handles::NO_DATABASE;
 use super::watch::Watch;
 use super::{Guards, Tables, Tx};
 use crate::error::{OwnError, Result, Stop};
-use crate::product::{GuardedProduct, Product};
+use crate::product::Product;
 
 /// Runs a closure as one transaction. While parts of transactions are held it commits or is set aside, as its guard
 /// has it; one that met a lock ends with `Held`, whatever the closure did after it.
@@ -45,11 +45,12 @@ pub(crate) fn run<A>(
 pub(crate) fn run_steps(
     store: &mut Product,
     guard: &Guard<'_>,
-    steps: impl FnOnce(&mut GuardedProduct<'_>) -> Result<()>,
+    steps: impl FnOnce(&mut Product, Guards<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut own = None;
     let ended = execute_undoable(&mut guard.over(store), |mut transaction| {
-        match steps(transaction.store()) {
+        let (store, guard) = transaction.store().parts();
+        match steps(store, Some(guard)) {
             Ok(()) => transaction.commit(()),
             Err(stop) => Err(engine_stop(stop, &mut own)),
         }
@@ -59,16 +60,14 @@ pub(crate) fn run_steps(
 
 /// Runs a closure as a step of the open transaction of `store`, which has to end with its error.
 pub(crate) fn step<A>(
-    store: &mut GuardedProduct<'_>,
+    store: &mut Product,
+    guard: Guards<'_>,
     tables: &Tables,
     closure: impl FnOnce(&mut Tx<'_>) -> Result<A, Stop>,
 ) -> Result<A, Stop> {
-    let (store, guard) = store.parts();
     let mut own = None;
-    let ended = match guard.is_idle() {
-        true => run_open(store, None, tables.database, tables, closure, &mut own),
-        false => run_open(store, Some(guard), NO_DATABASE, tables, closure, &mut own),
-    };
+    let database = if guard.is_some() { NO_DATABASE } else { tables.database };
+    let ended = run_open(store, guard, database, tables, closure, &mut own);
     ended.map_err(|stop| stopped(stop, own))
 }
 

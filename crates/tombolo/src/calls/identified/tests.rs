@@ -214,7 +214,8 @@ fn a_call_that_never_begins_leaves_no_preface_behind() {
         }
         fn step(
             &self,
-            _: &mut GuardedProduct<'_>,
+            _: &mut Product,
+            _: Guards<'_>,
             _: &Tables,
             (): &(),
             _: &Hints,
