@@ -27,7 +27,7 @@
 use std::sync::Arc;
 
 use tombolo_storage::plant::{self, Plant};
-use tombolo_storage::sync::{AtomicU32, Ordering};
+use tombolo_storage::sync::{AtomicBool, AtomicU32, Ordering};
 
 use crate::pipeline::transport::signal::Signal;
 
@@ -43,6 +43,10 @@ const EMPTY: u32 = 4;
 /// return are ordered by the state, and so are the queues' contents before and after them.
 pub(crate) struct Seat<T> {
     state: AtomicU32,
+    /// Not 0 while a thread waits to which others leave the seat. Like the next one it decides nothing.
+    wanted_by: AtomicU32,
+    /// Whether its holder has other seats, too.
+    is_for_several: AtomicBool,
     stage: StageCell<T>,
     /// The signal of the stage's own thread.
     signal: Arc<Signal>,
@@ -58,7 +62,9 @@ pub(crate) struct Held<'s, T>(&'s Seat<T>);
 impl<T> Seat<T> {
     /// A free seat with `stage`, whose own thread `signal` wakes.
     pub(crate) fn new(stage: T, signal: Arc<Signal>) -> Self {
-        Self { state: AtomicU32::new(FREE), stage: StageCell::new(stage), signal }
+        let (state, wanted_by) = (AtomicU32::new(FREE), AtomicU32::new(0));
+        let is_for_several = AtomicBool::new(false);
+        Self { state, wanted_by, is_for_several, stage: StageCell::new(stage), signal }
     }
 
     /// Takes the seat, or asks its holder to look again.
@@ -82,6 +88,39 @@ impl<T> Seat<T> {
     #[inline]
     pub(crate) fn try_take(&self) -> Option<Held<'_, T>> {
         self.exchange(FREE, TAKEN).ok().map(|_| Held(self))
+    }
+
+    /// Whether the seat was free a moment ago. Unlike an attempt to take it this leaves its line to the holder.
+    #[inline]
+    pub(crate) fn is_free(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == FREE
+    }
+
+    /// Asks the threads that take the seat again and again to leave it to this one, whose number this is.
+    pub(crate) fn want(&self, number: u32) {
+        self.wanted_by.store(number, Ordering::Relaxed);
+    }
+
+    /// The thread of this number waits no more.
+    pub(crate) fn want_no_more(&self, number: u32) {
+        let (want, none) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.wanted_by.compare_exchange(number, 0, want, none);
+    }
+
+    /// The thread that waits for the seat and asks others to leave it, or 0.
+    #[inline]
+    pub(crate) fn wanted_by(&self) -> u32 {
+        self.wanted_by.load(Ordering::Relaxed)
+    }
+
+    /// The holder says whether it has other seats, too.
+    pub(crate) fn set_for_several(&self, is_for_several: bool) {
+        self.is_for_several.store(is_for_several, Ordering::Relaxed);
+    }
+
+    /// Whether the holder has other seats, too.
+    pub(crate) fn is_for_several(&self) -> bool {
+        self.is_for_several.load(Ordering::Relaxed)
     }
 
     /// Whether the holder was asked to look again.

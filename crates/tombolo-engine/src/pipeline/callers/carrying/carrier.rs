@@ -158,6 +158,7 @@ impl<E: Executor> Taken<'_, E> {
         let Some(held) = self.held.take() else {
             return Err(Refusal::Unknown("a stage of another pipeline broke".into()));
         };
+        self.carrier.execution.set_for_several(false);
         if let Some(stands) = self.put {
             self.carrier.give_back(held, stands);
             return Ok(stands);
@@ -171,6 +172,7 @@ impl<E: Executor> Drop for Taken<'_, E> {
     /// its stage does: what it had begun there is not known.
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
+        self.carrier.execution.set_for_several(false);
         if let Some(stands) = self.put {
             return self.carrier.give_back(held, stands);
         }
@@ -219,6 +221,9 @@ impl<E: Executor> Carrier<E> {
         run: impl FnOnce(&mut E) -> (T, usize),
     ) -> Option<Carried<T>> {
         CREDIT.set(CREDIT.get().wrapping_add(1));
+        if self.execution.wanted_by() != 0 {
+            self.give_precedence();
+        }
         let mut held = self.execution.try_take().or_else(|| self.wait_for_a_turn(true))?;
         let stage = held.stage();
         match caught(|| stage.admit_call(terms)) {
@@ -277,13 +282,14 @@ impl<E: Executor> Carrier<E> {
         while_taken: WhileTaken,
     ) -> Option<Result<Taken<'_, E>, Refusal>> {
         let held = self.execution.try_take().or_else(|| match while_taken {
-            WhileTaken::Sleep => self.wait_for_a_turn(false).or_else(|| self.wait_for_a_turn(true)),
-            WhileTaken::Spin => self.wait_for_a_turn(false),
+            WhileTaken::Sleep => self.wait_with_precedence().or_else(|| self.wait_for_a_turn(true)),
+            WhileTaken::Spin => self.wait_with_precedence(),
             WhileTaken::Leave => None,
         });
         let mut held = held?;
         let refusal = match caught(|| self.admit_behind_queue(&mut held, terms)) {
             Ok(Ok(())) => {
+                self.execution.set_for_several(true);
                 return Some(Ok(Taken { carrier: self, held: Some(held), terms, put: None }));
             }
             Ok(Err(not_run)) => {
@@ -322,6 +328,38 @@ impl<E: Executor> Carrier<E> {
         stage.admit(terms)
     }
 
+    /// Takes execution for a transaction over several pipelines as soon as the thread that has it ends its own
+    /// transaction: a thread that calls without a pause would take it again at once, many times. If that one has
+    /// several, too, this thread leaves it time for more of those: its rows would move each time.
+    #[cold]
+    fn wait_with_precedence(&self) -> Option<Held<'_, Execution<E>>> {
+        let (execution, number) = (&self.execution, own_number() as u32);
+        let is_local = || !execution.is_for_several() && !execution.is_asked_for();
+        let mut held = None;
+        if is_local() {
+            execution.want(number);
+            let mut spin = Spin::short_turns();
+            while held.is_none() && is_local() && spin.again() {
+                held = execution.is_free().then(|| execution.try_take()).flatten();
+            }
+            execution.want_no_more(number);
+        }
+        held.or_else(|| self.wait_for_a_turn(false))
+    }
+
+    /// Leaves execution to a thread that waits for it with precedence, for a moment; then to none, since that one may
+    /// have been descheduled.
+    #[cold]
+    fn give_precedence(&self) {
+        let mut spin = Spin::short_turns();
+        let wanted_by = self.execution.wanted_by();
+        while self.execution.wanted_by() != 0 {
+            if !spin.again() {
+                return self.execution.want_no_more(wanted_by);
+            }
+        }
+    }
+
     /// Takes execution if the thread that has it gives it back soon. A transaction is shorter than the
     /// path through the queue; but if threads alternate, the rows move to another core's
     /// caches each time. Therefore even the first wait leaves the other thread time for many transactions. If
@@ -336,7 +374,11 @@ impl<E: Executor> Carrier<E> {
     #[cold]
     fn wait_for_a_turn(&self, naps: bool) -> Option<Held<'_, Execution<E>>> {
         let is_own = || get(&self.carrying.shared.counters.carried_by) == own_number();
-        let mut spin = if naps && !is_own() { Spin::long() } else { Spin::transaction() };
+        let mut spin = match (naps, is_own()) {
+            (true, false) => Spin::long(),
+            (true, true) => Spin::short_turns(),
+            (false, _) => Spin::transaction(),
+        };
         let (mut gives_way, mut nap) = (0..GIVES_WAY, NAP);
         let carried = || get(&self.carrying.shared.counters.carried_early);
         let before = carried();
