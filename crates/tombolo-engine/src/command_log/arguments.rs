@@ -179,6 +179,11 @@ impl<'a> Decoder<'a> {
         Ok((number >> 1) as i64 ^ -((number & 1) as i64))
     }
 
+    /// How many bytes are left.
+    pub const fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     /// Says that nothing more is expected.
     ///
     /// # Errors

@@ -19,6 +19,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `arguments.rs` | inputs as bytes |
+//! | `values.rs` | numbers, texts, lists and tuples as bytes |
 //! | `procedures.rs` | the procedures a log may name |
 //! | `replay.rs` | a store from a log |
 //!
@@ -29,6 +30,7 @@
 mod arguments;
 mod procedures;
 mod replay;
+mod values;
 
 pub use arguments::{Arguments, BadArguments, Decoder, Encoder};
 pub use procedures::{CommandStore, ProcedureNumbers, Procedures, call, log_bytes_max, name};

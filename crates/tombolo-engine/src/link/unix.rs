@@ -45,6 +45,16 @@ pub fn inherited() -> io::Result<UnixLink> {
 }
 
 impl UnixLink {
+    /// Two links over the same socket: one that only receives, and one that only sends, for two threads. Nothing may
+    /// have been sent that is not on its way.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left.
+    pub fn split(self) -> io::Result<(Self, Self)> {
+        let sending = Framed::new(UnixEnd(self.stream().0.try_clone()?));
+        Ok((self, sending))
+    }
+
     /// The number of its socket in this process.
     pub(super) fn descriptor(&self) -> i32 {
         self.stream().0.as_raw_fd()

@@ -52,11 +52,23 @@ impl Program {
     /// # Errors
     /// Why the system does not, in words.
     pub fn spawn(&self) -> Result<(UnixLink, Box<dyn Process>), String> {
+        self.spawn_with(None)
+    }
+
+    /// The same with a variable in its environment.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn spawn_with(
+        &self,
+        variable: Option<(&str, &str)>,
+    ) -> Result<(UnixLink, Box<dyn Process>), String> {
         let (link, other) = link::unix_pair().map_err(|error| {
             format!("no socket pair for another process: {error}; raise the limit on open files")
         })?;
         let mut command = Command::new(&self.path);
         // What it complains of is the user's to see; its results go over the link.
+        command.envs(variable);
         command.args(&self.arguments).stdin(Stdio::from(other)).stdout(Stdio::null());
         let started = command.spawn();
         let child = started.map_err(|error| format!("cannot start {:?}: {error}", self.path))?;
