@@ -14,13 +14,14 @@ use crate::invocation::Invocation;
 /// An example, the number of its runs in one directory, and a check of their output.
 type Example = (&'static str, usize, fn(&[String]) -> Result<(), String>);
 
-static EXAMPLES: [Example; 7] = [
+static EXAMPLES: [Example; 8] = [
     ("ledger", 3, ledger),
     ("order_desk", 2, order_desk),
     ("rate_limiter", 2, rate_limiter),
     ("ticket_shop", 2, ticket_shop),
     ("expiring_cache", 2, expiring_cache),
     ("islands", 2, islands),
+    ("processes", 2, processes),
     ("measurements", 2, measurements),
 ];
 
@@ -140,6 +141,18 @@ fn islands(said: &[String]) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// Whatever was refused while the killed process came back, no money is lost.
+fn processes(said: &[String]) -> Result<(), String> {
+    let is_whole = |said: &String| {
+        said.contains("killed the process of island 0: true")
+            && said.contains("all money is there: true")
+    };
+    match said.iter().all(is_whole) {
+        true => Ok(()),
+        false => Err("a process should be killed, and the money stay".to_owned()),
+    }
 }
 
 /// Each run adds 20,000 measurements, and what the sensors say is what is there.

@@ -116,8 +116,9 @@ pub use definition::Difference;
 pub use derived::{RowIndex, TableRow};
 pub use error::{Error, OwnError, Stop};
 pub use islands::{
-    Across, Answers, AtIsland, AtomicCommit, IslandKey, Islands, IslandsBuilder, IslandsTx,
-    OnIslands, Part, Repartitioned,
+    Across, AcrossProcesses, Answers, AtIsland, AtomicCommit, Bindings, IslandKey, IslandProcedure,
+    IslandProcesses, Islands, IslandsBuilder, IslandsTx, OnIslands, Part, ProcessesBuilder,
+    Repartitioned, SentAnswers, SentPart,
 };
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};

@@ -70,6 +70,7 @@
 //! # Ok::<(), Error>(())
 //! ```
 
+pub use tombolo_engine::command_log::{Arguments, BadArguments, Decoder, Encoder};
 pub use tombolo_engine::hints::Hints;
 pub use tombolo_engine::procedure::{Ahead, Procedure};
 pub use tombolo_engine::transaction::{Committed, Reading, Stop, Writing};

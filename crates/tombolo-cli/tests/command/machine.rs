@@ -73,6 +73,22 @@ fn tpcc_runs_on_islands() {
     assert_eq!((&found[0]["kind"], &found[0]["aborted"]), (&"payment".into(), &0.into()));
 }
 
+/// The same rows on islands of one process and on islands that are processes, which are this command again.
+#[test]
+fn rows_run_on_islands_and_on_processes() {
+    let run = "islands rows --processes --islands 2 --rows 2000 --update 2 --multisite 0,100";
+    let found = results(&format!("{run} --time-ms 30 --rounds 1 --json"));
+    let of = |at: usize, field: &str| found[at][field].clone();
+    let points: Vec<_> =
+        (0..4).map(|at| (of(at, "processes"), of(at, "multisite_percent"))).collect();
+    let one = |is_of_processes: bool, multisite: u64| match is_of_processes {
+        true => (true.into(), multisite.into()),
+        false => (Value::Null, multisite.into()),
+    };
+    assert_eq!(points, [one(false, 0), one(false, 100), one(true, 0), one(true, 100)]);
+    assert!((0..4).all(|at| of(at, "committed").as_u64() > Some(0)), "{found:?}");
+}
+
 /// Every modelled figure of the islands paper: rows that say they are modelled, and constants with their sources.
 #[test]
 fn modelled_figures_say_so() {

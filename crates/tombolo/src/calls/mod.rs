@@ -49,7 +49,7 @@ pub(crate) use identified::{
     Identified, Kept, OWN_PREFIX, REQUEST_LOG_BYTES_MAX, Requests, request_table,
 };
 pub(crate) use later::{Later, LaterSlots};
-pub(crate) use registered::{Step, register};
+pub(crate) use registered::{Started, Step, register};
 pub(crate) use reply_slots::{Answered, ReplySlots, Ticket};
 pub(crate) use runner::{
     Counters, Neighbour, OverIslands, Owed, Runner, Site, hold_to, run_guarded, unless_held,

@@ -168,6 +168,12 @@ pub struct Registered<I, A, W = Settled> {
     input_bytes: fn(&I) -> usize,
 }
 
+/// A call that was started.
+pub(crate) enum Started<A, W: Promise> {
+    Ended(Result<W::Answer<A>, W::Error>),
+    Pending(Pending<A, W>),
+}
+
 /// The reason that a call could not be queued without waiting, with its input or closure.
 #[derive(Clone)]
 pub struct NotSubmitted<I> {
@@ -287,6 +293,22 @@ where
             return answer;
         }
         self.core.call_queued(self.envelope(input), &self.options)
+    }
+
+    /// Runs it at once if nothing has to become durable for that and its island is free, otherwise queues it.
+    pub(crate) fn start(&self, input: I) -> Started<A, W> {
+        if !self.core.is_durable() {
+            let carried = self.core.carry::<A, W>(self.terms, |runner, log_bytes_max, ended| {
+                self.callable.carry(runner, log_bytes_max, &input, ended)
+            });
+            if let Some(answer) = carried {
+                return Started::Ended(answer);
+            }
+        }
+        match self.submit(input) {
+            Ok(pending) => Started::Pending(pending),
+            Err(error) => Started::Ended(Err(error.into())),
+        }
     }
 
     /// Calls it without waiting for the answer; if the queue is full, waits for room in it.

@@ -66,6 +66,27 @@ pub enum Error {
     /// Not run: the island of this number, on which a part of the transaction would run, has stopped after a
     /// failure; nothing was changed. The other islands go on.
     IslandStopped(usize),
+    /// Not run: the process of the island of this number has ended, or does not reach another one, and is being started
+    /// again; nothing was changed. The other islands go on, and the call may be retried.
+    IslandRestarts {
+        /// The island.
+        island: usize,
+        /// Why its process ended, or does not start.
+        why: Arc<str>,
+    },
+    /// The process of the island of this number ended while the call was under way: it may have committed. The island
+    /// goes on when its process has been started again.
+    AnswerLost(usize),
+    /// The process of an island reports an error that has no variant of its own here, or its answer cannot be read; the
+    /// text says which.
+    InIsland {
+        /// The island.
+        island: usize,
+        /// The error.
+        what: String,
+        /// Whether the same call may succeed a little later.
+        is_retryable: bool,
+    },
     /// An island could not keep its part of a transaction over several, for this reason; nothing was changed.
     NotPrepared(String),
     /// Not run: the queue of waiting calls is full, and the caller did not want to wait.
@@ -160,6 +181,8 @@ impl Error {
         match self {
             Self::QueueFull | Self::Expired | Self::Cancelled | Self::LogFull => true,
             Self::DiskFull(_) | Self::ArchiveFailed(_) | Self::InUse { .. } => true,
+            Self::IslandRestarts { .. } => true,
+            Self::InIsland { is_retryable, .. } => *is_retryable,
             Self::Refused(error) => error.retry() || matches!(error, StoreError::NoSpace { .. }),
             _ => false,
         }
@@ -178,7 +201,13 @@ impl Error {
     /// Whether the transaction committed, or may have, in spite of the error. With any other error nothing
     /// was changed.
     pub fn may_have_committed(&self) -> bool {
-        matches!(self, Self::TimedOut | Self::Unknown(_) | Self::Repeated(Outcome::Committed))
+        matches!(
+            self,
+            Self::TimedOut
+                | Self::Unknown(_)
+                | Self::AnswerLost(_)
+                | Self::Repeated(Outcome::Committed)
+        )
     }
 
     /// The application's error that a closure returned, if it is of this type.
@@ -321,6 +350,16 @@ impl Error {
                 "not run: island {island} has stopped after a failure, which its own calls report: \
                  reopen the database"
             ),
+            Self::IslandRestarts { island, why } => write!(
+                f,
+                "not run: the process of island {island} is being started again ({why}); retry"
+            ),
+            Self::AnswerLost(island) => write!(
+                f,
+                "outcome unknown: the process of island {island} ended during the call, which may have committed: \
+                 check before retrying, or call with a request id"
+            ),
+            Self::InIsland { island, what, .. } => write!(f, "island {island}: {what}"),
             Self::NotPrepared(why) => {
                 write!(f, "aborted: an island could not keep its part: {why}")
             }
@@ -413,13 +452,12 @@ impl fmt::Display for Error {
             Self::Nested | Self::Closed | Self::Poisoned(_) | Self::Unknown(_) => {
                 self.fmt_of_database(f)
             }
-            Self::NoCheckpoints | Self::CheckpointsFailed(_) | Self::InUse { .. } => {
-                self.fmt_of_database(f)
-            }
+            Self::NoCheckpoints | Self::CheckpointsFailed(_) => self.fmt_of_database(f),
+            Self::InUse { .. } | Self::IslandRestarts { .. } => self.fmt_of_database(f),
             Self::IslandStopped(_) | Self::NotPrepared(_) => self.fmt_of_database(f),
-            Self::NoArchive | Self::ArchiveFailed(_) | Self::ArchiveEnded(_) => {
-                self.fmt_of_database(f)
-            }
+            Self::AnswerLost(_) | Self::InIsland { .. } => self.fmt_of_database(f),
+            Self::NoArchive | Self::ArchiveFailed(_) => self.fmt_of_database(f),
+            Self::ArchiveEnded(_) => self.fmt_of_database(f),
             Self::Definition(difference) => difference.fmt(f),
             Self::Schema(what)
             | Self::Setting(what)

@@ -21,10 +21,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tombolo_engine::clock::Clock;
-use tombolo_engine::islands::commit::{Event, IslandId};
+use tombolo_engine::islands::commit::{Event, IslandId, Refusal};
+use tombolo_engine::islands::island::Executed;
 use tombolo_engine::pipeline::{
     self, Carrier, Pipeline, Reply, Sink, Stands, Submitter, Tagged, Taken, Terms, WhileTaken,
 };
+use tombolo_storage::memory::held::Locks;
 use tombolo_storage::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, Parker};
 
 use super::helping;
@@ -47,6 +49,24 @@ const LOG_FULL_NS: u64 = 10_000_000;
 pub(super) enum Item {
     Message { from: IslandId, bytes: Vec<u8> },
     Event(Event<'static>),
+}
+
+/// What leads to islands in other processes.
+pub(super) trait Outwards: Send + Sync {
+    /// Sends a message to another island. If the link to it is broken, it is lost.
+    fn send(&self, to: IslandId, message: &[u8]);
+    /// Executes a part that came as bytes, as one transaction, which is set aside.
+    fn run_part(
+        &self,
+        me: IslandId,
+        site: (&mut Product, &Tables),
+        locks: &Locks,
+        part: &[u8],
+    ) -> Executed;
+    /// Another island does not speak this protocol, or not to this database.
+    fn refuse_peer(&self, peer: IslandId, why: Refusal);
+    /// The island of this process runs no transactions any more.
+    fn stopped(&self, why: Arc<str>);
 }
 
 /// When the timer looks whether a promise can be kept, if no thread has before.
@@ -102,6 +122,8 @@ impl Post {
 /// The mail of the islands of one database.
 pub(crate) struct Mail {
     posts: Vec<Post>,
+    /// Present if only one of them is in this process.
+    outwards: OnceLock<Arc<dyn Outwards>>,
     /// Transactions over several islands that are under way, by number.
     transactions: Mutex<BTreeMap<u64, Arc<Transaction>>>,
     numbers: AtomicU64,
@@ -125,6 +147,7 @@ impl Mail {
         let post = |_| Post { due_ns: never(), promised_ns: never(), ..Post::default() };
         Self {
             posts: (0..islands).map(post).collect(),
+            outwards: OnceLock::new(),
             transactions: Mutex::new(BTreeMap::new()),
             numbers: AtomicU64::new(0),
             ordering,
@@ -142,6 +165,17 @@ impl Mail {
         let door = Door { submitter: pipeline.register(turns), carrier, slots, log_bytes_max };
         let is_first = self.post(island).door.set(door).is_ok();
         assert!(is_first, "an island opens once");
+    }
+
+    /// The other islands are in other processes; this one may have decisions that are left.
+    pub(super) fn set_outwards(&self, own: IslandId, outwards: Arc<dyn Outwards>) {
+        self.outwards.get_or_init(|| outwards);
+        self.ring(own);
+    }
+
+    /// What leads to islands in other processes, if they are.
+    pub(super) fn outwards(&self) -> Option<&dyn Outwards> {
+        self.outwards.get().map(|outwards| &**outwards)
     }
 
     fn post(&self, island: IslandId) -> &Post {
@@ -425,7 +459,10 @@ impl Mail {
     }
 
     /// An island has stopped after a failure: the others cannot reach it.
-    fn stopped(&self, island: IslandId) {
+    fn stopped(&self, island: IslandId, why: &Arc<str>) {
+        if let Some(outwards) = self.outwards() {
+            return outwards.stopped(why.clone());
+        }
         for other in (0..self.posts.len()).filter(|other| *other != island.index()) {
             self.put(IslandId(other as u16), Item::Event(Event::LinkBroken(island)));
         }
@@ -503,6 +540,6 @@ impl Sink<Box<dyn Envelope>> for Turns {
 
     fn broken(&self, reason: &Arc<str>) {
         self.slots.iter().for_each(|slots| slots.broken(reason));
-        self.mail.stopped(self.island);
+        self.mail.stopped(self.island, reason);
     }
 }

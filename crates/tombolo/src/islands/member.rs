@@ -33,7 +33,7 @@ use crate::calls::{
     Site, hold_to, run_guarded,
 };
 use crate::error::Stop;
-use crate::product::Product;
+use crate::product::{LOG_BYTES_PER_PART, Product};
 use crate::tx::Tables;
 
 /// An island among others.
@@ -344,15 +344,26 @@ impl Outside {
 
 impl Host<MemoryLogged> for Turn<'_> {
     fn send(&mut self, to: IslandId, message: Vec<u8>) {
-        let from = self.outside.me;
-        self.outside.mail.put(to, Item::Message { from, bytes: message });
+        let (from, mail) = (self.outside.me, &self.outside.mail);
+        match mail.outwards() {
+            Some(outwards) => outwards.send(to, &message),
+            None => mail.put(to, Item::Message { from, bytes: message }),
+        }
     }
 
     fn refuse_peer(&mut self, peer: IslandId, why: Refusal) {
-        unreachable!("islands of one process speak one protocol: {peer}: {why}");
+        match self.outside.mail.outwards() {
+            Some(outwards) => outwards.refuse_peer(peer, why),
+            None => unreachable!("islands of one process speak one protocol: {peer}: {why}"),
+        }
     }
 
     fn run_part(&mut self, store: &mut Product, locks: &Locks, payload: &[u8]) -> Executed {
+        if let Some(outwards) = self.outside.mail.outwards() {
+            self.tables.begin_carried();
+            hold_to(store, LOG_BYTES_PER_PART);
+            return outwards.run_part(self.outside.me, (store, self.tables), locks, payload);
+        }
         let Some(transaction) = self.outside.mail.find(Transaction::number_in(payload)) else {
             return Executed::Refused(b"the transaction has ended".to_vec());
         };
@@ -416,8 +427,10 @@ impl Host<MemoryLogged> for Turn<'_> {
     fn answer(&mut self, call: u64, answer: Answer) {
         let Across { transaction, runs, has_run_last, .. } = self.outside.across(call);
         let ended = match answer {
-            Answer::Committed { .. } if *has_run_last => Ok(()),
-            Answer::Committed { .. } => transaction.run_last(),
+            Answer::Committed { results } => {
+                transaction.keep_results(results);
+                if *has_run_last { Ok(()) } else { transaction.run_last() }
+            }
             Answer::RunAgain(age) => {
                 *runs += 1;
                 let runs = *runs;

@@ -17,6 +17,7 @@
 //! | `mail.rs` | what islands send each other, and when their turns come |
 //! | `helping.rs` | a caller that waits for several islands gives them their turns |
 //! | `backup.rs` | backups of all islands as of one moment |
+//! | `process/` | islands that are processes |
 //! | `deadlines.rs` | what an island waits for no longer than so long |
 //!
 //! Not here: the protocol, which survives crashes at every step, and its way to the store (engine `islands/`).
@@ -52,6 +53,7 @@ mod member;
 mod opening;
 mod ordered;
 mod parts;
+mod process;
 mod reach;
 mod repartition;
 mod spread;
@@ -62,6 +64,10 @@ pub use answers::{Answers, Part};
 pub use calls::{AtIsland, OnIslands};
 pub use key::IslandKey;
 pub use opening::{AtomicCommit, IslandsBuilder};
+pub use process::{
+    AcrossProcesses, Bindings, IslandProcedure, IslandProcesses, ProcessesBuilder, SentAnswers,
+    SentPart,
+};
 pub use repartition::Repartitioned;
 pub use transaction::IslandsTx;
 

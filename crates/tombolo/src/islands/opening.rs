@@ -38,9 +38,10 @@ use super::key::Keys;
 use super::mail::{Item, Mail, Turns};
 use super::member::Member;
 use super::ordered::{Ordering, cut_off};
-use super::spread::spread;
+use super::spread::{spread, spread_own};
 use crate::builder::{Builder, Joined, Joins, Ready, Recovered};
 use crate::calls::ReplySlots;
+use crate::database::Database;
 use crate::error::Error;
 use crate::open::{Opened, make_durable, refuse_exchanged};
 use crate::product::Product;
@@ -127,6 +128,22 @@ fn bound_to(cores: &[usize]) -> Result<OnCores, Error> {
 
 pub(super) fn not_bound(cores: &[usize], cause: &std::io::Error) -> Error {
     Error::System(format!("no thread runs on cores {cores:?}: {cause}: choose another placement"))
+}
+
+/// One of several islands, alone in its process.
+pub(super) struct OneIsland {
+    pub(super) database: Database,
+    pub(super) mail: Arc<Mail>,
+    timer: Running,
+}
+
+impl OneIsland {
+    /// Closes it. What is not decided stays so until it is opened again.
+    pub(super) fn close(self) -> Result<(), Error> {
+        self.mail.end();
+        self.timer.join();
+        self.database.close()
+    }
 }
 
 /// The islands of a database to be opened; see [`Builder::islands`].
@@ -297,6 +314,43 @@ impl IslandsBuilder {
         let mut stores: Vec<_> = ready.iter_mut().map(|island| &mut island.store).collect();
         spread(&mut stores, &self.keys, &self.spreads)?;
         self.start(ready, &vec![1; self.islands])
+    }
+
+    /// Opens one island, whose others are in other processes: in a directory where [`IslandsBuilder::open`] has made
+    /// all of them, or in memory.
+    pub(super) fn open_one(
+        mut self,
+        directory: Option<&Path>,
+        island: usize,
+    ) -> Result<OneIsland, Error> {
+        let (me, islands) = (IslandId(island as u16), self.islands as u16);
+        let (own, tables) = (self.of_island(island), self.tables()?);
+        let cores = threads::available().div_ceil(self.islands);
+        let placed = self.cores();
+        let _on = bound_to(&placed[island])?;
+        let (mut ready, opening) = match directory {
+            None => (own.in_memory_with(tables)?, 1),
+            Some(directory) => {
+                let place = directory.join(island_directory(island));
+                let missing = || Error::Directory(format!("{} is no island", place.display()));
+                if !place.is_dir() || !holds_log(&OsDisk::open(&place)?)? {
+                    return Err(missing());
+                }
+                let mut recovered = own.recover(&place, &tables, cores, None)?;
+                let opened = &mut recovered.opened;
+                self.membership_of(opened, &place, island)?.ok_or_else(missing)?;
+                let opening = count_opening(&mut opened.store).map_err(damaged)?;
+                make_durable(opened)?;
+                (Builder::ready(recovered, self.builder.archive_time_max())?, opening)
+            }
+        };
+        spread_own(&mut ready.store, &self.keys, &self.spreads, (me, self.islands))?;
+        let mail = Arc::new(Mail::new(self.islands, Arc::new(SystemClock::new()), None));
+        let joining = Joining { me, islands, opening, handles: next_number(), mail: mail.clone() };
+        let database = own.start(ready, own.options(cores)?, Some(Box::new(joining)))?;
+        let timed = mail.clone();
+        let timer = Running::start("tombolo-islands", move || timed.run_timer())?;
+        Ok(OneIsland { database, mail, timer })
     }
 
     /// The builder of an island, with its share of memory and of each directory.

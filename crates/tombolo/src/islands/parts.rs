@@ -19,6 +19,7 @@ use tombolo_storage::sync::Mutex;
 
 use super::answers::{Answers, PlacedStep};
 use super::mail::Mail;
+use super::process::errors;
 use crate::calls::{Envelope, How, Otherwise, OverIslands, Ran, unless_held};
 use crate::error::{Error, Stop};
 use crate::product::{LOG_BYTES_PER_PART, Product};
@@ -36,8 +37,8 @@ pub(crate) enum Why {
     Unreachable(IslandId),
     /// An island's log failed.
     Broken(Refusal),
-    /// The island's own words.
-    Refused(String),
+    /// The island's own words, or its error as bytes.
+    Refused(IslandId, Vec<u8>),
 }
 
 impl Why {
@@ -49,7 +50,7 @@ impl Why {
             Self::Panicked(message) => Error::Panicked(message),
             Self::Unreachable(island) => Error::IslandStopped(island.index()),
             Self::Broken(refusal) => refusal.into(),
-            Self::Refused(words) => Error::NotPrepared(words),
+            Self::Refused(island, words) => errors::decode(&words, island.index()),
         }
     }
 }
@@ -67,6 +68,8 @@ enum WorkOfPart {
     Steps(Mutex<Vec<PlacedStep<'static>>>),
     /// It was executed; if this is not there any more, the whole transaction has to run again.
     Executed(Mutex<Option<Held>>),
+    /// Steps as bytes, which the island's process understands.
+    Sent(Vec<u8>),
 }
 
 impl PartOfIsland {
@@ -99,6 +102,8 @@ pub(crate) struct Transaction {
     answers: u64,
     /// Not if it has run.
     last: Option<LastStep>,
+    /// What parts that were sent have answered, in their order.
+    results: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Transaction {
@@ -109,7 +114,8 @@ impl Transaction {
         let part = |island| PartOfIsland::new(island, WorkOfPart::Steps(Mutex::default()));
         let parts = islands.into_iter().map(part).collect();
         let (number, how, answers) = (OnceLock::new(), OverIslands::Messages, steps.number());
-        let transaction = Self { number, how, parts, answers, last };
+        let results = Mutex::default();
+        let transaction = Self { number, how, parts, answers, last, results };
         transaction.put_back(steps);
         Arc::new(transaction)
     }
@@ -120,7 +126,26 @@ impl Transaction {
             PartOfIsland::new(island, WorkOfPart::Executed(Mutex::new(Some(held))))
         };
         let (number, answers, last) = (OnceLock::new(), 0, None);
-        Arc::new(Self { number, how, parts: parts.into_iter().map(part).collect(), answers, last })
+        let (parts, results) = (parts.into_iter().map(part).collect(), Mutex::default());
+        Arc::new(Self { number, how, parts, answers, last, results })
+    }
+
+    /// Of parts that processes are sent, in order.
+    pub(super) fn sent(parts: Vec<(IslandId, Vec<u8>)>) -> Arc<Self> {
+        let part = |(island, bytes)| PartOfIsland::new(island, WorkOfPart::Sent(bytes));
+        let (number, how, answers, last) = (OnceLock::new(), OverIslands::Messages, 0, None);
+        let (parts, results) = (parts.into_iter().map(part).collect(), Mutex::default());
+        Arc::new(Self { number, how, parts, answers, last, results })
+    }
+
+    /// Keeps what its parts have answered in messages.
+    pub(super) fn keep_results(&self, results: Vec<Vec<u8>>) {
+        *self.results.lock() = results;
+    }
+
+    /// Takes what its parts have answered in messages.
+    pub(super) fn results(&self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.results.lock())
     }
 
     /// Enters it; returns its envelope.
@@ -155,7 +180,11 @@ impl Transaction {
     /// What islands are sent.
     pub(super) fn payloads(&self) -> Vec<(IslandId, Vec<u8>)> {
         let number = self.number().to_le_bytes();
-        self.parts.iter().map(|part| (part.island, number.to_vec())).collect()
+        let payload = |part: &PartOfIsland| match &part.work {
+            WorkOfPart::Sent(bytes) => bytes.clone(),
+            WorkOfPart::Steps(_) | WorkOfPart::Executed(_) => number.to_vec(),
+        };
+        self.parts.iter().map(|part| (part.island, payload(part))).collect()
     }
 
     /// The transaction's number in what an island was sent.
@@ -184,6 +213,7 @@ impl Transaction {
         let steps = match &self.part(island).work {
             WorkOfPart::Steps(steps) => steps,
             WorkOfPart::Executed(held) => return held.lock().take().ok_or(Why::Again),
+            WorkOfPart::Sent(_) => unreachable!("a process executes what it was sent"),
         };
         let guard = Guard::part(locks);
         let run = || {
@@ -227,7 +257,9 @@ impl Transaction {
         for placed in steps.steps {
             match &self.part(placed.island).work {
                 WorkOfPart::Steps(steps) => steps.lock().push(placed),
-                WorkOfPart::Executed(_) => unreachable!("what was executed has no steps"),
+                WorkOfPart::Executed(_) | WorkOfPart::Sent(_) => {
+                    unreachable!("what was executed or sent has no steps")
+                }
             }
         }
     }
@@ -240,7 +272,7 @@ impl Transaction {
     /// Why an island's part was refused; in `words` if the store refused to prepare it.
     pub(super) fn refusal(&self, island: IslandId, words: Vec<u8>) -> Why {
         let why = self.part(island).refused.lock().take();
-        why.unwrap_or_else(|| Why::Refused(String::from_utf8_lossy(&words).into_owned()))
+        why.unwrap_or(Why::Refused(island, words))
     }
 }
 

@@ -60,6 +60,22 @@ pub(super) fn spread(
     Ok(())
 }
 
+/// Spreads the tables of one island, whose others are in other processes, as is recorded and declared.
+///
+/// # Errors
+/// As [`spread`].
+pub(super) fn spread_own(
+    store: &mut Product,
+    keys: &Keys,
+    declared: &[Spread],
+    (me, islands): (IslandId, usize),
+) -> Result<(), Error> {
+    let mut all = spreads(store).map_err(damaged)?;
+    let new = declared.iter().filter(|spread| !all.contains(spread)).cloned();
+    all.extend(new.collect::<Vec<_>>());
+    all.iter().try_for_each(|spread| keep(store, keys, spread, (me, islands)))
+}
+
 fn by(spread: &Spread) -> String {
     match &spread.column {
         Some(column) => format!("by {column}"),

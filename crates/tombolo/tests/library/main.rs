@@ -23,6 +23,7 @@ mod islands;
 mod islands_backups;
 mod islands_histories;
 mod islands_ordered;
+mod islands_processes;
 mod islands_repartition;
 mod islands_spread;
 mod kills;

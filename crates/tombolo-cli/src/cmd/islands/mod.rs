@@ -2,6 +2,7 @@
 //!
 //! Not here: the library's side (`rows.rs`, `tpcc.rs`), callers, inputs, figures (lab `experiment/islands/`).
 
+mod processes;
 mod replay;
 mod rows;
 mod tpcc;
@@ -38,6 +39,7 @@ const EXAMPLES: &str = "\
 Examples:
   tombolo islands rows --update 10 --multisite 0,20,100
   tombolo islands rows --update 2 --islands 1,2 --durability group --data DIR
+  tombolo islands rows --update 2 --islands 2 --processes
   tombolo islands tpcc --mix payment --remote 0 --islands 1,2
   tombolo islands tpcc --warehouses 8 --remote 0,default,50";
 
@@ -105,6 +107,9 @@ struct RowsArguments {
     /// rows: rows of the database [default: 240000]
     #[arg(long, value_name = "R", value_parser = value_parser!(i32).range(1..))]
     rows: Option<i32>,
+    /// rows: each island in a process of its own, beside the same islands in one process
+    #[arg(long, conflicts_with_all = ["commit", "placement"])]
+    processes: bool,
     #[command(flatten)]
     transactions: TransactionArguments,
 }
@@ -157,10 +162,11 @@ impl TransactionArguments {
 impl RowsArguments {
     /// An argument that was given.
     fn given(&self) -> Option<&'static str> {
-        let Self { multisite, rows, transactions } = self;
+        let Self { multisite, rows, processes, transactions } = self;
         [
             ("--multisite", multisite.is_some()),
             ("--rows", rows.is_some()),
+            ("--processes", *processes),
             ("--read", transactions.read.is_some()),
             ("--update", transactions.update.is_some()),
         ]
@@ -296,8 +302,13 @@ impl Arguments {
         let (output, data) = (Output::new(self.flags.json), self.data(effort));
         let open = |islands: &u16| rows::Own::open(*islands, rows, self.how(), data);
         let boxed = |own| Box::new(own) as Box<dyn RowsDeployment>;
+        // Before anything else is opened: this process may be an island itself.
+        let of_processes = self.islands.iter().filter(|_| self.of_rows.processes);
+        let of_processes = of_processes.map(|islands| processes::open(*islands, rows, data));
+        let of_processes = of_processes.collect::<Result<Vec<_>, _>>()?;
         let deployments = self.islands.iter().map(|islands| open(islands).map(boxed));
-        let deployments = deployments.collect::<Result<Vec<_>, _>>()?;
+        let mut deployments = deployments.collect::<Result<Vec<_>, _>>()?;
+        deployments.extend(of_processes);
         output.people(|style| {
             let verb = if access.is_update { "update" } else { "read" };
             style.strong(&format!("transactions {verb} {} of {rows} rows\n", access.touched))
@@ -336,8 +347,9 @@ impl Arguments {
 fn line(result: &DeploymentResult) -> String {
     let p99 = result.latency_us.map_or(f64::NAN, |us| us.p99);
     format!(
-        "{:>3} islands × {} callers  {}  {:>10} k/s  CPU {:>8} µs  99 % within {:>8} µs\n",
+        "{:>3} {} × {} callers  {}  {:>10} k/s  CPU {:>8} µs  99 % within {:>8} µs\n",
         result.islands,
+        if result.processes { "processes" } else { "islands" },
         result.threads,
         result.share(),
         quantity(result.tps / 1e3),

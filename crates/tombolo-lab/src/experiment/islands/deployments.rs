@@ -46,6 +46,16 @@ pub trait Deployment: Sync {
     /// How many islands it has.
     fn islands(&self) -> usize;
 
+    /// Whether each island is a process.
+    fn is_of_processes(&self) -> bool {
+        false
+    }
+
+    /// The processor time that it has used in other processes.
+    fn cpu_elsewhere(&self) -> Duration {
+        Duration::ZERO
+    }
+
     /// Binds the calling thread, which calls this island, to its cores.
     ///
     /// # Errors
@@ -91,6 +101,9 @@ pub struct DeploymentResult {
     /// Absent where it is by two-phase commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub atomic_commit: Option<String>,
+    /// Whether each island is a process.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub processes: bool,
     pub round: u32,
     pub committed: u64,
     pub distributed: u64,
@@ -174,7 +187,8 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
         let parts = on_each(parts.into_iter().enumerate(), |(number, caller)| {
             let bound = caller.map_or(Ok(()), |caller| self.deployment.bind_caller(caller.island));
             together.wait();
-            let begin = (clock.now_ns(), clock.process_cpu());
+            let cpu = || clock.process_cpu() + self.deployment.cpu_elsewhere();
+            let begin = (clock.now_ns(), cpu());
             let done = caller.map(|caller| {
                 // Where the other callers, and the other rounds, do not begin.
                 let part = number as f64 / (self.callers.len() + 1) as f64;
@@ -182,7 +196,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
                 bound.and_then(|()| caller.run(self.deployment, effort.time, part.fract(), clock))
             });
             together.wait();
-            let end = (clock.now_ns(), clock.process_cpu());
+            let end = (clock.now_ns(), cpu());
             (done, (end.0 - begin.0, end.1.saturating_sub(begin.1)))
         });
         let mut all = Done::default();
@@ -202,6 +216,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
             placement: (effort.placement != Placement::Os)
                 .then(|| effort.placement.name().to_owned()),
             atomic_commit: effort.is_ordered.then(|| "ordered".to_owned()),
+            processes: self.deployment.is_of_processes(),
             round,
             committed: all.committed,
             distributed: all.distributed,

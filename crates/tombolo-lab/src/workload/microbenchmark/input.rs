@@ -1,5 +1,6 @@
 //! Transaction inputs: which rows, all different, drawn by popularity.
 
+use tombolo_engine::command_log::{Arguments, BadArguments, Decoder, Encoder};
 use tombolo_engine::rng::Rng;
 
 use super::{READ, ROWS_MAX, Scale, UPDATE, rng};
@@ -25,6 +26,29 @@ impl Input {
     /// The rows' keys, in the order in which they are reached.
     pub fn keys(&self) -> &[i32] {
         &self.keys[..usize::from(self.count)]
+    }
+}
+
+/// For processes that are sent it.
+impl Arguments for Input {
+    fn bytes_max(&self) -> usize {
+        2 + self.keys().len() * Encoder::NUMBER_BYTES_MAX
+    }
+
+    fn encode(&self, out: &mut Encoder<'_>) {
+        out.byte(self.is_update.into());
+        out.byte(self.count);
+        self.keys().iter().for_each(|key| out.signed((*key).into()));
+    }
+
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, BadArguments> {
+        let (is_update, count) = (bool::decode(from)?, from.byte()?);
+        let mut keys = [0; ROWS_MAX];
+        let room = keys.get_mut(..usize::from(count));
+        for key in room.ok_or(BadArguments::new("more keys than a transaction has"))? {
+            *key = i32::decode(from)?;
+        }
+        Ok(Self { is_update, count, keys })
     }
 }
 

@@ -1,0 +1,298 @@
+//! Islands as processes: each is a process of its own, started from the program's own file (ISL-2, ISL-11).
+//!
+//! ```text
+//!   program: router, callers, supervision                     the same program again, once for each island
+//!   ┌───────────────────────────────────┐   UNIX sockets   ┌──────────────────────────────────────────────┐
+//!   │ call ─► seat ─► sleeps            │ ◄──────────────► │ receiving ─► its engine ─► sending           │
+//!   │ supervisor: one thread an island  │                  └──────────────────────────────────────────────┘
+//!   └───────────────────────────────────┘ ◄──────────────►  …
+//! ```
+//!
+//! | file | contains |
+//! |---|---|
+//! | `database.rs` | the database as its program sees it: opening, calls, closing |
+//! | `across.rs` | transactions over several islands |
+//! | `seat.rs` | an island's link, and the calls that wait for its answers |
+//! | `supervisor.rs` | processes started, linked with each other, and started again |
+//! | `child.rs` | the process of an island |
+//! | `outward.rs` | what it sends |
+//! | `code.rs` | procedures by number, with bytes as input and answer |
+//! | `wire.rs`, `errors.rs` | messages and errors as bytes |
+//!
+//! A process runs what was declared by name and nothing else: a closure of the calling process is not there (decision
+//! 0059). Not here: the commit between islands (the engine's `islands/`), an island's engine, which is that of a
+//! database of one process.
+
+mod across;
+mod child;
+pub(super) mod code;
+mod database;
+pub(super) mod errors;
+mod outward;
+mod seat;
+mod supervisor;
+mod wire;
+
+use std::any::type_name;
+use std::ffi::OsString;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use tombolo_engine::command_log::Arguments;
+use tombolo_engine::procedure::Procedure;
+use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
+use tombolo_storage::store::{Index, Table};
+
+use super::opening::{AtomicCommit, IslandsBuilder};
+use crate::calls::{ClosureBody, ProcedureBody, register};
+use crate::database::Database;
+use crate::error::{Error, Stop};
+use crate::tx::{Tx, next_number};
+use code::{Coded, CodedBody};
+
+pub use across::{AcrossProcesses, SentAnswers, SentPart};
+pub use database::IslandProcesses;
+
+/// In the environment of a process that is an island.
+const VARIABLE: &str = "TOMBOLO_ISLAND_PROCESS";
+
+/// The tables of an island, to which a procedure binds.
+#[derive(Debug)]
+pub struct Bindings<'d> {
+    database: &'d Database,
+}
+
+impl Bindings<'_> {
+    /// The handle of a table; see [`Database::table`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn table<R: DeclaredTable>(&self) -> Result<Table<R>, Error> {
+        self.database.table()
+    }
+
+    /// The handle of an index; see [`Database::index`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn index<I: DeclaredIndex>(&self) -> Result<Index<I>, Error> {
+        self.database.index()
+    }
+}
+
+type Bind = Box<dyn Fn(&Bindings<'_>) -> Result<Coded, Error>>;
+
+/// A procedure that was declared.
+struct Declared {
+    name: &'static str,
+    /// Of its input and its answer.
+    types: [&'static str; 2],
+    bind: Bind,
+}
+
+/// A procedure of islands that are processes. See [`ProcessesBuilder::closure`].
+pub struct IslandProcedure<I, A> {
+    builder: u32,
+    number: u32,
+    types: PhantomData<fn(I) -> A>,
+}
+
+impl<I, A> Clone for IslandProcedure<I, A> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<I, A> Copy for IslandProcedure<I, A> {}
+
+impl<I, A> fmt::Debug for IslandProcedure<I, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IslandProcedure").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+/// A database of islands in processes of their own, to be opened; see
+/// [`IslandsBuilder::processes`](crate::IslandsBuilder::processes).
+#[must_use = "there is no database before `open` or `in_memory` is called"]
+pub struct ProcessesBuilder {
+    islands: IslandsBuilder,
+    procedures: Vec<Declared>,
+    /// By which its procedures are known.
+    number: u32,
+    arguments: Option<Vec<OsString>>,
+}
+
+impl fmt::Debug for ProcessesBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let procedures: Vec<_> = self.procedures.iter().map(|declared| declared.name).collect();
+        let mut debug = f.debug_struct("ProcessesBuilder");
+        debug.field("islands", &self.islands).field("procedures", &procedures);
+        debug.finish_non_exhaustive()
+    }
+}
+
+impl IslandsBuilder {
+    /// Each island in a process of its own. If one ends, whatever its reason, the others go on, and it is started
+    /// again.
+    ///
+    /// [`ProcessesBuilder::open`] starts the program's own file once for each island, with the same arguments. Such
+    /// a process runs `main` up to the same call, which then does not return but is the island. So what `main` does
+    /// before, each island's process does, too: [`ProcessesBuilder::become_island`] can be called first.
+    ///
+    /// What runs on islands is declared beforehand, because a closure cannot be sent to another process: only its
+    /// number, and its input as bytes.
+    ///
+    /// ```no_run
+    #[doc = include_str!("../../../examples/processes.rs")]
+    /// ```
+    pub fn processes(self) -> ProcessesBuilder {
+        let (procedures, number, arguments) = (Vec::new(), next_number(), None);
+        ProcessesBuilder { islands: self, procedures, number, arguments }
+    }
+}
+
+impl ProcessesBuilder {
+    /// Declares a closure. In the process of each island, `bind` is called once, when the island is open, and finds the
+    /// tables; `run` is called for each transaction, with what it found. It may run more than once for one call, so it
+    /// must do nothing but read and write.
+    pub fn closure<B, I, A>(
+        &mut self,
+        name: &'static str,
+        bind: impl Fn(&Bindings<'_>) -> Result<B, Error> + 'static,
+        run: impl Fn(&mut Tx<'_>, &B, &I) -> Result<A, Stop> + Send + Sync + 'static,
+    ) -> IslandProcedure<I, A>
+    where
+        B: Send + Sync + 'static,
+        I: Arguments + Send + 'static,
+        A: Arguments + Send + 'static,
+    {
+        let run = Arc::new(run);
+        let bind: Bind = Box::new(move |bindings| {
+            let (run, bound) = (run.clone(), bind(bindings)?);
+            let body = ClosureBody::new(move |tx: &mut Tx<'_>, input: &I| run(tx, &bound, input));
+            Ok(register(bindings.database.core(), name, CodedBody(body)))
+        });
+        self.declare(name, bind)
+    }
+
+    /// Declares a procedure.
+    pub fn procedure<P>(&mut self) -> IslandProcedure<P::Input, P::Answer>
+    where
+        P: Procedure + Send + Sync + 'static,
+        P::Input: Arguments + Send + 'static,
+        P::Answer: Arguments + Send + 'static,
+    {
+        let name = type_name::<P>();
+        let bind: Bind = Box::new(move |bindings| {
+            let body = ProcedureBody::<P>::bind(&bindings.database.schema())?;
+            Ok(register(bindings.database.core(), name, CodedBody(body)))
+        });
+        self.declare(name, bind)
+    }
+
+    fn declare<I, A>(&mut self, name: &'static str, bind: Bind) -> IslandProcedure<I, A> {
+        let number = self.procedures.len() as u32;
+        self.procedures.push(Declared { name, types: [type_name::<I>(), type_name::<A>()], bind });
+        IslandProcedure { builder: self.number, number, types: PhantomData }
+    }
+
+    /// Arguments of the program in the processes of islands, instead of those that it was started with.
+    pub fn arguments<W: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = W>) -> Self {
+        self.arguments = Some(arguments.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// In a process that was started as an island, is that island and does not return; otherwise does nothing. `open`
+    /// calls it. A program that does something else first, which its islands should not do, calls it before.
+    pub fn become_island(self) -> Self {
+        if child::is_asked() {
+            child::run(self);
+        }
+        self
+    }
+
+    /// What precedes the opening of any database of processes.
+    fn begin(self) -> Result<Self, Error> {
+        let own = self.become_island();
+        if own.islands.commit != AtomicCommit::TwoPhase {
+            let what = "islands in processes commit by AtomicCommit::TwoPhase: their logs cannot be flushed together";
+            return Err(Error::Setting(what.to_owned()));
+        }
+        if own.islands.is_auto {
+            let what = "islands in processes are as many as the program says: give islands(n)";
+            return Err(Error::Setting(what.to_owned()));
+        }
+        own.islands.check()?;
+        Ok(own)
+    }
+
+    /// What the program declares, in lines, which the process of an island has to declare, too.
+    fn words(&self) -> String {
+        let islands = &self.islands;
+        let mut lines = vec![
+            format!("version {} of the library", env!("CARGO_PKG_VERSION")),
+            format!("{} islands, keys by {}", islands.islands, islands.keys),
+            format!("tables spread {:?}", islands.spreads),
+        ];
+        lines.extend(
+            islands.builder.own_tables().iter().flatten().map(|table| format!("{table:?}")),
+        );
+        lines.extend(self.procedures.iter().map(|declared| {
+            let [input, answer] = declared.types;
+            format!("procedure {} ({input}) -> {answer}", declared.name)
+        }));
+        lines.join("\n")
+    }
+
+    /// Refuses to be an island of a program that declares something else.
+    fn refuse_other(&self, declared: &str) -> Result<(), Error> {
+        let own = self.words();
+        if own == declared {
+            return Ok(());
+        }
+        let (mut own, mut other) = (own.lines(), declared.lines());
+        let (own, other) = loop {
+            match (own.next(), other.next()) {
+                (own, other) if own == other => {}
+                (own, other) => break (own.unwrap_or("nothing"), other.unwrap_or("nothing")),
+            }
+        };
+        Err(Error::OtherVersion(format!(
+            "the process of an island declares {own}, where the database's process declares {other}: declare the same \
+             tables and procedures in the same order whenever the program runs"
+        )))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn twice(builder: &mut ProcessesBuilder, name: &'static str) -> IslandProcedure<u64, u64> {
+        builder.closure(name, |_| Ok(()), |_, (), n: &u64| Ok(2 * n))
+    }
+
+    #[test]
+    fn a_process_that_declares_something_else_is_refused_by_name() {
+        let builder = || Database::builder().islands(2).processes();
+        let (mut one, mut other) = (builder(), builder());
+        twice(&mut one, "twice");
+        twice(&mut other, "double");
+        assert_eq!(one.refuse_other(&one.words()), Ok(()));
+        let refused = one.refuse_other(&other.words()).unwrap_err().to_string();
+        assert!(refused.contains("twice") && refused.contains("double"), "{refused}");
+        let more = Database::builder().islands(3).processes();
+        let refused = more.refuse_other(&builder().words()).unwrap_err().to_string();
+        assert!(refused.contains("3 islands") && refused.contains("2 islands"), "{refused}");
+    }
+
+    #[test]
+    fn what_processes_cannot_do_is_refused() {
+        let ordered = Database::builder().islands(2).atomic_commit(AtomicCommit::Ordered);
+        let refused = ordered.processes().in_memory().unwrap_err().to_string();
+        assert!(refused.contains("TwoPhase"), "{refused}");
+        assert!(Database::builder().islands(0).processes().in_memory().is_err());
+        assert!(Database::builder().islands_auto().processes().in_memory().is_err());
+    }
+}

@@ -1,0 +1,236 @@
+//! `Outward`: what the process of an island sends: answers, and what the island says to others.
+//!
+//! ```text
+//!   execution stage ── message ──► [items] ──► the sending thread ──► link
+//!   receiving thread ── answers ──► [items] ──► the same bundle, at the end of its round
+//!   calls under way ── done ──► the sending thread polls them, and takes their answers
+//! ```
+//!
+//! Sending never makes the receiving thread wait: the database's thread at the other end may wait for that one. Not
+//! here: what is done with what arrives (`child.rs`).
+
+use std::cell::Cell;
+use std::future::Future;
+use std::pin::Pin;
+use std::process::exit;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use tombolo_engine::islands::commit::{IslandId, Refusal};
+use tombolo_engine::islands::island::Executed;
+use tombolo_engine::link::{Link, LinkEnd, UnixLink};
+use tombolo_storage::memory::held::Locks;
+use tombolo_storage::sync::{AtomicBool, Mutex, Ordering, Parker};
+
+use super::super::mail::Outwards;
+use super::code::Code;
+use super::errors;
+use super::wire::{ANSWER, CLOSED, FAILED, ITEM_BYTES_MAX, Item, MESSAGE, bundle};
+use crate::error::Error;
+use crate::product::Product;
+use crate::tx::Tables;
+
+/// After how long the sending thread looks whether a full link has room again. It does not wait at the link, because
+/// the receiving thread must not wait for it.
+const ROOM_WAIT: Duration = Duration::from_millis(1);
+
+thread_local! {
+    /// Whether this thread sends what it has put at the end of its round.
+    static SENDS_LATER: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A call under way, whose answer is bytes.
+type UnderWay = Pin<Box<dyn Future<Output = Result<Vec<u8>, Error>> + Send>>;
+
+/// Under way, with the number of its call.
+struct Awaited {
+    number: u64,
+    answer: UnderWay,
+}
+
+/// Wakes the sending thread.
+#[derive(Default)]
+struct Wakes {
+    parker: Parker<()>,
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.parker.unpark(());
+    }
+}
+
+/// What a process sends. See the file's head.
+pub(super) struct Outward {
+    code: Arc<Code>,
+    link: Mutex<UnixLink>,
+    /// To be sent, in order.
+    items: Mutex<Vec<Vec<u8>>>,
+    /// Calls under way that the sending thread has not seen yet.
+    begun: Mutex<Vec<Awaited>>,
+    wakes: Arc<Wakes>,
+    waker: Waker,
+    is_over: AtomicBool,
+    /// Why the island runs no transactions any more.
+    stopped: OnceLock<Arc<str>>,
+}
+
+impl Outward {
+    pub(super) fn new(code: Arc<Code>, link: UnixLink) -> Self {
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        Self {
+            code,
+            link: Mutex::new(link),
+            items: Mutex::new(Vec::new()),
+            begun: Mutex::new(Vec::new()),
+            wakes,
+            waker,
+            is_over: AtomicBool::new(false),
+            stopped: OnceLock::new(),
+        }
+    }
+
+    /// The calling thread sends what it puts by [`Outward::send_now`].
+    pub(super) fn sends_later() {
+        SENDS_LATER.set(true);
+    }
+
+    /// Puts an item behind those that are to be sent.
+    pub(super) fn put(&self, item: Vec<u8>) {
+        self.items.lock().push(item);
+        if !SENDS_LATER.get() {
+            self.wakes.parker.unpark(());
+        }
+    }
+
+    /// Answers a call.
+    pub(super) fn answer(&self, number: u64, answer: &Result<Vec<u8>, Error>) {
+        self.put(answer_item(number, answer));
+    }
+
+    /// Answers a call when it is done.
+    pub(super) fn answer_later(
+        &self,
+        number: u64,
+        answer: impl Future<Output = Result<Vec<u8>, Error>> + Send + 'static,
+    ) {
+        self.begun.lock().push(Awaited { number, answer: Box::pin(answer) });
+        self.wakes.parker.unpark(());
+    }
+
+    /// Sends what there is, as far as the link takes it at once; the sending thread sends the rest.
+    ///
+    /// # Errors
+    /// When the link has ended.
+    pub(super) fn send_now(&self) -> Result<(), LinkEnd> {
+        if self.items.lock().is_empty() {
+            return Ok(());
+        }
+        if !self.send(&mut self.link.lock())? {
+            self.wakes.parker.unpark(());
+        }
+        Ok(())
+    }
+
+    /// Sends what there is; returns whether nothing is left.
+    fn send(&self, link: &mut UnixLink) -> Result<bool, LinkEnd> {
+        let mut bytes = Vec::new();
+        loop {
+            if !link.flush()? {
+                return Ok(false);
+            }
+            let mut items = self.items.lock();
+            let bundled = bundle(&items, &mut bytes);
+            if bundled == 0 {
+                return Ok(true);
+            }
+            items.drain(..bundled);
+            drop(items);
+            let is_taken = link.send(&[&bytes])?;
+            assert!(is_taken, "a link that has sent everything takes one message");
+        }
+    }
+
+    /// Sends, and answers calls when they are done, until the process ends. For a thread of its own.
+    pub(super) fn run(&self) {
+        let mut awaited: Vec<Awaited> = Vec::new();
+        let mut context = Context::from_waker(&self.waker);
+        loop {
+            let is_over = self.is_over.load(Ordering::SeqCst);
+            awaited.append(&mut self.begun.lock());
+            let done =
+                awaited.extract_if(.., |call| match call.answer.as_mut().poll(&mut context) {
+                    Poll::Ready(answer) => {
+                        self.items.lock().push(answer_item(call.number, &answer));
+                        true
+                    }
+                    Poll::Pending => false,
+                });
+            done.for_each(drop);
+            let stopped = self.stopped.get();
+            if let Some(why) = stopped {
+                let why = errors::encode(&Error::Poisoned(why.clone()));
+                self.items.lock().push(Item::new(CLOSED).rest(&why));
+            }
+            let Ok(is_sent) = self.send(&mut self.link.lock()) else {
+                return; // the receiving thread finds that, too
+            };
+            match (is_sent, stopped.is_some()) {
+                // Nothing of this island is written any more: its next process finds what is durable.
+                (_, true) => exit(1),
+                (true, false) if is_over => return,
+                (true, false) => self.wakes.parker.park(),
+                (false, false) => _ = self.wakes.parker.park_for(ROOM_WAIT),
+            }
+        }
+    }
+
+    /// The sending thread ends when it has sent what there is.
+    pub(super) fn end(&self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        self.wakes.parker.unpark(());
+    }
+}
+
+impl Outwards for Outward {
+    fn send(&self, to: IslandId, message: &[u8]) {
+        if message.len() < ITEM_BYTES_MAX / 2 {
+            self.put(Item::new(MESSAGE).u16(to.0).rest(message));
+        }
+    }
+
+    fn run_part(
+        &self,
+        me: IslandId,
+        site: (&mut Product, &Tables),
+        locks: &Locks,
+        part: &[u8],
+    ) -> Executed {
+        self.code.run_part(me, site, locks, part)
+    }
+
+    fn refuse_peer(&self, peer: IslandId, why: Refusal) {
+        self.stopped(format!("{peer} is not understood: {why}").into());
+    }
+
+    fn stopped(&self, why: Arc<str>) {
+        self.stopped.get_or_init(|| why);
+        self.wakes.parker.unpark(());
+    }
+}
+
+fn answer_item(number: u64, answer: &Result<Vec<u8>, Error>) -> Vec<u8> {
+    match answer {
+        Ok(bytes) if bytes.len() < ITEM_BYTES_MAX / 2 => Item::new(ANSWER).u64(number).rest(bytes),
+        Ok(bytes) => {
+            let what = format!(
+                "the transaction has committed, but its answer of {} bytes is longer than a process sends: answer less",
+                bytes.len()
+            );
+            Item::new(FAILED).u64(number).rest(&errors::encode(&Error::Unknown(what.into())))
+        }
+        Err(error) => Item::new(FAILED).u64(number).rest(&errors::encode(error)),
+    }
+}

@@ -1,0 +1,267 @@
+//! The processes of the islands, supervised: started, greeted, linked with each other, and started again when they end.
+//!
+//! ```text
+//!             welcome                 ready                      link ends
+//!   started ──────────► opens, recovers ─────► up: links, calls ───────────► down: others told, calls lost ─┐
+//!      ▲                     │ refused                                                                      │
+//!      └──────── pause ◄─────┴──────────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! Each island has a thread here, which starts its process, and receives what it sends. What one island says to another
+//! passes through this process: it is put into the other's link, or dropped if that one is down. So messages keep
+//! their order, none comes twice, and one that was lost was lost because a link broke, of which the sender is told.
+//!
+//! Invariant: an island is told that a link was made before anything that the other one says on it, and that it broke
+//! before it was made again. Not here: calls (`database.rs`).
+
+use std::env;
+use std::ffi::OsString;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use tombolo_engine::link::{Link, LinkEnd, UnixLink};
+use tombolo_engine::pipeline::remote_checkpoint::{Process, Program};
+use tombolo_engine::threads::pause;
+use tombolo_storage::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
+
+use super::seat::Seat;
+use super::wire::{self, In, Item, Welcome, all_counted};
+use super::{VARIABLE, errors};
+use crate::error::Error;
+
+/// The pause before a process that ended is started again: after the first end, and at most.
+const PAUSE: Duration = Duration::from_millis(2);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// How long a thread waits at once for what a process sends.
+const WAIT: Duration = Duration::from_secs(60);
+
+/// The file of the program that runs, also if another version has its name now.
+const OWN_PROGRAM: &str = "/proc/self/exe";
+
+/// What the threads of all islands share.
+pub(super) struct Supervised {
+    pub(super) seats: Vec<Seat>,
+    /// Held while islands are linked or parted.
+    linking: Mutex<()>,
+    /// No process is started any more.
+    closes: AtomicBool,
+    restarts: AtomicU64,
+    /// The first error of closing.
+    closed: Mutex<Option<Error>>,
+    declaration: String,
+    directory: Option<String>,
+    arguments: Vec<OsString>,
+}
+
+impl Supervised {
+    pub(super) fn new(
+        islands: usize,
+        declaration: String,
+        directory: Option<String>,
+        arguments: Option<Vec<OsString>>,
+    ) -> Self {
+        Self {
+            seats: (0..islands).map(Seat::new).collect(),
+            linking: Mutex::new(()),
+            closes: AtomicBool::new(false),
+            restarts: AtomicU64::new(0),
+            closed: Mutex::new(None),
+            declaration,
+            directory,
+            arguments: arguments.unwrap_or_else(|| env::args_os().skip(1).collect()),
+        }
+    }
+
+    /// How often a process was started again.
+    pub(super) fn restarts(&self) -> u64 {
+        self.restarts.load(Ordering::Relaxed)
+    }
+
+    /// Lets each island close.
+    pub(super) fn close(&self) {
+        self.closes.store(true, Ordering::SeqCst);
+        for seat in &self.seats {
+            _ = seat.send(&[Item::new(wire::CLOSE).end()]); // one that is down has nothing to close
+        }
+    }
+
+    /// The first error of closing.
+    pub(super) fn closed(&self) -> Result<(), Error> {
+        self.closed.lock().take().map_or(Ok(()), Err)
+    }
+
+    fn closes(&self) -> bool {
+        self.closes.load(Ordering::SeqCst)
+    }
+
+    /// Keeps an island's process running until the database closes. `first` learns whether it opened, and if not, it
+    /// is not tried again.
+    pub(super) fn supervise(&self, island: usize, first: &Sender<Result<(), Error>>) {
+        let (mut is_first, mut pauses) = (true, PAUSE);
+        while !self.closes() {
+            match self.start(island) {
+                Ok(started) => {
+                    let began = self.link(island, started);
+                    if std::mem::take(&mut is_first) {
+                        _ = first.send(Ok(()));
+                    } else {
+                        self.restarts.fetch_add(1, Ordering::Relaxed);
+                    }
+                    self.run(island, began);
+                    if self.directory.is_none() {
+                        return; // what it had is lost
+                    }
+                    pauses = PAUSE;
+                }
+                Err(error) if is_first => {
+                    _ = first.send(Err(error));
+                    return;
+                }
+                Err(error) => self.seats[island].fails(error.to_string().into()),
+            }
+            if !self.closes() {
+                pause(pauses);
+                pauses = (2 * pauses).min(PAUSE_MAX);
+            }
+        }
+    }
+
+    /// Starts an island's process, and waits until the island is open.
+    fn start(&self, island: usize) -> Result<Started, Error> {
+        let program = Program { path: OWN_PROGRAM.into(), arguments: self.arguments.clone() };
+        let (link, process) = program.spawn_with(Some((VARIABLE, "yes"))).map_err(Error::System)?;
+        let failed = |why: &dyn std::fmt::Display| {
+            Error::System(format!("the process of island {island} did not start: {why}"))
+        };
+        let (mut receiving, mut sending) = link.split().map_err(|error| failed(&error))?;
+        let (declaration, directory) = (self.declaration.clone(), self.directory.clone());
+        let welcome = Welcome { island: island as u16, declaration, directory };
+        sending.send(&[&welcome.encode()]).map_err(|end| failed(&end))?;
+        loop {
+            if let Some(message) = receiving.receive().map_err(|end| failed(&end))? {
+                let items = all_counted(message);
+                // A refusal is no bundle: it comes from a process that may be of another version.
+                let first = items.and_then(|items| items.first().copied()).unwrap_or(message);
+                let mut from = In(first);
+                match (from.u8(), from.u32()) {
+                    (Some(wire::READY), Some(id)) => {
+                        return Ok(Started { receiving, sending, process, id });
+                    }
+                    (Some(wire::REFUSED), _) => return Err(errors::decode(&first[1..], island)),
+                    _ => return Err(failed(&"it says something else than expected")),
+                }
+            }
+            if self.closes() {
+                return Err(Error::Closed);
+            }
+            receiving.wait(CLOSING_WAIT);
+        }
+    }
+
+    /// Links a process with the others; from here on it takes calls.
+    fn link(&self, island: usize, started: Started) -> Linked {
+        let Started { receiving, sending, process, id } = started;
+        let seat = &self.seats[island];
+        let linking = self.linking.lock();
+        seat.begins(sending, id);
+        for (other, peer) in self.others(island) {
+            _ = seat.send(&[Item::new(wire::LINK_MADE).u16(other as u16).end()]);
+            _ = peer.send(&[Item::new(wire::LINK_MADE).u16(island as u16).end()]);
+        }
+        seat.opens();
+        drop(linking);
+        if self.closes() {
+            _ = seat.send(&[Item::new(wire::CLOSE).end()]);
+        }
+        Linked { receiving, process }
+    }
+
+    /// Hands on what a process sends until it ends.
+    fn run(&self, island: usize, linked: Linked) {
+        let Linked { mut receiving, process } = linked;
+        let (seat, mut reason) = (&self.seats[island], None);
+        let end = loop {
+            match receiving.receive() {
+                Ok(Some(bundle)) => {
+                    if self.received(island, bundle, &mut reason).is_none() {
+                        break LinkEnd::Damaged("no message of an island".to_owned());
+                    }
+                }
+                Ok(None) => receiving.wait(WAIT),
+                Err(end) => break end,
+            }
+        };
+        drop(process); // ended, and waited for
+        let why: Arc<str> = match &reason {
+            Some(error) => error.to_string().into(),
+            None => end.to_string().into(),
+        };
+        let linking = self.linking.lock();
+        seat.ends(why, self.directory.is_none());
+        for (_, peer) in self.others(island) {
+            _ = peer.send(&[Item::new(wire::LINK_BROKEN).u16(island as u16).end()]);
+        }
+        drop(linking);
+        if self.closes()
+            && let Some(error) = reason
+        {
+            self.closed.lock().get_or_insert(error);
+        }
+    }
+
+    /// The other islands that are up.
+    fn others(&self, island: usize) -> impl Iterator<Item = (usize, &Seat)> {
+        let all = self.seats.iter().enumerate();
+        all.filter(move |(other, seat)| *other != island && seat.is_up())
+    }
+
+    /// Hands on what an island has sent; `None` if it is nothing of that. `reason` is why it ends, if it says so.
+    fn received(&self, island: usize, bundle: &[u8], reason: &mut Option<Error>) -> Option<()> {
+        let mut said: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
+        for item in all_counted(bundle)? {
+            let mut from = In(item);
+            match from.u8()? {
+                wire::ANSWER => self.seats[island].answered(from.u64()?, Ok(from.0.to_vec())),
+                wire::FAILED => {
+                    let (number, error) = (from.u64()?, errors::decode(from.0, island));
+                    self.seats[island].answered(number, Err(error));
+                }
+                wire::MESSAGE => {
+                    let to = usize::from(from.u16()?);
+                    self.seats.get(to)?;
+                    let message = Item::new(wire::MESSAGE).u16(island as u16).rest(from.0);
+                    match said.iter_mut().find(|(other, _)| *other == to) {
+                        Some((_, messages)) => messages.push(message),
+                        None => said.push((to, vec![message])),
+                    }
+                }
+                wire::CLOSED if from.is_over() => {}
+                wire::CLOSED => *reason = Some(errors::decode(from.0, island)),
+                _ => return None,
+            }
+        }
+        for (to, messages) in said {
+            _ = self.seats[to].send(&messages); // if it is down, its link broke
+        }
+        Some(())
+    }
+}
+
+/// How long a thread that starts a process waits at once.
+const CLOSING_WAIT: Duration = Duration::from_millis(100);
+
+/// A process that takes calls.
+struct Linked {
+    receiving: UnixLink,
+    process: Box<dyn Process>,
+}
+
+/// A process whose island is open.
+struct Started {
+    receiving: UnixLink,
+    sending: UnixLink,
+    process: Box<dyn Process>,
+    id: u32,
+}

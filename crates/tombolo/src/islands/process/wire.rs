@@ -1,0 +1,236 @@
+//! What a database and the processes of its islands say to each other, and its bytes.
+//!
+//! ```text
+//!   database                                       process of an island
+//!      │ ── welcome: version, which island of which database ──► │   opens it
+//!      │ ◄── ready, or why not ───────────────────────────────── │
+//!      │ ── calls, transactions, what other islands say ───────► │
+//!      │ ◄── answers, what it says to other islands ──────────── │
+//!      │ ── close ─────────────────────────────────────────────► │   closes it, and ends
+//! ```
+//!
+//! A message of the link is one *bundle*: any number of items, each with its length, so that what is there at one
+//! moment costs one system call. Numbers are little endian. Not here: framing and checksums (the engine's `link/`),
+//! what islands say about a transaction (`islands/commit/message.rs`), errors (`errors.rs`).
+
+use tombolo_engine::link::MESSAGE_BYTES_MAX;
+
+/// The version of everything here: changes with any message.
+pub(super) const VERSION: u16 = 1;
+
+/// The longest item that fits into a bundle.
+pub(super) const ITEM_BYTES_MAX: usize = MESSAGE_BYTES_MAX - LENGTH_BYTES;
+
+const LENGTH_BYTES: usize = 4;
+
+/// From the database.
+pub(super) const CALL: u8 = 1;
+pub(super) const CALL_ONCE: u8 = 2;
+pub(super) const BEGIN: u8 = 3;
+pub(super) const LINK_MADE: u8 = 4;
+pub(super) const LINK_BROKEN: u8 = 5;
+pub(super) const CLOSE: u8 = 6;
+/// From an island.
+pub(super) const READY: u8 = 16;
+pub(super) const REFUSED: u8 = 17;
+pub(super) const ANSWER: u8 = 18;
+pub(super) const FAILED: u8 = 19;
+pub(super) const CLOSED: u8 = 20;
+/// From both: what one island says to another; the number is that of the other one.
+pub(super) const MESSAGE: u8 = 32;
+
+/// Puts an item together.
+#[derive(Debug)]
+pub(super) struct Item(Vec<u8>);
+
+impl Item {
+    pub(super) fn new(kind: u8) -> Self {
+        Self(vec![kind])
+    }
+
+    pub(super) fn u16(mut self, number: u16) -> Self {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    pub(super) fn u32(mut self, number: u32) -> Self {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    pub(super) fn u64(mut self, number: u64) -> Self {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    pub(super) fn u128(mut self, number: u128) -> Self {
+        self.0.extend_from_slice(&number.to_le_bytes());
+        self
+    }
+
+    /// Bytes behind their length.
+    pub(super) fn counted(mut self, bytes: &[u8]) -> Self {
+        put_counted(&mut self.0, bytes);
+        self
+    }
+
+    /// Bytes up to the end.
+    pub(super) fn rest(mut self, bytes: &[u8]) -> Vec<u8> {
+        self.0.extend_from_slice(bytes);
+        self.0
+    }
+
+    pub(super) fn end(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Appends bytes behind their length.
+pub(super) fn put_counted(to: &mut Vec<u8>, bytes: &[u8]) {
+    let length = u32::try_from(bytes.len()).expect("what is sent is bounded far below 4 GB");
+    to.extend_from_slice(&length.to_le_bytes());
+    to.extend_from_slice(bytes);
+}
+
+/// Takes fields off the front of bytes; `None` where there are too few.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct In<'a>(pub(super) &'a [u8]);
+
+impl<'a> In<'a> {
+    fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    pub(super) fn u8(&mut self) -> Option<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    pub(super) fn u16(&mut self) -> Option<u16> {
+        self.take().map(u16::from_le_bytes)
+    }
+
+    pub(super) fn u32(&mut self) -> Option<u32> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    pub(super) fn u64(&mut self) -> Option<u64> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    pub(super) fn u128(&mut self) -> Option<u128> {
+        self.take().map(u128::from_le_bytes)
+    }
+
+    pub(super) fn counted(&mut self) -> Option<&'a [u8]> {
+        let length = self.u32()? as usize;
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Counted bytes, one behind the other; `None` if these are not such.
+pub(super) fn all_counted(bytes: &[u8]) -> Option<Vec<&[u8]>> {
+    let (mut from, mut all) = (In(bytes), Vec::new());
+    while !from.is_over() {
+        all.push(from.counted()?);
+    }
+    Some(all)
+}
+
+/// Puts as many items into a bundle as fit; returns how many.
+///
+/// # Panics
+/// When an item is longer than [`ITEM_BYTES_MAX`].
+pub(super) fn bundle(items: &[Vec<u8>], into: &mut Vec<u8>) -> usize {
+    into.clear();
+    for (at, item) in items.iter().enumerate() {
+        assert!(item.len() <= ITEM_BYTES_MAX, "an item of {} bytes", item.len());
+        if into.len() + LENGTH_BYTES + item.len() > MESSAGE_BYTES_MAX {
+            return at;
+        }
+        put_counted(into, item);
+    }
+    items.len()
+}
+
+/// What an island is told when its process has started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Welcome {
+    pub(super) island: u16,
+    /// Whose tables and procedures it has to have, as [`Declaration::words`](super::Declaration) writes it down.
+    pub(super) declaration: String,
+    /// Of the database; none for one in memory.
+    pub(super) directory: Option<String>,
+}
+
+impl Welcome {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let item = Item(VERSION.to_le_bytes().to_vec());
+        let item = item.u16(self.island).counted(self.declaration.as_bytes());
+        match &self.directory {
+            Some(directory) => item.rest(directory.as_bytes()),
+            None => item.end(),
+        }
+    }
+
+    /// # Errors
+    /// Why it is no welcome, in words.
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self, String> {
+        let mut from = In(bytes);
+        let version = from.u16().ok_or("it is cut off")?;
+        if version != VERSION {
+            return Err(format!(
+                "the database's process speaks version {version} of the islands' protocol, this one version {VERSION}: \
+                 start the same program again"
+            ));
+        }
+        let mut fields = || {
+            let island = from.u16()?;
+            let declaration = std::str::from_utf8(from.counted()?).ok()?.to_owned();
+            let directory = std::str::from_utf8(from.0).ok()?;
+            let directory = (!directory.is_empty()).then(|| directory.to_owned());
+            Some(Self { island, declaration, directory })
+        };
+        fields().ok_or_else(|| "it is cut off".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_welcome_is_read_as_it_was_written_and_another_version_is_refused() {
+        for directory in [None, Some("/somewhere/else".to_owned())] {
+            let welcome = Welcome { island: 7, declaration: "2 islands".to_owned(), directory };
+            let mut bytes = welcome.encode();
+            assert_eq!(Welcome::decode(&bytes), Ok(welcome));
+            assert!(Welcome::decode(&bytes[..8]).is_err());
+            bytes[0] += 1;
+            let refused = Welcome::decode(&bytes).unwrap_err();
+            assert!(refused.contains("version 2") && refused.contains("version 1"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn items_come_out_of_a_bundle_as_they_went_in() {
+        let items: Vec<Vec<u8>> = (0..5usize).map(|item| vec![item as u8; item * 100]).collect();
+        let mut bytes = Vec::new();
+        assert_eq!(bundle(&items, &mut bytes), 5);
+        assert_eq!(
+            all_counted(&bytes).unwrap(),
+            items.iter().map(Vec::as_slice).collect::<Vec<_>>()
+        );
+        assert_eq!(all_counted(&bytes[..bytes.len() - 1]), None);
+        let large = [vec![0; ITEM_BYTES_MAX], vec![1]];
+        assert_eq!(bundle(&large, &mut bytes), 1);
+        assert_eq!(bundle(&large[1..], &mut bytes), 1);
+    }
+}

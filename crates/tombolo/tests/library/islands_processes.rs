@@ -1,0 +1,414 @@
+//! Islands as processes: calls, transactions over several, processes that are killed, programs that do not fit. A test
+//! starts its own program again for each island, which then runs the same test up to the opening.
+
+use std::env;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tombolo::{Database, Error, IslandProcedure, IslandProcesses, Islands, ProcessesBuilder, Stop};
+use tombolo_engine::rng::Rng;
+use tombolo_engine::threads::{on_each, pause};
+
+use super::histories::asked;
+use super::islands::{ACCOUNTS, Account, AccountKey, builder};
+use super::kills::{CHILD, child};
+
+/// In the environment of islands' processes.
+const ISLAND: &str = "TOMBOLO_ISLAND_PROCESS";
+
+/// What is done with accounts.
+#[derive(Clone, Copy)]
+struct Procedures {
+    book: IslandProcedure<(u64, i64), i64>,
+    insert: IslandProcedure<u64, ()>,
+    sum: IslandProcedure<(), i64>,
+    panic: IslandProcedure<String, ()>,
+}
+
+/// Accounts in processes of which each runs `test`. In such a process it does not return.
+fn declared(test: &str, islands: usize) -> (ProcessesBuilder, Procedures) {
+    let mut db = builder(islands).processes().arguments(["--exact", test, "--nocapture"]);
+    let procedures = Procedures {
+        book: db.closure(
+            "book",
+            |island| island.index::<AccountKey>(),
+            |tx, by_id, &(id, cents): &(u64, i64)| {
+                let cents = tx.find_row(by_id, id)?.map_or(0, |(_, account)| account.cents) + cents;
+                if cents < 0 {
+                    return Err(Stop::Abort("not enough money"));
+                }
+                tx.upsert_row(by_id, &Account { id, cents })?;
+                Ok(cents)
+            },
+        ),
+        insert: db.closure(
+            "insert",
+            |island| island.table::<Account>(),
+            |tx, accounts, &id| tx.insert_row(accounts, &Account { id, cents: 0 }).map(drop),
+        ),
+        sum: db.closure(
+            "sum",
+            |island| island.table::<Account>(),
+            |tx, accounts, (): &()| {
+                let mut sum = 0;
+                for row in tx.rows(accounts)? {
+                    sum += tx.get(accounts, row)?.get(Account::CENTS);
+                }
+                Ok(sum)
+            },
+        ),
+        panic: db.closure("panic", |_| Ok(()), |_, (), words: &String| panic!("{words}")),
+    };
+    (db.become_island(), procedures)
+}
+
+struct Bank {
+    db: IslandProcesses,
+    to: Procedures,
+}
+
+impl Bank {
+    fn open((db, to): (ProcessesBuilder, Procedures), directory: &Path) -> Self {
+        Self { db: db.open(directory).unwrap(), to }
+    }
+
+    fn book(&self, id: u64, cents: i64) -> Result<i64, Error> {
+        self.db.call(&self.to.book, &id, &(id, cents))
+    }
+
+    fn give_all(&self, cents: i64) {
+        (0..ACCOUNTS).for_each(|id| assert_eq!(self.book(id, cents), Ok(cents)));
+    }
+
+    fn transfer(&self, from: u64, to: u64, cents: i64) -> Result<(i64, i64), Error> {
+        let mut across = self.db.across();
+        let left = across.part(&self.to.book, &from, &(from, -cents))?;
+        let more = across.part(&self.to.book, &to, &(to, cents))?;
+        let answers = across.commit()?;
+        Ok((answers.take(left)?, answers.take(more)?))
+    }
+
+    /// The money on all islands, at one moment.
+    fn money(&self) -> Result<i64, Error> {
+        let mut across = self.db.across();
+        let parts = across.everywhere(&self.to.sum, &())?;
+        let answers = across.commit()?;
+        parts.into_iter().map(|part| answers.take(part)).sum()
+    }
+
+    /// Two accounts on different islands.
+    fn apart(&self) -> (u64, u64) {
+        let island = |key: u64| self.db.island_of(&key).unwrap();
+        (0, (1..).find(|key| island(*key) != island(0)).unwrap())
+    }
+
+    /// Kills the process of an island, if there is one now.
+    fn kill(&self, island: usize) -> bool {
+        let Some(process) = self.db.process_of(island) else { return false };
+        // The shell has it built in.
+        let killed = Command::new("sh").args(["-c", &format!("kill -9 {process}")]).status();
+        killed.unwrap().success()
+    }
+}
+
+/// Repeats what may be repeated.
+fn until_run<A>(run: impl Fn() -> Result<A, Error>) -> Result<A, Error> {
+    loop {
+        match run() {
+            Err(error) if error.is_retryable() => pause(Duration::from_micros(200)),
+            ended => return ended,
+        }
+    }
+}
+
+/// The money that islands of one process find in a directory.
+fn money_of_one_process(directory: &Path, islands: usize) -> i64 {
+    let db: Islands = builder(islands).open(directory).unwrap();
+    let accounts = db.table::<Account>().unwrap();
+    let sum = db.register_closure("sum", move |tx, (): &()| {
+        let mut sum = 0;
+        for row in tx.rows(&accounts)? {
+            sum += tx.get(&accounts, row)?.get(Account::CENTS);
+        }
+        Ok(sum)
+    });
+    let mut across = db.across();
+    let parts = across.everywhere(&sum, ());
+    let mut answers = across.commit().unwrap();
+    parts.into_iter().map(|part| answers.take(part)).sum()
+}
+
+#[test]
+fn processes_answer_as_islands_of_one_process_do() {
+    let declared = declared("islands_processes::processes_answer_as_islands_of_one_process_do", 3);
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(declared, place.path());
+    let (a, b) = bank.apart();
+    assert_eq!(bank.db.islands(), 3);
+    let processes = (0..3).map(|island| bank.db.process_of(island).unwrap()).collect::<Vec<_>>();
+    assert!(processes.iter().all(|process| *process != std::process::id()), "{processes:?}");
+    bank.give_all(100);
+    assert_eq!(bank.transfer(a, b, 30), Ok((70, 130)));
+    assert_eq!(bank.transfer(a, b, 71), Err(Error::Aborted("not enough money")));
+    assert_eq!(bank.transfer(b, a, 131), Err(Error::Aborted("not enough money")));
+    assert_eq!(bank.transfer(a, a, 5), Ok((65, 70)), "two steps of one part");
+    assert_eq!(bank.transfer(b, a, 130), Ok((0, 200)));
+    assert_eq!(bank.book(b, -1), Err(Error::Aborted("not enough money")));
+    assert_eq!(bank.money(), Ok(100 * ACCOUNTS as i64));
+    let index = "account_key".to_owned();
+    let duplicate = bank.db.call(&bank.to.insert, &a, &a).unwrap_err();
+    assert_eq!(duplicate, Error::Duplicate { index });
+    let ouch = bank.db.call(&bank.to.panic, &a, &"ouch".to_owned());
+    assert_eq!(ouch, Err(Error::Panicked("ouch".into())));
+    let mut across = bank.db.across();
+    across.part(&bank.to.book, &a, &(a, 1)).unwrap();
+    across.part(&bank.to.panic, &b, &"ouch".to_owned()).unwrap();
+    assert_eq!(across.commit().unwrap_err(), Error::Panicked("ouch".into()));
+    assert_eq!(bank.book(a, 0), Ok(200));
+    assert!(bank.db.across().commit().is_ok(), "nothing to do");
+    let long = bank.db.call(&bank.to.panic, &a, &"a".repeat(5 << 20)).unwrap_err();
+    assert!(long.to_string().contains("more than the"), "{long}");
+    // A request id runs once.
+    assert_eq!(bank.db.call_once(7, &bank.to.book, &a, &(a, 5)), Ok(205));
+    let again = bank.db.call_once(7, &bank.to.book, &a, &(a, 5)).unwrap_err();
+    assert_eq!(again, Error::Repeated(tombolo::Outcome::Committed));
+    assert_eq!(bank.money(), Ok(100 * ACCOUNTS as i64 + 5));
+    bank.db.close().unwrap();
+    assert_eq!(money_of_one_process(place.path(), 3), 100 * ACCOUNTS as i64 + 5);
+}
+
+#[test]
+fn many_callers_of_processes_lose_no_money() {
+    let declared = declared("islands_processes::many_callers_of_processes_lose_no_money", 2);
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(declared, place.path());
+    bank.give_all(100);
+    on_each(0..6u64, |thread| {
+        let mut random = Rng::stream(17, &[thread]);
+        for _ in 0..100 {
+            let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
+            match bank.transfer(from, to, 1) {
+                Ok(_) | Err(Error::Aborted(_)) => {}
+                Err(error) => panic!("{error}"),
+            }
+        }
+    });
+    assert_eq!(bank.money(), Ok(100 * ACCOUNTS as i64));
+    assert_eq!(bank.db.restarts(), 0);
+}
+
+#[test]
+fn while_one_process_is_killed_the_others_answer_and_it_comes_back_with_all_it_had() {
+    let test = "islands_processes::while_one_process_is_killed_the_others_answer_and_it_comes_back_with_all_it_had";
+    let declared = declared(test, 2);
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(declared, place.path());
+    let (a, b) = bank.apart();
+    let (down, up) = (bank.db.island_of(&a).unwrap(), bank.db.island_of(&b).unwrap());
+    bank.give_all(100);
+    for round in 1..=5 {
+        let before = bank.db.process_of(up);
+        assert!(bank.kill(down));
+        let mut refused = 0;
+        let answer = loop {
+            assert_eq!(bank.book(b, 1).map(drop), Ok(()), "the other island goes on");
+            match bank.book(a, 0) {
+                Err(error) => {
+                    let is_known =
+                        matches!(error, Error::IslandRestarts { .. } | Error::AnswerLost(_));
+                    assert!(is_known && !error.is_final(), "{error}");
+                    refused += 1;
+                }
+                answer => break answer,
+            }
+        };
+        assert_eq!(answer, Ok(100 + round - 1), "what was answered is there");
+        assert!(refused > 0, "it was killed, and calls were refused meanwhile");
+        assert_eq!(until_run(|| bank.book(a, 1)), Ok(100 + round));
+        assert_eq!(bank.db.restarts(), round as u64);
+        assert_eq!(bank.db.process_of(up), before, "the other process is the same");
+    }
+}
+
+/// Kills processes of islands at random moments, while callers call one island or move money between them.
+#[test]
+fn killed_processes_lose_nothing_that_was_answered_and_no_money() {
+    let test = "islands_processes::killed_processes_lose_nothing_that_was_answered_and_no_money";
+    let declared = declared(test, 2);
+    let kills = asked("TOMBOLO_KILLS", 20);
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(declared, place.path());
+    bank.give_all(1_000);
+    let (is_over, moved, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let local = |thread: u64| {
+        // Nobody else uses this account.
+        let (id, mut answered, mut unknown) = (1_000 + thread, 0, 0);
+        while !is_over.load(Ordering::SeqCst) {
+            match bank.book(id, 1) {
+                Ok(cents) => {
+                    assert!((answered + 1..=answered + 1 + unknown).contains(&cents), "{cents}");
+                    (answered, unknown) = (cents, 0);
+                }
+                Err(Error::AnswerLost(_)) => unknown += 1,
+                Err(error) => {
+                    assert!(error.is_retryable(), "{error}");
+                    pause(Duration::from_micros(200));
+                }
+            }
+        }
+        let found = until_run(|| bank.book(id, 0)).unwrap();
+        assert!((answered..=answered + unknown).contains(&found), "{found} of {answered}");
+        found
+    };
+    let moving = |thread: u64| {
+        let mut random = Rng::stream(18, &[thread]);
+        while !is_over.load(Ordering::SeqCst) {
+            match bank.transfer(random.below(ACCOUNTS), random.below(ACCOUNTS), 1) {
+                Ok(_) => _ = moved.fetch_add(1, Ordering::SeqCst),
+                Err(Error::AnswerLost(_)) => _ = lost.fetch_add(1, Ordering::SeqCst),
+                Err(Error::Aborted(_)) => {}
+                Err(error) => {
+                    assert!(error.is_retryable(), "{error}");
+                    pause(Duration::from_micros(200));
+                }
+            }
+        }
+        0
+    };
+    let striking = |_| {
+        let mut random = Rng::stream(asked("TOMBOLO_SEED", 19), &[]);
+        let mut struck = 0;
+        while struck < kills {
+            pause(Duration::from_micros(random.below(30_000)));
+            struck += u64::from(bank.kill(random.below(2) as usize));
+        }
+        is_over.store(true, Ordering::SeqCst);
+        0
+    };
+    let gained: i64 = on_each(0..5u64, |thread| match thread {
+        0 | 1 => local(thread),
+        2 | 3 => moving(thread),
+        _ => striking(thread),
+    })
+    .into_iter()
+    .sum();
+    let money = until_run(|| bank.money());
+    assert_eq!(money, Ok(1_000 * ACCOUNTS as i64 + gained));
+    let restarts = bank.db.restarts();
+    assert!(restarts * 2 > kills && moved.load(Ordering::SeqCst) > 0, "{restarts} restarts");
+    bank.db.close().unwrap();
+    assert_eq!(money_of_one_process(place.path(), 2), 1_000 * ACCOUNTS as i64 + gained);
+}
+
+#[test]
+fn processes_whose_program_was_killed_end_and_leave_the_directory() {
+    let test = "islands_processes::processes_whose_program_was_killed_end_and_leave_the_directory";
+    let (db, to) = declared(test, 2);
+    if let Some(directory) = env::var_os(CHILD) {
+        let bank = Bank::open((db, to), directory.as_ref());
+        if bank.money() == Ok(0) {
+            bank.give_all(1_000);
+        }
+        println!("open");
+        on_each(0..3u64, |thread| {
+            let mut random = Rng::stream(u64::from(std::process::id()), &[thread]);
+            loop {
+                _ = bank.transfer(random.below(ACCOUNTS), random.below(ACCOUNTS), 1);
+            }
+        });
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    for round in 0..3u64 {
+        let mut parent = child(test, place.path());
+        let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.ends_with("open")), "round {round}");
+        pause(Duration::from_millis(40 * round));
+        parent.kill().unwrap(); // SIGKILL
+        parent.wait().unwrap();
+    }
+    let bank = Bank::open((db, to), place.path());
+    assert_eq!(bank.money(), Ok(1_000 * ACCOUNTS as i64));
+}
+
+#[test]
+fn a_directory_has_one_program() {
+    let (db, to) = declared("islands_processes::a_directory_has_one_program", 2);
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open((db, to), place.path());
+    let (second, _) = declared("none", 2);
+    assert!(matches!(second.open(place.path()).unwrap_err(), Error::InUse { .. }));
+    assert!(matches!(builder(2).open(place.path()).unwrap_err(), Error::InUse { .. }));
+    bank.give_all(1);
+    drop(bank);
+    let (third, _) = declared("none", 3);
+    let refused = third.open(place.path()).unwrap_err().to_string();
+    assert!(refused.contains("a database of 2 islands"), "{refused}");
+    assert_eq!(money_of_one_process(place.path(), 2), ACCOUNTS as i64);
+}
+
+#[test]
+fn programs_that_do_not_fit_are_refused_by_name() {
+    let test = "islands_processes::programs_that_do_not_fit_are_refused_by_name";
+    let mut db = Database::builder().islands(2).processes();
+    db = db.arguments(["--exact", test]);
+    let name = if env::var_os(ISLAND).is_some() { "other" } else { "own" };
+    let own = db.closure(name, |_| Ok(()), |_, (), n: &u64| Ok(2 * n));
+    let refused = db.become_island().in_memory().unwrap_err();
+    assert!(matches!(refused, Error::OtherVersion(_)), "{refused}");
+    assert!(refused.to_string().contains("procedure other (u64)"), "{refused}");
+    // A program that ends before it is an island.
+    let (none, to) = declared("no such test", 2);
+    let refused = none.in_memory().unwrap_err();
+    assert!(refused.to_string().contains("did not start"), "{refused}");
+    // A procedure of one database is none of another's.
+    let mut builder = Database::builder().islands(1).processes();
+    builder = builder.arguments(["--exact", "islands_processes::a_lone_island"]);
+    builder.closure("twice", |_| Ok(()), |_, (), n: &u64| Ok(2 * n));
+    let lone = builder.in_memory().unwrap();
+    assert!(matches!(lone.call(&own, &7, &1), Err(Error::Schema(_))));
+    assert!(matches!(lone.call(&to.book, &7, &(1, 1)), Err(Error::Schema(_))));
+}
+
+#[test]
+fn a_lone_island() {
+    let mut builder = Database::builder().islands(1).processes();
+    builder = builder.arguments(["--exact", "islands_processes::a_lone_island"]);
+    let twice = builder.closure("twice", |_| Ok(()), |_, (), n: &u64| Ok(2 * n));
+    let lone = builder.in_memory().unwrap();
+    assert_eq!(lone.call(&twice, &7, &21), Ok(42));
+    let mut across = lone.across();
+    let part = across.part(&twice, &7, &4).unwrap();
+    assert_eq!(across.commit().unwrap().take(part), Ok(8));
+    lone.close().unwrap();
+}
+
+#[test]
+fn an_island_in_memory_does_not_come_back_and_the_others_go_on() {
+    let test = "islands_processes::an_island_in_memory_does_not_come_back_and_the_others_go_on";
+    let (db, to) = declared(test, 2);
+    let bank = Bank { db: db.in_memory().unwrap(), to };
+    let (a, b) = bank.apart();
+    bank.give_all(100);
+    assert_eq!(bank.transfer(a, b, 30), Ok((70, 130)));
+    on_each(0..4u64, |thread| {
+        for _ in 0..200 {
+            bank.transfer(thread, thread + 7, 0).unwrap();
+        }
+    });
+    assert_eq!(bank.money(), Ok(100 * ACCOUNTS as i64));
+    let island = bank.db.island_of(&a).unwrap();
+    assert!(bank.kill(island));
+    let stopped = loop {
+        match bank.book(a, 0) {
+            Err(Error::AnswerLost(_)) | Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(stopped, Error::IslandStopped(island));
+    assert_eq!(bank.transfer(a, b, 1), Err(Error::IslandStopped(island)));
+    assert_eq!(bank.book(b, 1), Ok(131));
+}
