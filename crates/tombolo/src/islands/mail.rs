@@ -182,6 +182,19 @@ impl Mail {
         &self.posts[island.index()]
     }
 
+    /// Links every island with every other. Each is told before any of them has a turn: what an island says on a link
+    /// begins with a greeting, so it must not hear another one before it has greeted.
+    pub(super) fn link_all(&self) {
+        let islands = || (0..self.posts.len()).map(|island| IslandId(island as u16));
+        for island in islands() {
+            let peers = islands().filter(|peer| *peer != island);
+            let made = peers.map(|peer| Item::Event(Event::LinkMade(peer)));
+            self.post(island).inbox.lock().extend(made);
+        }
+        // A lone island has no link, and may have decisions that are left.
+        islands().for_each(|island| self.ring(island));
+    }
+
     /// Puts something into an island's inbox and asks for its turn.
     pub(super) fn put(&self, to: IslandId, item: Item) {
         self.post(to).inbox.lock().push(item);
@@ -541,5 +554,29 @@ impl Sink<Box<dyn Envelope>> for Turns {
     fn broken(&self, reason: &Arc<str>) {
         self.slots.iter().for_each(|slots| slots.broken(reason));
         self.mail.stopped(self.island, reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tombolo_engine::clock::SystemClock;
+
+    use super::*;
+
+    /// What an island says on a link begins with its greeting, so it must know of the link before it hears another one.
+    #[test]
+    fn islands_are_told_of_all_links_before_any_of_them_speaks() {
+        let mail = Mail::new(3, Arc::new(SystemClock::new()), None);
+        mail.link_all();
+        for island in 0..3u16 {
+            let mut arrived = Vec::new();
+            mail.take(IslandId(island), &mut arrived);
+            let made = arrived.iter().map(|item| match item {
+                Item::Event(Event::LinkMade(peer)) => peer.0,
+                other => panic!("{other:?}"),
+            });
+            let peers: Vec<_> = (0..3).filter(|peer| *peer != island).collect();
+            assert_eq!(made.collect::<Vec<_>>(), peers);
+        }
     }
 }

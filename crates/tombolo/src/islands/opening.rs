@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tombolo_engine::clock::{Clock, SystemClock};
-use tombolo_engine::islands::commit::{Event, IslandId};
+use tombolo_engine::islands::commit::IslandId;
 use tombolo_engine::islands::island::Island;
 use tombolo_engine::islands::membership::{
     Membership, Spread, count_opening, found, island_directory, islands_in, membership,
@@ -35,7 +35,7 @@ use tombolo_storage::value_log::{holds_log, refuse_copy};
 
 use super::Islands;
 use super::key::Keys;
-use super::mail::{Item, Mail, Turns};
+use super::mail::{Mail, Turns};
 use super::member::Member;
 use super::ordered::{Ordering, cut_off};
 use super::spread::{spread, spread_own};
@@ -556,13 +556,7 @@ impl IslandsBuilder {
             let _on = bound_to(&placed[island])?;
             databases.push(own.start(ready, own.options(cores)?, Some(Box::new(joining)))?);
         }
-        for at in 0..islands {
-            for peer in (0..islands).filter(|peer| *peer != at) {
-                mail.put(IslandId(at), Item::Event(Event::LinkMade(IslandId(peer))));
-            }
-        }
-        // A lone island has no link, and may have decisions that are left.
-        mail.ring(IslandId(0));
+        mail.link_all();
         let timed = mail.clone();
         let timer = Running::start("tombolo-islands", move || timed.run_timer())?;
         let islands = Islands::new(databases, mail, self.keys.clone(), placed, timer);
