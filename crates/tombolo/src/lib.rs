@@ -22,6 +22,7 @@
 //! | make the next opening faster | [`Database::checkpoint`], [`Builder::checkpoint_directories`] |
 //! | keep data that is larger than memory, write with several threads | [`Builder::paged`], [`PagedDatabase`] |
 //! | show the progress of opening | [`Builder::on_opening`] |
+//! | spread a database over several engines, or processes | [`Builder::islands`], [`IslandsBuilder::processes`] |
 //! | make a backup | [`Database::backup`], [`Database::restore`] |
 //! | restore to a point in time | [`Builder::log_archive`], [`Database::archive_now`], [`Restore`] |
 //! | add a table or an index to a running database | [`Database::create_table`], [`Database::create_index`] |

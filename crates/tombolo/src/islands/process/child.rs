@@ -42,8 +42,13 @@ pub(super) fn is_asked() -> bool {
 
 /// Is an island, to the end of the process.
 pub(super) fn run(builder: ProcessesBuilder) -> ! {
-    // Where there is no link there is also no process that a reason could be reported to.
-    let Ok(link) = inherited() else { exit(1) };
+    let Ok(link) = inherited() else {
+        // There is no process that this could be reported to.
+        eprintln!(
+            "{VARIABLE} is set, but no database has started this process as an island: unset it"
+        );
+        exit(1)
+    };
     exit(match serve(builder, link) {
         Ok(()) => 0,
         Err(_) => 1,
