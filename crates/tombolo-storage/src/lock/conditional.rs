@@ -47,6 +47,10 @@ impl<L: Latching> Locking for IfLocks<L> {
         self.locks.open_session()
     }
 
+    fn set_waits(&self, held: &mut HeldLocks, intervals_max: u32) {
+        self.locks.set_waits(held, intervals_max);
+    }
+
     fn close_session(&self, held: HeldLocks) {
         self.locks.close_session(held);
     }

@@ -358,7 +358,13 @@ impl<L: Latching> Locking for Hierarchical<L> {
     }
 
     fn open_session(&self) -> Result<HeldLocks, LockError> {
-        self.table.sessions.open().map(HeldLocks::new)
+        let mut held = self.table.sessions.open().map(HeldLocks::new)?;
+        self.set_waits(&mut held, self.patience.intervals_max);
+        Ok(held)
+    }
+
+    fn set_waits(&self, held: &mut HeldLocks, intervals_max: u32) {
+        self.table.sessions.get(held.session).wait_intervals_max.set(intervals_max);
     }
 
     fn close_session(&self, mut held: HeldLocks) {

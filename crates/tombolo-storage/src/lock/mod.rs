@@ -141,6 +141,10 @@ pub trait Locking: Sized + Send + 'static {
     /// `TooManySessions`.
     fn open_session(&self) -> Result<Self::Held, LockError>;
 
+    /// How many intervals the session waits for a lock from now on, in place of
+    /// [`LockSettings::wait_intervals_max`].
+    fn set_waits(&self, held: &mut Self::Held, intervals_max: u32);
+
     /// Gives a session's place back.
     ///
     /// # Panics

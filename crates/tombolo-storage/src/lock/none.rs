@@ -28,6 +28,8 @@ impl Locking for NoLocks {
         Ok(NoHeldLocks)
     }
 
+    fn set_waits(&self, _: &mut NoHeldLocks, _: u32) {}
+
     fn close_session(&self, _: NoHeldLocks) {}
 
     #[inline(always)]

@@ -29,6 +29,8 @@ pub(super) struct Session {
     pub(super) age_rank: GuardedU64,
     /// Counts its transactions: shows whether a session is still in the one that was seen.
     pub(super) transaction: GuardedU64,
+    /// How many intervals it waits for a lock. Only its own thread looks.
+    pub(super) wait_intervals_max: GuardedU32,
     next_free: GuardedU32,
 }
 
@@ -61,6 +63,7 @@ impl<L: Latching> Sessions<L> {
             waits_for: GuardedU64::new(0),
             age_rank: GuardedU64::new(0),
             transaction: GuardedU64::new(0),
+            wait_intervals_max: GuardedU32::new(0),
             next_free: GuardedU32::new(if id + 1 == sessions_max { NONE } else { id + 1 }),
         };
         let free = Latch::new(Cell::new(0));

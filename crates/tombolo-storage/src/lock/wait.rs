@@ -18,7 +18,8 @@ use crate::sync::Spin;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Patience {
     interval: Duration,
-    intervals_max: u32,
+    /// Unless a session has a number of its own.
+    pub(super) intervals_max: u32,
 }
 
 impl Patience {
@@ -45,7 +46,7 @@ impl<L: Latching> Hierarchical<L> {
                 return result(place.parker.park());
             }
         }
-        for _ in 0..self.patience.intervals_max {
+        for _ in 0..place.wait_intervals_max.get() {
             // Each time: a gap's lock that was handed on may close a circle of sessions that all wait already.
             self.break_circles(session);
             if let Some(verdict) = place.parker.park_for(self.patience.interval) {

@@ -70,9 +70,15 @@ use super::page::PageId;
 use super::pool::{PAGES_FILE, PageAccess, PageError, PoolUsage};
 use crate::disk::{Disk, Open, share};
 use crate::error::Error;
+use crate::lock::Locking as _;
 use crate::log::{LOG_FILES, LogUsage, Logging};
 use crate::owner::Owner;
 use crate::store::Phase;
+
+/// A place in the log of a paged database, up to which it has to be durable before something counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "what was not made durable may be gone after a crash"]
+pub struct LogPosition(u64);
 
 /// One session of a paged database.
 ///
@@ -262,7 +268,21 @@ impl<P: PagedProfile> PagedStore<P> {
     /// # Panics
     /// Outside a transaction.
     pub fn prepare(&mut self, owner: Owner) -> Result<Vote, Error> {
-        self.session.prepare(&self.database, owner)
+        let (vote, upto) = self.prepare_unhardened(owner)?;
+        self.harden(upto).map(|()| vote)
+    }
+
+    /// The same without waiting for the log: the vote counts once it is durable up to the position. So the votes of
+    /// several databases become durable at the same time.
+    ///
+    /// # Errors
+    /// As [`PagedStore::prepare`].
+    ///
+    /// # Panics
+    /// As there.
+    pub fn prepare_unhardened(&mut self, owner: Owner) -> Result<(Vote, LogPosition), Error> {
+        let (vote, lsn) = self.session.prepare(&self.database, owner)?;
+        Ok((vote, LogPosition(lsn)))
     }
 
     /// Commits or aborts a prepared transaction, of whichever session; this session's own goes on. The answer
@@ -272,7 +292,61 @@ impl<P: PagedProfile> PagedStore<P> {
     /// `NotPrepared`, also while it is being decided by another thread; `Poisoned`: whether the decision counts is
     /// unknown, and a restart shows it.
     pub fn decide(&mut self, owner: Owner, decision: Decision) -> Result<(), Error> {
-        self.session.decide(&self.database, owner, decision)
+        let upto = self.decide_unhardened(owner, decision)?;
+        self.harden(upto)
+    }
+
+    /// The same without waiting until a commit is durable: for a coordinator whose own decision is, so that a restart
+    /// decides the same. It remembers the decision until the log is durable up to the position.
+    ///
+    /// # Errors
+    /// As [`PagedStore::decide`].
+    pub fn decide_unhardened(
+        &mut self,
+        owner: Owner,
+        decision: Decision,
+    ) -> Result<LogPosition, Error> {
+        self.session.decide(&self.database, owner, decision).map(LogPosition)
+    }
+
+    /// Commits the session's transaction without waiting for the log. Its locks are released. Nothing that depends on
+    /// it, not even on what it read, may be answered or decided elsewhere before the log is durable up to the position.
+    ///
+    /// # Errors
+    /// As a commit.
+    pub fn commit_unhardened(&mut self) -> Result<LogPosition, Error> {
+        self.session.commit_unhardened(&self.database)?;
+        Ok(LogPosition(self.session.committed_at))
+    }
+
+    /// Waits until the log is durable up to a position.
+    ///
+    /// # Errors
+    /// `Poisoned`: what a restart will find is unknown.
+    pub fn harden(&self, upto: LogPosition) -> Result<(), Error> {
+        transaction::harden(&self.database, upto.0)
+    }
+
+    /// Whether the log is durable up to a position.
+    #[must_use]
+    pub fn is_hardened(&self, upto: LogPosition) -> bool {
+        self.database.log.durable() > upto.0
+    }
+
+    /// Whether the session's transaction has changed anything.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.database.log.newest_undoable(&self.session.log) > 0
+    }
+
+    /// How long this session's transaction waits for a lock, in intervals of [`LockSettings::wait_interval_ms`], until
+    /// it is chosen anew: one that holds locks of other databases may be in a circle of waits that no database sees.
+    ///
+    /// [`LockSettings::wait_interval_ms`]: crate::lock::LockSettings::wait_interval_ms
+    pub fn set_lock_waits(&mut self, intervals_max: u32) {
+        if let Some(held) = self.session.held.get_mut() {
+            self.database.locks.set_waits(held, intervals_max);
+        }
     }
 
     /// The transactions that are prepared and not decided, by number.

@@ -21,7 +21,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::database::Database;
-use super::transaction::{Ghost, Session, UNKNOWN, harden};
+use super::transaction::{Ghost, Session, UNKNOWN};
 use crate::error::{Error, Result};
 use crate::latch::Latch;
 use crate::lock::{LockName, Locking, Mode};
@@ -166,30 +166,36 @@ pub(super) fn lock_of(entry: &LockEntry) -> Option<(LockName, Mode)> {
 }
 
 impl<P: PagedProfile> Session<P> {
-    pub(super) fn prepare(&mut self, database: &Database<P>, owner: Owner) -> Result<Vote> {
+    /// Prepares the transaction; the vote counts when the log is durable up to the LSN.
+    pub(super) fn prepare(&mut self, database: &Database<P>, owner: Owner) -> Result<(Vote, u64)> {
         assert_ne!(self.phase, Phase::Idle, "a transaction is prepared that has begun");
         database.refuse_poisoned()?;
         if !P::Locks::LOCKS || !P::Log::RECORDS || database.log.unread().is_none() {
             return Err(Error::CannotPrepare);
         }
         if self.phase == Phase::Reading {
-            return self.commit(database).map(|()| Vote::ReadOnly);
+            return self.vote_read_only(database);
         }
         database.prepared.reserve(owner)?;
         match self.detach(database, owner) {
             Ok(Some((session, lsn))) => {
                 database.prepared.enter(owner, session);
-                harden(database, lsn).map(|()| Vote::Prepared)
+                Ok((Vote::Prepared, lsn))
             }
             Ok(None) => {
                 database.prepared.free(owner);
-                self.commit(database).map(|()| Vote::ReadOnly)
+                self.vote_read_only(database)
             }
             Err(error) => {
                 database.prepared.free(owner);
                 Err(error)
             }
         }
+    }
+
+    fn vote_read_only(&mut self, database: &Database<P>) -> Result<(Vote, u64)> {
+        self.commit_unhardened(database)?;
+        Ok((Vote::ReadOnly, self.committed_at))
     }
 
     /// Logs that the transaction is prepared, and returns it as a session of its own, with the LSN that must be
@@ -232,27 +238,30 @@ impl<P: PagedProfile> Session<P> {
         Ok(Some((session, lsn)))
     }
 
-    /// Ends the prepared transaction with this number, which is not this session's.
+    /// Ends the prepared transaction with this number, which is not this session's. Up to the LSN the log has to be
+    /// durable before a commit is answered; an abort is.
     pub(super) fn decide(
         &mut self,
         database: &Database<P>,
         owner: Owner,
         decision: Decision,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         database.refuse_poisoned()?;
         let mut session = database.prepared.take(owner)?;
         let decided = match decision {
-            Decision::Commit => session.commit(database),
+            Decision::Commit => session.commit_unhardened(database),
             Decision::Abort => session.abort(database).and_then(|()| {
                 // A restart would find it prepared again whose decision was not logged.
                 database.log.flush().inspect_err(|_| database.poison(UNKNOWN))
             }),
         };
+        let mut lsn = 0;
         if decided.is_ok() && decision == Decision::Commit {
-            self.committed_at = session.committed_at;
+            lsn = session.committed_at;
+            self.committed_at = lsn;
         }
         session.leave(database);
         database.prepared.free(owner);
-        decided
+        decided.map(|()| lsn)
     }
 }

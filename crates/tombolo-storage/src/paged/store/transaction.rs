@@ -279,6 +279,13 @@ impl<P: PagedProfile> Session<P> {
 
     #[inline]
     pub(super) fn commit(&mut self, database: &Database<P>) -> Result<()> {
+        self.commit_unhardened(database)?;
+        harden(database, self.committed_at)
+    }
+
+    /// The same without waiting for the log: nothing may be answered before it is durable up to `committed_at`.
+    #[inline]
+    pub(super) fn commit_unhardened(&mut self, database: &Database<P>) -> Result<()> {
         database.refuse_poisoned()?;
         let logged = database.log.commit(&mut self.log);
         let lsn = match logged {
@@ -297,7 +304,7 @@ impl<P: PagedProfile> Session<P> {
         // While the locks are held: what replaces a version that was read has a greater number.
         self.committed_at = if lsn > 0 { lsn } else { database.log.newest_commit() };
         self.finish(database, true);
-        harden(database, self.committed_at)
+        Ok(())
     }
 
     pub(super) fn abort(&mut self, database: &Database<P>) -> Result<()> {

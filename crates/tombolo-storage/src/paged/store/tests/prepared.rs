@@ -121,6 +121,60 @@ fn a_prepared_transaction_is_found_after_restarts() {
     }
 }
 
+/// What is answered later than it is logged: a kill takes it before its position is hardened, and not after.
+#[test]
+fn votes_and_commits_may_be_hardened_later() {
+    let disk = CrashDisk::default();
+    let mut own = bank(&disk, &impatient());
+    own.begin_writes();
+    assert!(!own.store.has_changed());
+    own.add_row(21).unwrap();
+    assert!(own.store.has_changed());
+    let (vote, position) = own.store.prepare_unhardened(ONE).unwrap();
+    assert_eq!((vote, own.store.is_hardened(position)), (Vote::Prepared, false));
+    assert_eq!(reopened(&disk.kill()).store.prepared(), []);
+    own.store.harden(position).unwrap();
+    assert!(own.store.is_hardened(position));
+    assert_eq!(reopened(&disk.kill()).store.prepared().len(), 1);
+    // A decision, whose coordinator knows it.
+    let position = own.store.decide_unhardened(ONE, Decision::Commit).unwrap();
+    assert_eq!((own.balance_if(21), own.store.prepared()), (Ok(Some(START)), Vec::new()));
+    let disk = disk.kill();
+    own = reopened(&disk);
+    assert_eq!(own.store.prepared().len(), 1);
+    own.store.decide(ONE, Decision::Commit).unwrap();
+    assert!(own.store.is_hardened(position), "the log goes on");
+    // A commit, and a read of what is not durable yet.
+    own.begin_writes();
+    own.add_row(22).unwrap();
+    let wrote = own.store.commit_unhardened().unwrap();
+    own.store.begin().unwrap();
+    assert!(own.store.lookup(&own.by_id, 22).unwrap().is_some());
+    let read = own.store.commit_unhardened().unwrap();
+    assert_eq!([wrote, read].map(|position| own.store.is_hardened(position)), [false; 2]);
+    assert_eq!(reopened(&disk.kill()).balance_if(22), Ok(None));
+    own.store.harden(read).unwrap();
+    assert!(own.store.is_hardened(wrote));
+    assert_eq!(reopened(&disk.kill()).balance_if(22), Ok(Some(START)));
+}
+
+/// A session's own number of intervals, as long as it has its place.
+#[test]
+fn a_session_may_wait_for_locks_for_another_time() {
+    let mut settings = impatient();
+    settings.locks.wait_intervals_max = 1 << 30;
+    let mut own = bank(&CrashDisk::default(), &settings);
+    own.prepare(ONE);
+    own.store.set_lock_waits(1);
+    assert_eq!(own.balance_if(3), Err(Error::LockTimeout));
+    let mut other = own.session();
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| other.balance_if(3));
+        own.store.decide(ONE, Decision::Commit).unwrap();
+        assert_eq!(waits.join().unwrap(), Ok(Some(7)));
+    });
+}
+
 /// The entry above a gap that is locked goes, so the gap is handed on; after a crash it is locked all the same.
 #[test]
 fn a_gap_that_was_handed_on_is_locked_again() {
