@@ -9,6 +9,8 @@ use tombolo_engine::islands::commit::IslandId;
 use tombolo_storage::types::SqlType;
 use tombolo_storage::value::Value;
 
+use crate::error::Error;
+
 /// A key by which calls and rows are spread over islands: a number, a text, bytes, or several of these.
 pub trait IslandKey {
     /// A number, by which keys are spread; the same in every version of this library.
@@ -95,7 +97,7 @@ impl<K: IslandKey + ?Sized> IslandKey for &K {
 
 /// How keys are spread.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Keys {
+pub(crate) enum Keys {
     Hash,
     /// The first number of each island but the first, ascending.
     Ranges(Vec<i64>),
@@ -103,7 +105,7 @@ pub(super) enum Keys {
 
 impl Keys {
     /// The keys that are spread as this text says, which is that of `Display`.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         if text == "hash" {
             return Some(Self::Hash);
         }
@@ -148,6 +150,51 @@ impl Keys {
             }
             _ => false,
         }
+    }
+}
+
+impl Keys {
+    /// Refuses keys that are not of so many islands.
+    pub(crate) fn verify(&self, islands: usize) -> Result<(), Error> {
+        let refuse = |what: String| Err(Error::Setting(what));
+        if islands == 0 || islands > usize::from(u16::MAX) {
+            return refuse(format!("{islands} islands: give 1 to {}", u16::MAX));
+        }
+        let Self::Ranges(bounds) = self else { return Ok(()) };
+        if bounds.len() + 1 != islands {
+            return refuse(format!(
+                "{islands} islands have {} bounds between their keys, and {} were given",
+                islands - 1,
+                bounds.len()
+            ));
+        }
+        match bounds.is_sorted_by(|a, b| a < b) {
+            true => Ok(()),
+            false => refuse("the bounds between the islands' keys must ascend".to_owned()),
+        }
+    }
+}
+
+/// Where keys are.
+#[derive(Debug)]
+pub(crate) struct Router {
+    pub(crate) keys: Keys,
+    pub(crate) islands: usize,
+}
+
+impl Router {
+    #[inline]
+    pub(crate) fn island_of(&self, key: &(impl IslandKey + ?Sized)) -> Result<usize, Error> {
+        match self.keys.island(key, self.islands) {
+            Some(island) => Ok(island.index()),
+            None => Err(Self::no_island()),
+        }
+    }
+
+    #[cold]
+    fn no_island() -> Error {
+        let what = "the islands' keys are integers within 64 bits, and this key is none";
+        Error::Schema(what.to_owned())
     }
 }
 

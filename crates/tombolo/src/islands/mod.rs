@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `opening.rs` | opening and creating the islands of a directory |
 //! | `key.rs` | keys, and the islands on which they are |
+//! | `identity.rs` | which island of which database a directory holds |
 //! | `spread.rs` | tables that are spread by a column |
 //! | `repartition.rs` | another number of islands for a directory |
 //! | `calls.rs` | calls of one island |
@@ -47,7 +48,8 @@ mod backup;
 mod calls;
 mod deadlines;
 mod helping;
-mod key;
+pub(crate) mod identity;
+pub(crate) mod key;
 mod mail;
 mod member;
 mod opening;
@@ -71,34 +73,11 @@ pub use process::{
 pub use repartition::Repartitioned;
 pub use transaction::IslandsTx;
 
-use key::Keys;
+use key::{Keys, Router};
 use mail::Mail;
 
 /// How long closing waits for transactions over several islands: longer than they wait for each other.
 const CLOSING_MAX: Duration = Duration::from_secs(10);
-
-/// Where keys are.
-#[derive(Debug)]
-struct Router {
-    keys: Keys,
-    islands: usize,
-}
-
-impl Router {
-    #[inline]
-    fn island_of(&self, key: &(impl IslandKey + ?Sized)) -> Result<usize, Error> {
-        match self.keys.island(key, self.islands) {
-            Some(island) => Ok(island.index()),
-            None => Err(Self::no_island()),
-        }
-    }
-
-    #[cold]
-    fn no_island() -> Error {
-        let what = "the islands' keys are integers within 64 bits, and this key is none";
-        Error::Schema(what.to_owned())
-    }
-}
 
 /// A database of several islands. Each island is an engine with rows, a log and threads of its own: transactions on
 /// different islands run at the same time. A call names its island by a key, and sees the rows that are there; a

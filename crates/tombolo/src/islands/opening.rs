@@ -34,6 +34,7 @@ use tombolo_storage::store::Store;
 use tombolo_storage::value_log::{holds_log, refuse_copy};
 
 use super::Islands;
+use super::identity::Asked;
 use super::key::Keys;
 use super::mail::{Mail, Turns};
 use super::member::Member;
@@ -359,23 +360,7 @@ impl IslandsBuilder {
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
-        let refuse = |what: String| Err(Error::Setting(what));
-        if self.islands == 0 || self.islands > usize::from(u16::MAX) {
-            return refuse(format!("{} islands: give 1 to {}", self.islands, u16::MAX));
-        }
-        if let Keys::Ranges(bounds) = &self.keys {
-            if bounds.len() + 1 != self.islands {
-                let (islands, bounds) = (self.islands, bounds.len());
-                return refuse(format!(
-                    "{islands} islands have {} bounds between their keys, and {bounds} were given",
-                    islands - 1
-                ));
-            }
-            if !bounds.is_sorted_by(|a, b| a < b) {
-                return refuse("the bounds between the islands' keys must ascend".to_owned());
-            }
-        }
-        Ok(())
+        self.keys.verify(self.islands)
     }
 
     fn tables(&self) -> Result<Vec<TableDef>, Error> {
@@ -396,20 +381,11 @@ impl IslandsBuilder {
                 )));
             }
         }
-        let there = islands_in(directory);
-        if there > self.islands {
-            return Err(self.other_number(directory, there));
-        }
-        Ok(())
+        self.asked(directory).refuse_more()
     }
 
-    fn other_number(&self, directory: &Path, there: usize) -> Error {
-        Error::Directory(format!(
-            "{} holds a database of {there} islands, not {}: open it with islands({there}), or give it another number \
-             first (tombolo repartition)",
-            directory.display(),
-            self.islands
-        ))
+    const fn asked<'a>(&self, directory: &'a Path) -> Asked<'a> {
+        Asked { directory, islands: self.islands }
     }
 
     /// Recovers all islands; makes those of a new database.
@@ -441,35 +417,14 @@ impl IslandsBuilder {
             })?;
         }
         let mut islands: Vec<Option<Recovered>> = (0..self.islands).map(|_| None).collect();
-        let mut database = None;
+        let mut found = Vec::new();
         for (island, mut recovered) in there.iter().copied().zip(recovered) {
-            let own = self.membership_of(&mut recovered.opened, &place(island), island)?;
-            if let Some((own, opening)) = own {
-                let is_other = database.is_some_and(|(database, _)| database != own);
-                if is_other {
-                    return Err(Error::Directory(format!(
-                        "{} belongs to another database than the islands next to it",
-                        place(island).display()
-                    )));
-                }
-                let newest = database.map_or(0, |(_, newest)| newest);
-                database = Some((own, opening.max(newest)));
-            }
+            found.push((island, self.membership_of(&mut recovered.opened, directory, island)?));
             islands[island] = Some(recovered);
         }
-        // Island 0 is made last, so a database that has it, or was opened, had them all.
-        let was_complete = there.contains(&0) || database.is_some_and(|(_, opening)| opening > 0);
-        let missing = (0..self.islands).find(|island| !there.contains(island));
-        if let Some(missing) = missing.filter(|_| was_complete) {
-            return Err(match islands_in(directory) {
-                there if database.is_some() && there > 0 && missing >= there => Error::Directory(
-                    format!("{} is missing: restore it, or a backup", place(missing).display()),
-                ),
-                there => self.other_number(directory, there),
-            });
-        }
+        let database = self.asked(directory).database_of(&found)?;
         let new = u128::from(entropy()) << u64::BITS | u128::from(entropy());
-        let database = database.map_or(new, |(database, _)| database);
+        let database = database.unwrap_or(new);
         for island in (0..self.islands).rev() {
             let recovered = match islands[island].take() {
                 Some(recovered) => recovered,
@@ -485,20 +440,14 @@ impl IslandsBuilder {
     fn membership_of(
         &mut self,
         opened: &mut Opened,
-        place: &Path,
+        directory: &Path,
         island: usize,
     ) -> Result<Option<(u128, u32)>, Error> {
         let Some((own, opening)) = membership(&mut opened.store).map_err(damaged)? else {
             return Ok(None);
         };
-        let refuse = |what: String| Err(Error::Directory(format!("{} {what}", place.display())));
-        let there = usize::from(own.islands);
-        if there != self.islands {
-            return Err(self.other_number(place.parent().unwrap_or(place), there));
-        }
-        if own.island.index() != island {
-            return refuse(format!("holds {}: give the directory its own name again", own.island));
-        }
+        let asked = self.asked(directory);
+        asked.compare(&own, island)?;
         if std::mem::take(&mut self.is_auto) {
             self.keys = Keys::parse(&own.keys).ok_or_else(|| {
                 let keys = &own.keys;
@@ -506,12 +455,7 @@ impl IslandsBuilder {
                 Error::OtherVersion(what)
             })?;
         }
-        if own.keys != self.keys.to_string() {
-            return refuse(format!(
-                "spreads keys by {}, not by {}: open the database as it was made",
-                own.keys, self.keys
-            ));
-        }
+        asked.compare_keys(&own, island, &self.keys)?;
         Ok(Some((own.database, opening)))
     }
 
