@@ -245,6 +245,12 @@ plants! {
     /// Paged store: a restart does not follow gaps that were handed on.
     HandedOnGapsForgotten: "handed-on-gaps-forgotten",
         "a restart locks gaps of prepared transactions by the names they had";
+    /// Islands of paged stores: an opening does not look up what a coordinator decided.
+    PagedDecisionNotLookedUp: "paged-decision-not-looked-up",
+        "an opening aborts what islands of paged stores prepared, whatever was decided";
+    /// Islands of paged stores: a transaction is decided before the participants' votes are durable.
+    PagedVoteNotWaitedFor: "paged-vote-not-waited-for",
+        "islands of paged stores decide before the votes are durable";
 }
 
 impl Plant {
@@ -265,8 +271,8 @@ impl Plant {
     /// 300,000 seeds; an archive that is so far behind when a process ends that the image is past it, which is as
     /// rare; and parts of two courses of a log, which the simulator never mixes. A thread that sleeps for ever is
     /// noticed by loom: the simulator's callers do not sleep. Nor does it run the paged store, or
-    /// islands whose logs become durable together: those plants are noticed by the library's tests
-    /// (`islands_ordered.rs`).
+    /// islands whose logs become durable together, or of paged stores: those plants are noticed by the library's
+    /// tests (`islands_ordered.rs`, `paged/islands/tests/`).
     pub const fn is_simulated(self) -> bool {
         !matches!(
             self,
@@ -280,6 +286,8 @@ impl Plant {
                 | Self::PreparedForgottenByRestart
                 | Self::PreparedLocksForgotten
                 | Self::HandedOnGapsForgotten
+                | Self::PagedDecisionNotLookedUp
+                | Self::PagedVoteNotWaitedFor
                 | Self::WordIgnored
                 | Self::WordNotLeft
                 | Self::WaiterNotEntered

@@ -124,7 +124,8 @@ pub use islands::{
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};
 pub use paged::{
-    Isolation, PagedBuilder, PagedDatabase, PagedRow, PagedRowId, PagedStatistics, PagedTx, Restart,
+    Isolation, PagedBuilder, PagedDatabase, PagedIslands, PagedIslandsBuilder, PagedIslandsTx,
+    PagedRow, PagedRowId, PagedStatistics, PagedTx, Restart,
 };
 pub use pages::Pages;
 pub use restore::{Restore, Restored};

@@ -8,8 +8,6 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use tombolo_storage::error::{Error, Result, SchemaError};
-use tombolo_storage::memory::MemoryStore;
-use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::row::{Fields, RowId};
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::{Store, Table, resolve_table};
@@ -56,7 +54,7 @@ pub struct Spread {
 ///
 /// # Errors
 /// Those of the store.
-pub fn spreads<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Result<Vec<Spread>> {
+pub fn spreads<S: Store>(store: &mut S) -> Result<Vec<Spread>> {
     let table: Table<SpreadTable> = resolve_table(store.schema()).map_err(mismatch)?;
     transaction(store, |store| {
         let mut rows = Vec::new();
@@ -79,7 +77,7 @@ pub fn spreads<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Result<Vec<Sprea
 ///
 /// # Errors
 /// Those of the store.
-pub fn record_spread<P: MemoryProfile>(store: &mut MemoryStore<P>, spread: &Spread) -> Result<()> {
+pub fn record_spread<S: Store>(store: &mut S, spread: &Spread) -> Result<()> {
     let table: Table<SpreadTable> = resolve_table(store.schema()).map_err(mismatch)?;
     transaction(store, |store| {
         let row = store.create(&table, |_| {})?;
@@ -129,9 +127,7 @@ pub struct Membership {
 ///
 /// # Errors
 /// Those of the store.
-pub fn membership<P: MemoryProfile>(
-    store: &mut MemoryStore<P>,
-) -> Result<Option<(Membership, u32)>> {
+pub fn membership<S: Store>(store: &mut S) -> Result<Option<(Membership, u32)>> {
     let Some((table, row)) = find(store)? else { return Ok(None) };
     transaction(store, |store| {
         let row = store.pin(&table, row)?;
@@ -154,7 +150,7 @@ fn number<T, N: TryFrom<T>>(value: T) -> Result<N> {
 ///
 /// # Errors
 /// Those of the store.
-pub fn found<P: MemoryProfile>(store: &mut MemoryStore<P>, membership: &Membership) -> Result<()> {
+pub fn found<S: Store>(store: &mut S, membership: &Membership) -> Result<()> {
     let table: Table<Member> = resolve_table(store.schema()).map_err(mismatch)?;
     let Membership { database, island, islands, keys } = membership;
     transaction(store, |store| {
@@ -171,7 +167,7 @@ pub fn found<P: MemoryProfile>(store: &mut MemoryStore<P>, membership: &Membersh
 ///
 /// # Errors
 /// Those of the store; `UnfitChanges` if it is no island.
-pub fn count_opening<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Result<u32> {
+pub fn count_opening<S: Store>(store: &mut S) -> Result<u32> {
     let Some((table, row)) = find(store)? else { return Err(Error::UnfitChanges) };
     transaction(store, |store| {
         let before: u32 = number(store.pin(&table, row)?.get(Member::OPENING))?;
@@ -181,7 +177,7 @@ pub fn count_opening<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Result<u32
     })
 }
 
-fn find<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Result<Option<(Table<Member>, RowId)>> {
+fn find<S: Store>(store: &mut S) -> Result<Option<(Table<Member>, RowId)>> {
     let Ok(table) = resolve_table::<Member>(store.schema()) else { return Ok(None) };
     let mut found = None;
     transaction(store, |store| {
@@ -200,7 +196,7 @@ fn mismatch(_: SchemaError) -> Error {
 #[cfg(not(loom))]
 #[cfg(test)]
 mod tests {
-    use tombolo_storage::memory::Limits;
+    use tombolo_storage::memory::{Limits, MemoryStore};
     use tombolo_storage::profile::MemoryLogged;
 
     use super::*;

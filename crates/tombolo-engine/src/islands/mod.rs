@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `commit/` | atomic commit between islands, as a state machine |
+//! | `decided.rs` | what islands of paged stores decided, as rows |
 //! | `island.rs` | what the state machine wants, done on a memory store |
 //! | `membership.rs` | which island a directory holds, and how often it was opened |
 //! | `topology.rs` | which cores share what, as the system says |
@@ -12,6 +13,7 @@
 //! Not here: the engines on islands, and who calls them (crate `tombolo`, `islands/`).
 
 pub mod commit;
+pub mod decided;
 pub mod island;
 pub mod membership;
 pub mod ordered;

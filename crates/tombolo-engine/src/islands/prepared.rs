@@ -70,18 +70,18 @@ pub struct PreparedParts {
 }
 
 /// A transaction's number as rows have it.
-const fn id(number: TransactionNumber) -> [u8; 16] {
+pub(super) const fn id(number: TransactionNumber) -> [u8; 16] {
     number.owner().number().to_be_bytes()
 }
 
-fn number(id: [u8; 16]) -> Result<TransactionNumber> {
+pub(super) fn number(id: [u8; 16]) -> Result<TransactionNumber> {
     TransactionNumber::of(Owner::new(u128::from_be_bytes(id))).ok_or(Error::UnfitChanges)
 }
 
 /// Runs `work` as one transaction.
-pub(super) fn transaction<P: MemoryProfile, T>(
-    store: &mut MemoryStore<P>,
-    work: impl FnOnce(&mut MemoryStore<P>) -> Result<T>,
+pub(super) fn transaction<S: Store, T>(
+    store: &mut S,
+    work: impl FnOnce(&mut S) -> Result<T>,
 ) -> Result<T> {
     let done = execute_undoable(store, |mut transaction| {
         let done = work(transaction.store())?;

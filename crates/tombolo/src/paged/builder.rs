@@ -13,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tombolo_engine::islands::membership::membership;
 use tombolo_engine::rng::entropy;
 use tombolo_engine::settings::Source;
 use tombolo_storage::disk::Disk;
@@ -34,7 +35,7 @@ use crate::open::{make_directory, refuse_islands, refuse_strangers};
 use crate::tx::next_number;
 
 /// The pool is at least this large: a session needs some pages at a time.
-const POOL_BYTES_MIN: usize = 1 << 20;
+pub(super) const POOL_BYTES_MIN: usize = 1 << 20;
 /// Calls that run at a time, unless the program says how many.
 const SESSIONS: usize = 64;
 
@@ -43,8 +44,10 @@ const SESSIONS: usize = 64;
 #[must_use = "there is no database before `open` is called"]
 pub struct PagedBuilder {
     builder: Builder,
-    settings: PagedSettings,
-    sessions_max: usize,
+    pub(super) settings: PagedSettings,
+    pub(super) sessions_max: usize,
+    /// Transactions over several islands at a time; none in a database without islands.
+    pub(super) crews_max: usize,
 }
 
 impl Builder {
@@ -73,7 +76,7 @@ impl Builder {
     /// ```
     pub fn paged(self) -> PagedBuilder {
         let settings = PagedSettings::default();
-        PagedBuilder { builder: self, settings, sessions_max: SESSIONS }
+        PagedBuilder { builder: self, settings, sessions_max: SESSIONS, crews_max: 0 }
     }
 }
 
@@ -132,6 +135,22 @@ impl PagedBuilder {
         let directory = directory.as_ref();
         let tables = self.refuse_unknown()?;
         refuse_islands(directory)?;
+        let mut store = self.open_store(directory)?;
+        refuse_island(directory, &mut store)?;
+        refuse_undecided(&store)?;
+        define(&mut store, &tables)?;
+        self.start(store, next_number())
+    }
+
+    /// Starts a database on a store, whose handles get this number.
+    pub(super) fn start(&self, store: Store, handles: u32) -> Result<PagedDatabase, Error> {
+        let schema = store.schema().clone().of_database(handles);
+        let (isolation, sessions) = (self.settings.isolation, self.sessions_max);
+        PagedDatabase::start(store, PagedTables::of(schema), isolation, sessions)
+    }
+
+    /// Opens the store of a directory, or makes it, without tables.
+    pub(super) fn open_store(&self, directory: &Path) -> Result<Store, Error> {
         let mut settings = self.settings.clone();
         settings.log.salt = entropy();
         settings.log.durability = match self.builder.default_durability() {
@@ -139,7 +158,7 @@ impl PagedBuilder {
             Durability::Sync => log::Durability::Sync,
         };
         // One more makes checkpoints, one asks about the database, and each prepared transaction has one.
-        let others = settings.prepared_max as usize + 2;
+        let others = settings.prepared_max as usize + 2 + self.crews_max;
         settings.locks.sessions_max = u32::try_from(self.sessions_max + others).unwrap_or(u32::MAX);
         let disk: Arc<dyn Disk> = Arc::new(make_directory(directory)?);
         let is_there = disk.list()?.iter().any(|name| name == PAGES_FILE);
@@ -151,16 +170,11 @@ impl PagedBuilder {
                 Store::create(&disk, &settings)
             }
         };
-        let mut store = store.map_err(|error| Error::paged(&error))?;
-        refuse_undecided(&store)?;
-        define(&mut store, &tables)?;
-        let schema = store.schema().clone().of_database(next_number());
-        let (isolation, sessions) = (settings.isolation, self.sessions_max);
-        PagedDatabase::start(store, PagedTables::of(schema), isolation, sessions)
+        store.map_err(|error| Error::paged(&error))
     }
 
     /// Refuses what the paged store has not; the tables.
-    fn refuse_unknown(&self) -> Result<Vec<TableDef>, Error> {
+    pub(super) fn refuse_unknown(&self) -> Result<Vec<TableDef>, Error> {
         let refuse = |what: &str| Err(Error::Setting(what.to_owned()));
         if self.settings.pool_bytes < POOL_BYTES_MIN {
             return refuse("pool_bytes: a pool has at least 1 MB");
@@ -188,7 +202,7 @@ impl Builder {
 }
 
 /// Refuses a directory in which another store's log lies.
-fn refuse_other_store(directory: &Path, disk: &dyn Disk) -> Result<(), Error> {
+pub(super) fn refuse_other_store(directory: &Path, disk: &dyn Disk) -> Result<(), Error> {
     match value_log::holds_log(disk)? {
         false => Ok(()),
         true => Err(Error::Directory(format!(
@@ -197,6 +211,19 @@ fn refuse_other_store(directory: &Path, disk: &dyn Disk) -> Result<(), Error> {
             directory.display()
         ))),
     }
+}
+
+/// Refuses an island without the others: what it has prepared is decided by them.
+fn refuse_island(directory: &Path, store: &mut Store) -> Result<(), Error> {
+    let Some((own, _)) = membership(store).map_err(Error::Refused)? else { return Ok(()) };
+    let within = directory.parent().unwrap_or(directory).display();
+    Err(Error::Directory(format!(
+        "{} holds {} of a database of {}: open {within} with islands({})",
+        directory.display(),
+        own.island,
+        own.islands,
+        own.islands
+    )))
 }
 
 /// Refuses a database that holds what only islands decide.
@@ -209,7 +236,7 @@ fn refuse_undecided(store: &Store) -> Result<(), Error> {
 }
 
 /// Compares the tables with those of the program, and makes those that are missing, durably.
-fn define(store: &mut Store, tables: &[TableDef]) -> Result<(), Error> {
+pub(super) fn define(store: &mut Store, tables: &[TableDef]) -> Result<(), Error> {
     let mut missing = Vec::new();
     for table in tables {
         let Some(position) = store.schema().table(&table.name) else {

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::clock::SystemClock;
 use tombolo_engine::pipeline::panic_message;
 use tombolo_engine::threads::Recurring;
 use tombolo_engine::transaction::{Stop as EngineStop, execute_undoable};
@@ -19,18 +19,14 @@ use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};
 use tombolo_storage::store::{Index, Table, resolve_index, resolve_table};
 use tombolo_storage::sync::{AtomicU64, Mutex, Ordering};
 
+use super::again::Patience;
+use super::lender::Lent;
 use super::sessions::{Session, Sessions, Store};
 use super::tx::{PagedTables, PagedTx};
-use crate::calls::{OWN_PREFIX, OnDatabaseThread, on_database_thread, wait_a_moment};
+use crate::calls::{OWN_PREFIX, OnDatabaseThread, on_database_thread};
 use crate::error::{Error, Stop};
 use crate::tx::{DynamicTable, engine_stop, stopped};
 
-/// How long a closure is run again that gave way to others.
-const PATIENCE_NS: u64 = 10_000_000_000;
-/// The first pause before that; each is twice as long as the one before, up to a bound. Victims that began again at
-/// once would meet in the same circle.
-const PAUSE: Duration = Duration::from_micros(10);
-const PAUSES_MAX: u32 = 8;
 /// How often the log's length is looked at, for a checkpoint.
 const CHECKPOINT_LOOKS: Duration = Duration::from_millis(100);
 
@@ -48,15 +44,17 @@ const CHECKPOINT_LOOKS: Duration = Duration::from_millis(100);
 /// | [`Tx::savepoint`](crate::Tx::savepoint), cursors, pages | short transactions; a part of a [`PagedTx::range`] |
 /// | snapshots ([`Database::scan`](crate::Database::scan)) | [`PagedDatabase::read`], whose rows stay as they are |
 /// | changes of tables while it runs, added columns and indexes | a new table, filled from the old one |
-/// | backup of a running database, log archive, islands | a copy of the directory once it is closed |
+/// | backup of a running database, log archive | a copy of the directory once it is closed |
+///
+/// Several of them are a database of islands: [`PagedBuilder::islands`](crate::PagedBuilder::islands).
 ///
 /// Dropping the value closes the database, as [`PagedDatabase::close`] does, without reporting errors.
 pub struct PagedDatabase {
-    tables: PagedTables,
-    sessions: Sessions,
-    isolation: Isolation,
-    clock: SystemClock,
-    counters: Counters,
+    pub(super) tables: PagedTables,
+    pub(super) sessions: Sessions,
+    pub(super) isolation: Isolation,
+    pub(super) clock: SystemClock,
+    pub(super) counters: Counters,
     /// The thread that makes checkpoints, and why it stopped.
     checkpoints: Mutex<Option<Recurring>>,
     checkpoint_failure: Arc<Mutex<Option<Error>>>,
@@ -64,17 +62,18 @@ pub struct PagedDatabase {
 }
 
 #[derive(Default)]
-struct Counters {
-    committed: AtomicU64,
+pub(super) struct Counters {
+    pub(super) committed: AtomicU64,
+    pub(super) over_islands: AtomicU64,
     aborted: AtomicU64,
-    panicked: AtomicU64,
+    pub(super) panicked: AtomicU64,
     deadlocks: AtomicU64,
     lock_timeouts: AtomicU64,
 }
 
 impl Counters {
     // Relaxed, and where they are read: each number is exact, no order between them is promised.
-    fn count(counter: &AtomicU64) {
+    pub(super) fn count(counter: &AtomicU64) {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -83,8 +82,10 @@ impl Counters {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PagedStatistics {
-    /// Transactions that committed.
+    /// Transactions that committed. One over several islands counts on the island that it reached first.
     pub committed: u64,
+    /// Of these, transactions over several islands ([`PagedIslands`](crate::PagedIslands)).
+    pub over_islands: u64,
     /// Transactions that aborted or were refused by the store; of those that ran again, each time.
     pub aborted: u64,
     /// Transactions that panicked.
@@ -121,7 +122,7 @@ pub(super) struct How {
 }
 
 /// How one run of a closure ended without effect, or with an unknown one.
-enum Ended {
+pub(super) enum Ended {
     /// It gave way to others, and may run again.
     GaveWay(StoreError),
     Error(Error),
@@ -219,7 +220,7 @@ impl PagedDatabase {
         ran.map(|(answer, _)| answer).map_err(|ended| self.error(ended))
     }
 
-    fn take(&self) -> Result<super::sessions::Taken<'_>, Error> {
+    fn take(&self) -> Result<Lent<'_, Session>, Error> {
         match on_database_thread() {
             true => Err(Error::Nested),
             false => self.sessions.take(),
@@ -234,27 +235,18 @@ impl PagedDatabase {
         closure: impl Fn(&mut PagedTx<'_>) -> Result<A, Stop>,
     ) -> Result<(A, u64), Error> {
         let mut session = self.take()?;
-        let (mut until_ns, mut pauses) = (None, 0);
+        let mut patience = Patience::default();
         loop {
             // A victim keeps its rank in its session, so that its turn comes.
             match self.run(&mut session, how, &closure) {
                 Ok(placed) => return Ok(placed),
-                Err(Ended::GaveWay(StoreError::Deadlock)) if self.may_run_again(&mut until_ns) => {
-                    wait_a_moment(PAUSE * (1 << pauses));
-                    pauses = (pauses + 1).min(PAUSES_MAX);
-                }
+                Err(Ended::GaveWay(StoreError::Deadlock)) if patience.pauses(&self.clock) => {}
                 Err(ended) => return Err(self.error(ended)),
             }
         }
     }
 
-    /// Whether there is time left; it begins with the first call.
-    fn may_run_again(&self, until_ns: &mut Option<u64>) -> bool {
-        let now_ns = self.clock.now_ns();
-        now_ns < *until_ns.get_or_insert(now_ns.saturating_add(PATIENCE_NS))
-    }
-
-    fn error(&self, ended: Ended) -> Error {
+    pub(super) fn error(&self, ended: Ended) -> Error {
         match ended {
             Ended::GaveWay(error) => Error::stopped(Stop::Error(error), &self.tables.schema),
             Ended::Error(error) => error,
@@ -302,7 +294,7 @@ impl PagedDatabase {
     }
 
     /// How a transaction ended that did not commit, or of which that is unknown.
-    fn ended(&self, stop: Stop, was_committing: bool) -> Ended {
+    pub(super) fn ended(&self, stop: Stop, was_committing: bool) -> Ended {
         Counters::count(&self.counters.aborted);
         match stop {
             Stop::Error(error) if was_committing => {
@@ -381,6 +373,7 @@ impl PagedDatabase {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         PagedStatistics {
             committed: read(&self.counters.committed),
+            over_islands: read(&self.counters.over_islands),
             aborted: read(&self.counters.aborted),
             panicked: read(&self.counters.panicked),
             deadlocks: read(&self.counters.deadlocks),

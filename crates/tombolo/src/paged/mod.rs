@@ -4,14 +4,19 @@
 //! |---|---|
 //! | `builder.rs` | what is set before a database is opened; opening one |
 //! | `database.rs` | the handle of an open database: transactions, checkpoints, statistics |
-//! | `sessions.rs` | the sessions in which transactions run |
+//! | `sessions.rs`, `lender.rs` | the sessions in which transactions run, and how calls borrow them |
+//! | `again.rs` | how often a closure runs that gave way to others |
 //! | `tx.rs` | a transaction as a closure sees it |
+//! | `islands/` | several such databases, with transactions over several of them |
 //!
 //! There is no pipeline: a transaction runs on its caller's thread, and locks keep it apart from others. What the
 //! paged store lacks is not a method of these types, or is refused when the database is opened (docs/decisions/0056).
 
+mod again;
 mod builder;
 mod database;
+mod islands;
+mod lender;
 mod sessions;
 mod tx;
 
@@ -20,5 +25,6 @@ mod tests;
 
 pub use builder::PagedBuilder;
 pub use database::{PagedDatabase, PagedStatistics};
+pub use islands::{PagedIslands, PagedIslandsBuilder, PagedIslandsTx};
 pub use tombolo_storage::paged::store::{Isolation, Restart};
 pub use tx::{PagedRow, PagedRowId, PagedTx};

@@ -118,6 +118,16 @@ impl<'s> PagedTx<'s> {
         Self { store, tables, number, only_reads, has_deleted: false, refused: Cell::new(None) }
     }
 
+    /// The same where it may have deleted rows in an earlier step.
+    pub(super) const fn after_deletions(mut self, has_deleted: bool) -> Self {
+        self.has_deleted = has_deleted;
+        self
+    }
+
+    pub(super) const fn has_deleted(&self) -> bool {
+        self.has_deleted
+    }
+
     /// Why it can only be undone, if so.
     pub(super) fn refused(&self) -> Option<StoreError> {
         self.refused.get()

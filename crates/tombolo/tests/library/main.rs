@@ -31,6 +31,7 @@ mod loads;
 mod long_reads;
 mod own_errors;
 mod paged;
+mod paged_islands;
 mod panics;
 mod promises;
 mod requests;

@@ -1,0 +1,111 @@
+//! `Decided`: which transactions over several islands a paged store has decided to commit, as rows.
+//!
+//! A coordinator's part writes its transaction's number into a row and commits: that commit is the decision. Nothing
+//! else says it: of a transaction whose number no row of its coordinator has, all prepared parts are aborted
+//! (presumed abort, decision 0058). A row is written over by a later decision once every participant of the one before
+//! has committed durably, so there are about as many rows as transactions over several islands at a time.
+//!
+//! Not here: who may write over which row, and when (the library, `paged/islands/`); islands of memory stores, which
+//! keep their decisions otherwise (`prepared.rs`).
+
+use std::ops::ControlFlow;
+
+use tombolo_storage::error::{Error, Result};
+use tombolo_storage::row::{Fields, RowId};
+use tombolo_storage::schema::{Schema, TableDef};
+use tombolo_storage::store::{Store, Table, resolve_table};
+
+use super::commit::TransactionNumber;
+use super::prepared::{id, number, transaction};
+
+tombolo_storage::table! {
+    /// Transactions that this island decided to commit.
+    pub struct DecidedRow = "tombolo_decided" { NUMBER: Uuid; }
+}
+
+const NUMBER: Fields<DecidedRow> = Fields::none().with(DecidedRow::NUMBER);
+
+/// The table's definition.
+pub fn decided_table() -> TableDef {
+    TableDef::of::<DecidedRow>()
+}
+
+/// The table.
+#[derive(Clone, Copy, Debug)]
+pub struct Decided(Table<DecidedRow>);
+
+impl Decided {
+    /// The table of this schema.
+    ///
+    /// # Errors
+    /// `UnfitChanges` when the schema lacks it or defines it differently.
+    pub fn of(schema: &Schema) -> Result<Self> {
+        resolve_table(schema).map(Self).map_err(|_| Error::UnfitChanges)
+    }
+
+    /// Its rows.
+    ///
+    /// # Errors
+    /// Those of the store; `UnfitChanges` for a number that is none.
+    pub fn rows<S: Store>(&self, store: &mut S) -> Result<Vec<(RowId, TransactionNumber)>> {
+        transaction(store, |store| {
+            let mut rows = Vec::new();
+            store.rows(&self.0, |row| {
+                rows.push(row);
+                ControlFlow::Continue(())
+            })?;
+            let read = rows.into_iter().map(|row| {
+                let found = store.pin(&self.0, row)?.get(DecidedRow::NUMBER);
+                Ok((row, number(found)?))
+            });
+            read.collect()
+        })
+    }
+
+    /// Decides, in the open transaction, once it commits: writes the number over that in a row, or makes one. The row.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn decide<S: Store>(
+        &self,
+        store: &mut S,
+        row: Option<RowId>,
+        transaction: TransactionNumber,
+    ) -> Result<RowId> {
+        let number = id(transaction);
+        match row {
+            Some(row) => store
+                .update(&self.0, row, NUMBER, |row| row.set(DecidedRow::NUMBER, number))
+                .map(|()| row),
+            None => store.create(&self.0, |row| row.set(DecidedRow::NUMBER, number)),
+        }
+    }
+}
+
+#[cfg(not(loom))]
+#[cfg(test)]
+mod tests {
+    use tombolo_storage::disk::MemDisk;
+    use tombolo_storage::paged::store::{PagedSettings, PagedStore};
+    use tombolo_storage::profile::Conventional;
+
+    use super::*;
+    use crate::islands::commit::IslandId;
+
+    #[test]
+    fn a_decision_is_written_over_another_one() {
+        let settings = PagedSettings { pool_bytes: 1 << 20, ..PagedSettings::default() };
+        let mut store = PagedStore::<Conventional>::create(&MemDisk::new(), &settings).unwrap();
+        store.create_table(decided_table()).unwrap();
+        let decided = Decided::of(store.schema()).unwrap();
+        let of = |counter| TransactionNumber { island: IslandId(3), opening: 7, counter };
+        assert_eq!(decided.rows(&mut store), Ok(Vec::new()));
+        let decide = |store: &mut PagedStore<Conventional>, row, counter| {
+            transaction(store, |store| decided.decide(store, row, of(counter))).unwrap()
+        };
+        let first = decide(&mut store, None, 1);
+        let second = decide(&mut store, None, 2);
+        assert_eq!(decide(&mut store, Some(first), 3), first);
+        assert_eq!(decided.rows(&mut store), Ok(vec![(first, of(3)), (second, of(2))]));
+    }
+}
