@@ -26,9 +26,35 @@ fn a_measured_database_of_two_islands_becomes_one() {
         (&"ordered".into(), &points[0]["commit"])
     );
 
+    let checked = object(&line(&format!("check {data}/islands-2 --json")));
+    assert_eq!(checked["consistent"], true, "{checked}");
     let to_three = format!("repartition {data}/islands-2 --islands 3");
     refused(&to_three, 2, "nothing says how table item_row is spread");
     let moved = object(&line(&format!("repartition {data}/islands-2 --islands 1 --json")));
     assert_eq!((&moved["islands_before"], &moved["islands"]), (&2.into(), &1.into()));
     assert_eq!(moved["rows"], 2_000);
+}
+
+#[test]
+fn islands_of_paged_stores_are_measured_and_checked() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data").display().to_string();
+    let ended = line(&format!(
+        "islands rows --store paged --islands 1,2 --rows 2000 --update 2 --multisite 0,50 --rounds 1 --time-ms 30 \
+         --durability group --data {data} --json"
+    ));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let points: Vec<Value> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(points.len(), 4, "{ended:?}");
+    for point in &points {
+        assert!(point["tps"].as_f64() > Some(0.0) && point["store"] == "paged", "{point}");
+        let is_over_islands = point["islands"] == 2 && point["multisite_percent"] == 50;
+        assert_eq!(point["distributed"].as_u64() > Some(0), is_over_islands, "{point}");
+    }
+    let checked = object(&line(&format!("check {data}/paged-islands-2 --json")));
+    assert_eq!(checked["consistent"], true, "{checked}");
+    let checks = checked["checks"].as_object().unwrap();
+    let both = ["island-0/", "island-1/"];
+    assert!(both.iter().all(|of| checks.keys().any(|name| name.starts_with(of))), "{checks:?}");
 }

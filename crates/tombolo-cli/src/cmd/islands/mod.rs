@@ -2,6 +2,7 @@
 //!
 //! Not here: the library's side (`rows.rs`, `tpcc.rs`), callers, inputs, figures (lab `experiment/islands/`).
 
+mod paged_rows;
 mod processes;
 mod replay;
 mod rows;
@@ -31,6 +32,8 @@ use tombolo_lab::workload::tpcc::schema::WAREHOUSES_MAX;
 use crate::flags::{Flags, NoSettings};
 use crate::output::{Output, result_header};
 
+use paged_rows::OnPages;
+pub(super) use paged_rows::open_in_memory_files as open_paged_rows;
 pub(super) use replay::open_in_memory as open_replay;
 pub(super) use rows::open_in_memory as open_rows;
 pub(super) use tpcc::open_in_memory as open_tpcc;
@@ -39,6 +42,7 @@ const EXAMPLES: &str = "\
 Examples:
   tombolo islands rows --update 10 --multisite 0,20,100
   tombolo islands rows --update 2 --islands 1,2 --durability group --data DIR
+  tombolo islands rows --store paged --islands 1,2 --durability group --data DIR
   tombolo islands rows --update 2 --islands 2 --processes
   tombolo islands tpcc --mix payment --remote 0 --islands 1,2
   tombolo islands tpcc --warehouses 8 --remote 0,default,50";
@@ -61,6 +65,9 @@ pub(super) struct Arguments {
     of_rows: RowsArguments,
     #[command(flatten)]
     of_tpcc: TpccArguments,
+    /// Where rows are: memory, or paged: in pages on disk, with locks and latches (rows only)
+    #[arg(long, value_name = "STORE", default_value = "memory", value_parser = ["memory", "paged"])]
+    store: String,
     /// When answers leave: none (in memory), or group (on disk)
     #[arg(long, default_value = "none", value_parser = ["none", "group"])]
     durability: String,
@@ -108,7 +115,7 @@ struct RowsArguments {
     #[arg(long, value_name = "R", value_parser = value_parser!(i32).range(1..))]
     rows: Option<i32>,
     /// rows: each island in a process of its own, beside the same islands in one process
-    #[arg(long, conflicts_with_all = ["commit", "placement"])]
+    #[arg(long, conflicts_with_all = ["commit", "placement", "store"])]
     processes: bool,
     #[command(flatten)]
     transactions: TransactionArguments,
@@ -230,6 +237,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let workload = &arguments.workload;
         return Err(Failure::usage(format!("{other} is not for {workload}: leave it out")));
     }
+    arguments.refuse_for_pages()?;
     let effort = Effort {
         callers: arguments.threads as usize,
         is_durable: arguments.durability == "group",
@@ -272,6 +280,24 @@ fn sum_of_all<T: Add<Output = T> + Default + Send + 'static>(
 }
 
 impl Arguments {
+    /// Refuses what islands of paged stores have not.
+    fn refuse_for_pages(&self) -> Result<(), Failure> {
+        let what = match self.store == "paged" {
+            true if self.workload != "rows" => "TPC-C runs on islands of memory stores only",
+            true if self.durability != "group" => {
+                "paged stores are on disk: give --durability group and --data DIR"
+            }
+            true if self.commit == "ordered" => {
+                "islands of paged stores commit by two-phase commit"
+            }
+            true if self.placement != Placement::Os => {
+                "where islands of paged stores run, the system decides: leave --placement out"
+            }
+            _ => return Ok(()),
+        };
+        Err(Failure::usage(format!("--store paged: {what}")))
+    }
+
     fn header(&self, of_workload: &[(&str, serde_json::Value)]) -> Result<Header, Failure> {
         let header = result_header("islands", &self.flags.settings()?);
         Ok(header.and(of_workload).and(&[
@@ -300,13 +326,17 @@ impl Arguments {
         let access = self.of_rows.transactions.access(rows);
         let header = self.header(&[("rows", rows.into())])?;
         let (output, data) = (Output::new(self.flags.json), self.data(effort));
-        let open = |islands: &u16| rows::Own::open(*islands, rows, self.how(), data);
-        let boxed = |own| Box::new(own) as Box<dyn RowsDeployment>;
         // Before anything else is opened: this process may be an island itself.
         let of_processes = self.islands.iter().filter(|_| self.of_rows.processes);
         let of_processes = of_processes.map(|islands| processes::open(*islands, rows, data));
         let of_processes = of_processes.collect::<Result<Vec<_>, _>>()?;
-        let deployments = self.islands.iter().map(|islands| open(islands).map(boxed));
+        let open = |islands: &u16| -> Result<Box<dyn RowsDeployment>, Failure> {
+            match data.filter(|_| self.store == "paged") {
+                Some(data) => Ok(Box::new(OnPages::open(*islands, rows, data)?)),
+                None => Ok(Box::new(rows::Own::open(*islands, rows, self.how(), data)?)),
+            }
+        };
+        let deployments = self.islands.iter().map(open);
         let mut deployments = deployments.collect::<Result<Vec<_>, _>>()?;
         deployments.extend(of_processes);
         output.people(|style| {

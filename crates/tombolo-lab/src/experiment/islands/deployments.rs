@@ -46,6 +46,11 @@ pub trait Deployment: Sync {
     /// How many islands it has.
     fn islands(&self) -> usize;
 
+    /// Whether its rows are in pages on disk, rather than in memory.
+    fn is_paged(&self) -> bool {
+        false
+    }
+
     /// Whether each island is a process.
     fn is_of_processes(&self) -> bool {
         false
@@ -95,6 +100,9 @@ pub struct DeploymentResult {
     /// Of `tpcc`.
     #[serde(flatten)]
     pub tpcc: Option<TpccPoint>,
+    /// Absent where it is the memory store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub store: Option<String>,
     /// Absent where the system decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub placement: Option<String>,
@@ -213,6 +221,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
             islands: self.deployment.islands(),
             threads: effort.callers,
             tpcc,
+            store: self.deployment.is_paged().then(|| "paged".to_owned()),
             placement: (effort.placement != Placement::Os)
                 .then(|| effort.placement.name().to_owned()),
             atomic_commit: effort.is_ordered.then(|| "ordered".to_owned()),

@@ -133,8 +133,9 @@ fn point(found: &Found) -> Option<Point> {
             let round =
                 if found.round > 0 { format!(" · round {}", found.round) } else { String::new() };
             let islands = counted(found.islands, "island");
+            let store = found.store.as_ref().map_or(String::new(), |store| format!(" · {store}"));
             (
-                format!("{islands} · {}{round}", found.share().trim_start()),
+                format!("{islands}{store} · {}{round}", found.share().trim_start()),
                 found.tps,
                 "Committed transactions per second.",
             )

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use tombolo_engine::islands::membership::{island_directory, islands_in};
 
-use super::{Checked, logged};
+use super::{Checked, logged, saved};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::rows::{DumpDirectory, Verification};
@@ -39,7 +39,10 @@ pub(super) fn check_each(
     let (mut all, mut notices, mut remedy) = (Verification::default(), Vec::new(), "");
     let (mut sums, mut undecided) = (Vec::new(), 0);
     for (number, island) in islands.iter().enumerate() {
-        let (checked, of_island) = logged::check_island(island, progress)?;
+        let (checked, of_island) = match saved::is_saved(island) {
+            true => saved::check_island(island)?,
+            false => logged::check_island(island, progress)?,
+        };
         sums.extend(of_island.sums);
         undecided += of_island.undecided;
         let within = |name: &str| format!("{}/{name}", island_directory(number));

@@ -14,13 +14,14 @@ use tombolo_storage::paged::store::{OpenError, Restart};
 use tombolo_storage::profile::PROFILES;
 use tombolo_storage::value_log;
 
-use super::{Checked, verify};
+use super::logged::Island;
+use super::{Checked, failed, verify};
 use crate::drive::{Instance, NoDatabase};
 use crate::failure::{Blamed, Failure};
 use crate::files::OverlayDisk;
 use crate::plan::{Options, profiles};
 use crate::progress::Progress;
-use crate::rows::{DumpDirectory, Finding, Verification};
+use crate::rows::{DumpDirectory, Finding, Quiescent, Verification};
 use crate::workload::tpcc::loader::Scale;
 use crate::{drive, host};
 
@@ -50,11 +51,32 @@ pub(super) fn check(
     dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
+    check_with(directory, |database| verify(database, tamper, dump, REMEDY, progress))
+}
+
+/// Verifies an island in `directory`, but for what holds of all islands together.
+///
+/// # Errors
+/// As [`check`].
+pub(super) fn check_island(directory: &Path) -> Result<(Checked, Island), Failure> {
+    let mut island = Island::default();
+    let checked = check_with(directory, |mut database| {
+        let (verification, sums) = database.verify_island().map_err(failed)?;
+        island.sums = sums;
+        Ok(Checked::new(verification, None, None, REMEDY))
+    })?;
+    Ok((checked, island))
+}
+
+fn check_with(
+    directory: &Path,
+    verify: impl FnOnce(Quiescent<'_>) -> Result<Checked, Failure>,
+) -> Result<Checked, Failure> {
     let opened = open(directory)?;
     match opened {
         Ok(mut instance) => {
             let restart = instance.restart();
-            let mut checked = verify(instance.rest()?, tamper, dump, REMEDY, progress)?;
+            let mut checked = verify(instance.rest()?)?;
             checked.notice = restart.map(|restart| notice(&restart));
             let pages = directory.join(PAGES_FILE).display().to_string();
             let in_file = checked.verification.damage.iter_mut().filter(|f| f.offset.is_some());

@@ -1,0 +1,170 @@
+//! `tombolo islands rows --store paged`: the workload `rows` on islands of paged stores.
+//!
+//! A transaction of one island is one of its paged database, another one a closure over all its islands; both lock
+//! rows for the change that they announce. Not here: callers, inputs, figures (lab `experiment/islands/rows.rs`),
+//! arguments, islands of memory stores (`rows.rs`).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tombolo::{Database, Error, Index, PagedIslands, PagedTx, Stop, Table};
+use tombolo_lab::experiment::islands::deployments::{Called, Deployment};
+use tombolo_lab::experiment::islands::rows::{self, Parts, RowsDeployment};
+use tombolo_lab::failure::Failure;
+use tombolo_lab::files::{Medium, WorkDirectory};
+use tombolo_lab::workload::WorkloadInput as _;
+use tombolo_lab::workload::microbenchmark::UPDATE;
+use tombolo_lab::workload::microbenchmark::input::Input;
+use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
+use tombolo_lab::workload::microbenchmark::transaction::NO_SUCH_KEY;
+
+use super::failed;
+
+/// A database of islands on pages, opened by the library.
+pub(super) struct OnPages {
+    islands: PagedIslands,
+    /// A key of each island.
+    keys: Vec<i32>,
+    items: Table<Item>,
+    by_key: Index<ItemKey>,
+    /// Where its files are, if they go with it.
+    _files: Option<WorkDirectory>,
+}
+
+/// Files in memory, where the system has a place for them.
+const IN_MEMORY: &str = "/dev/shm";
+/// Bytes of memory for pages: all rows stay there.
+const POOL_BYTES: usize = 512 << 20;
+/// Rows that one transaction loads.
+const LOADED_AT_ONCE: usize = 200;
+
+impl OnPages {
+    /// Opens one in a directory of its own below `data`.
+    pub(super) fn open(islands: u16, rows: i32, data: &Path) -> Result<Self, Failure> {
+        let builder = Database::builder().table(rows::table()).paged().pool_bytes(POOL_BYTES);
+        let opened =
+            builder.islands(islands.into()).open(data.join(format!("paged-islands-{islands}")));
+        let islands = opened.map_err(|error| Failure::environment(error.to_string()))?;
+        Self::with(islands, rows).map_err(failed)
+    }
+
+    /// Of an open database.
+    fn with(islands: PagedIslands, rows: i32) -> Result<Self, Error> {
+        let mut keys = vec![None; islands.islands()];
+        for key in 1..=rows {
+            keys[islands.island_of(&key)?].get_or_insert(key);
+        }
+        let keys = keys.into_iter().map(Option::unwrap_or_default).collect();
+        let (items, by_key) = (islands.table()?, islands.index()?);
+        Ok(Self { islands, keys, items, by_key, _files: None })
+    }
+
+    /// One part of a transaction; the sum of the counters that were found.
+    fn part(&self, tx: &mut PagedTx<'_>, input: &Input) -> Result<i64, Stop> {
+        let is_update = input.kind() == UPDATE;
+        input.keys().iter().try_fold(0, |sum, &key| {
+            let found = match is_update {
+                true => tx.lookup_for_update(&self.by_key, key)?,
+                false => tx.lookup(&self.by_key, key)?,
+            };
+            let row = found.ok_or(Stop::Abort(NO_SUCH_KEY))?;
+            let updates = tx.get(&self.items, row)?.get(Item::UPDATES);
+            if is_update {
+                tx.set(&self.items, row, Item::UPDATES, updates + 1)?;
+            }
+            Ok(sum + updates)
+        })
+    }
+
+    fn load_some(&self, island: i32, keys: &[i32]) -> Result<(), Error> {
+        self.islands.at(&island)?.transaction(|tx| {
+            for &key in keys {
+                if tx.lookup(&self.by_key, key)?.is_none() {
+                    tx.insert(&self.items, |row| row.set(Item::KEY, key))?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+impl Deployment for OnPages {
+    type Transaction = Parts;
+
+    fn islands(&self) -> usize {
+        self.islands.islands()
+    }
+
+    fn is_paged(&self) -> bool {
+        true
+    }
+
+    fn bind_caller(&self, _: usize) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn call(&self, parts: &Parts) -> Result<Called, Failure> {
+        let ran = match &parts[..] {
+            [(island, input)] => self
+                .islands
+                .at(&self.keys[*island])
+                .and_then(|island| island.transaction(|tx| self.part(tx, input))),
+            parts => self.islands.transaction(|tx| {
+                parts.iter().try_fold(0, |sum, (island, input)| {
+                    Ok(sum + tx.at(&self.keys[*island], |tx| self.part(tx, input))?)
+                })
+            }),
+        };
+        ran.map_err(failed)?;
+        Ok(Called { has_committed: true, is_distributed: parts.len() > 1 })
+    }
+}
+
+impl RowsDeployment for OnPages {
+    fn island_of(&self, key: i32) -> Result<usize, Failure> {
+        self.islands.island_of(&key).map_err(failed)
+    }
+
+    fn load(&self, keys: std::ops::RangeInclusive<i32>) -> Result<(), Failure> {
+        let mut of = BTreeMap::<usize, Vec<i32>>::new();
+        for key in keys {
+            of.entry(self.island_of(key)?).or_default().push(key);
+        }
+        for keys in of.into_values() {
+            for some in keys.chunks(LOADED_AT_ONCE) {
+                self.load_some(keys[0], some).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn total(&self) -> Result<(i64, i64), Failure> {
+        let summed = self.islands.read(|tx| {
+            let mut total = (0, 0);
+            for key in &self.keys {
+                tx.at(key, |tx| {
+                    for row in tx.rows(&self.items)? {
+                        let updates = tx.get(&self.items, row)?.get(Item::UPDATES);
+                        total = (total.0 + updates, total.1 + 1);
+                    }
+                    Ok(())
+                })?;
+            }
+            Ok(total)
+        });
+        summed.map_err(failed)
+    }
+}
+
+/// A database of islands whose files are in memory, for the keys from 1 to `rows`.
+pub(in crate::cmd) fn open_in_memory_files(
+    islands: u16,
+    rows: i32,
+) -> Result<Box<dyn RowsDeployment>, Failure> {
+    let own = std::env::temp_dir();
+    let parent = Path::new(IN_MEMORY);
+    let parent = if parent.is_dir() { parent } else { &own };
+    let files = WorkDirectory::create(parent, Medium::Any)?;
+    let opened = OnPages::open(islands, rows, files.path())?;
+    Ok(Box::new(OnPages { _files: Some(files), ..opened }))
+}
