@@ -171,7 +171,8 @@ impl CommonOrder {
             Some(Some(reason)) => Together::Never(reason.clone()),
             Some(None) => Together::Waits,
         };
-        if together != Together::Waits {
+        // A group that never will be is asked for again, also by logs that depend on it.
+        if together == Together::Durable {
             let own = &mut logs[log];
             own.waits = None;
             own.put.retain(|put| put.epoch > epoch);

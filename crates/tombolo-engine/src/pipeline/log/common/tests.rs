@@ -52,9 +52,22 @@ fn a_log_that_fails_ends_those_that_wait_for_it() {
     let other = InCommon::new(order.clone(), 1);
     other.fail(&"broken".into());
     assert_eq!(order.look(0), Together::Never("broken".into()));
+    assert_eq!(order.look(0), Together::Never("broken".into()), "it never will be");
     // What has nothing in common with it goes on.
     let epoch = order.put([2].into_iter(), |epoch| epoch);
     assert_eq!(flushed(&order, 2, epoch), Together::Durable);
+}
+
+#[test]
+fn a_log_that_has_failed_before_ends_those_that_flush_what_depends_on_it() {
+    let never = || Together::Never("broken".into());
+    let order = Arc::new(order_of(3));
+    let epoch = order.put([0, 1].into_iter(), |epoch| epoch);
+    order.put([1, 2].into_iter(), |_| ());
+    InCommon::new(order.clone(), 0).fail(&"broken".into());
+    assert_eq!(flushed(&order, 1, epoch), never());
+    assert_eq!(order.look(1), never(), "the stage looks again, and acts on that");
+    assert_eq!(flushed(&order, 2, epoch), never(), "log 1 may be cut off before both");
 }
 
 /// Any transactions over any logs, flushed in any order: whenever a group counts as durable, so does all that it
