@@ -43,7 +43,7 @@ use super::settings::{GroupNumber, LogFailure, LogKind, LogSettings};
 use super::side;
 use super::space::Pool;
 use super::start::RecoverOptions;
-use super::walk::{End, Passed, Walk};
+use super::walk::{End, Passed, Surplus, Walk};
 use super::writer::{Closed, LogWriter, Segments, Tail};
 use crate::disk::{Disk, Operation};
 use crate::plant::{self, Plant};
@@ -210,6 +210,7 @@ pub fn recover_locked(
         cut.kept = aside::keep(&*disk, &files.collect::<Vec<_>>())?;
     }
     remove(&*disk, &unfinished)?;
+    wipe_behind(&*disk, &settings, &end)?;
     let Segments { pool, closed, current } = open_segments(&*disk, &settings, &mut end, &damaged)?;
     let Place { at, chain, .. } = end.groups.place;
     // What was set aside continues the newest group, which the next one will be no more: it goes into that.
@@ -234,6 +235,19 @@ pub fn recover_locked(
     }
     remove(&*disk, &damaged)?;
     Ok(Recovered { writer, groups, transactions, cut })
+}
+
+/// Takes the groups that are to be cut off from the disk, the newest first: each may say that those before it were
+/// durable. After a crash, one of these that was written over would be taken for damaged while a later one is there.
+fn wipe_behind(disk: &dyn Disk, settings: &LogSettings, end: &End) -> Result<(), LogFailure> {
+    let mut behind = end.behind.clone();
+    behind.sort_unstable_by_key(|group| std::cmp::Reverse(group.number));
+    for Surplus { segment, at, .. } in behind {
+        let reader = &end.groups.segments[segment];
+        let segment = reader.open_for_writing(disk, settings.direct)?;
+        segment.wipe(at, at + reader.header.block_bytes)?;
+    }
+    Ok(())
 }
 
 /// Opens the segments for writing and makes the replayed groups durable: after the end of a process

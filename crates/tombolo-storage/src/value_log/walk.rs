@@ -45,6 +45,16 @@ pub(super) struct End {
     pub(super) newest_epoch: u32,
     /// The groups so far for which none so far vouches, in order.
     pub(super) doubtful: VecDeque<Doubtful>,
+    /// The groups behind the last one that is to be replayed.
+    pub(super) behind: Vec<Surplus>,
+}
+
+/// An intact group that is to be cut off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Surplus {
+    pub(super) number: GroupNumber,
+    pub(super) segment: usize,
+    pub(super) at: u64,
 }
 
 /// A replayed group that may be only in the system's memory: after a failed sync a system
@@ -190,6 +200,7 @@ impl<'a> Walk<'a> {
             passed: Vec::new(),
             newest_epoch: 0,
             doubtful: VecDeque::new(),
+            behind: Vec::new(),
         };
         Self { options, replay, report, end, pending: None, broken, has_jumped: false }
     }
@@ -384,7 +395,8 @@ impl<'a> Walk<'a> {
 
     /// Looks for groups in place after the end of the chain that are not older than it.
     fn look_behind(&mut self) -> Result<Behind, LogFailure> {
-        let End { groups, passed, newest_epoch, .. } = &mut self.end;
+        let is_at_last = self.is_at_last();
+        let End { groups, passed, newest_epoch, behind: surplus, .. } = &mut self.end;
         let end = groups.place;
         let (missing, epoch) = (end.chain.number, end.chain.epoch);
         *newest_epoch = epoch;
@@ -401,6 +413,10 @@ impl<'a> Walk<'a> {
                 *newest_epoch = group.epoch.max(*newest_epoch);
                 if group.epoch >= epoch && group.number >= missing {
                     behind.add(&group, missing, groups.reader())?;
+                    if is_at_last {
+                        let (number, at) = (group.number, group.offset);
+                        surplus.push(Surplus { number, segment, at });
+                    }
                 }
             }
         }

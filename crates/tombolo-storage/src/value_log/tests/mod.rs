@@ -3,6 +3,7 @@
 //! Here: what the tests share.
 
 pub(crate) mod crash_disk;
+mod cut;
 mod damage;
 mod follow;
 mod model;
