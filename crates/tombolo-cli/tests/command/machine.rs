@@ -77,7 +77,11 @@ fn tpcc_runs_on_islands() {
 #[test]
 fn rows_run_on_islands_and_on_processes() {
     let run = "islands rows --processes --islands 2 --rows 2000 --update 2 --multisite 0,100";
-    let found = results(&format!("{run} --time-ms 30 --rounds 1 --json"));
+    let ended = line(&format!("{run} --time-ms 30 --rounds 1 --json"));
+    // That of the islands' processes, too.
+    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
+    let found: Vec<Value> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let of = |at: usize, field: &str| found[at][field].clone();
     let points: Vec<_> =
         (0..4).map(|at| (of(at, "processes"), of(at, "multisite_percent"))).collect();

@@ -557,10 +557,16 @@ fn islands_run_on_the_cores_of_their_placement() {
     for _ in 0..2 {
         let grouped = builder(2).placement(Placement::Grouped).open(place.path()).unwrap();
         let bank = Bank::new(grouped);
-        let threads = cores_of_threads();
         for core in machine.iter().take(2) {
-            let here = threads.iter().filter(|cores| **cores == core.to_string()).count();
-            assert!(here >= 2, "core {core}: {threads:?}");
+            let is_here = |cores: &&String| **cores == core.to_string();
+            let has_some = |threads: &[String]| threads.iter().filter(is_here).count() >= 2;
+            // A thread has its name from its first step on.
+            let mut looks = 0..1_000;
+            while !has_some(&cores_of_threads()) && looks.next().is_some() {
+                pause(Duration::from_millis(10));
+            }
+            let threads = cores_of_threads();
+            assert!(has_some(&threads), "core {core}: {threads:?}");
         }
         std::thread::scope(|scope| {
             scope.spawn(|| {

@@ -17,7 +17,7 @@ use super::islands::{ACCOUNTS, Account, AccountKey, builder};
 use super::kills::{CHILD, child};
 
 /// In the environment of islands' processes.
-const ISLAND: &str = "TOMBOLO_ISLAND_PROCESS";
+const ISLAND: &str = "ISLAND_OF_TOMBOLO";
 
 /// What is done with accounts.
 #[derive(Clone, Copy)]

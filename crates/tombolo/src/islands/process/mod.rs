@@ -54,8 +54,9 @@ use code::{Coded, CodedBody};
 pub use across::{AcrossProcesses, SentAnswers, SentPart};
 pub use database::IslandProcesses;
 
-/// In the environment of a process that is an island.
-const VARIABLE: &str = "TOMBOLO_ISLAND_PROCESS";
+/// In the environment of a process that is an island. Programs of this repository take what begins with `TOMBOLO_` for
+/// settings.
+const VARIABLE: &str = "ISLAND_OF_TOMBOLO";
 
 /// The tables of an island, to which a procedure binds.
 #[derive(Debug)]
