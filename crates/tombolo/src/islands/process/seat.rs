@@ -44,21 +44,21 @@ pub(super) struct Seat {
     numbers: AtomicU64,
     /// Why the process is not there.
     why: Mutex<Arc<str>>,
-    /// Whether it is never started again.
-    is_given_up: Mutex<bool>,
+    /// Whether its process is never started again: what it had is lost with it.
+    is_in_memory: bool,
     /// The number of its process in the system; 0 while there is none.
     process: AtomicU32,
 }
 
 impl Seat {
-    pub(super) fn new(island: usize) -> Self {
+    pub(super) fn new(island: usize, is_in_memory: bool) -> Self {
         Self {
             island,
             sending: Mutex::new(None),
             calls: Mutex::default(),
             numbers: AtomicU64::new(0),
             why: Mutex::new("it has not started yet".into()),
-            is_given_up: Mutex::new(false),
+            is_in_memory,
             process: AtomicU32::new(0),
         }
     }
@@ -74,7 +74,7 @@ impl Seat {
 
     /// The error of a call that is not run.
     pub(super) fn refusal(&self) -> Error {
-        match *self.is_given_up.lock() {
+        match self.is_in_memory {
             true => Error::IslandStopped(self.island),
             false => Error::IslandRestarts { island: self.island, why: self.why.lock().clone() },
         }
@@ -139,9 +139,8 @@ impl Seat {
     }
 
     /// The process is gone: those that wait for an answer do not know whether they were run.
-    pub(super) fn ends(&self, why: Arc<str>, is_given_up: bool) {
+    pub(super) fn ends(&self, why: Arc<str>) {
         *self.why.lock() = why;
-        *self.is_given_up.lock() = is_given_up;
         self.process.store(0, Ordering::SeqCst);
         *self.sending.lock() = None;
         let mut calls = self.calls.lock();

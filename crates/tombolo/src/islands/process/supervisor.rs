@@ -63,7 +63,7 @@ impl Supervised {
         arguments: Option<Vec<OsString>>,
     ) -> Self {
         Self {
-            seats: (0..islands).map(Seat::new).collect(),
+            seats: (0..islands).map(|island| Seat::new(island, directory.is_none())).collect(),
             linking: Mutex::new(()),
             closes: AtomicBool::new(false),
             restarts: AtomicU64::new(0),
@@ -199,7 +199,7 @@ impl Supervised {
             None => end.to_string().into(),
         };
         let linking = self.linking.lock();
-        seat.ends(why, self.directory.is_none());
+        seat.ends(why);
         for (_, peer) in self.others(island) {
             _ = peer.send(&[Item::new(wire::LINK_BROKEN).u16(island as u16).end()]);
         }
