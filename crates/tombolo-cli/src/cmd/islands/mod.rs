@@ -268,6 +268,22 @@ fn run_parts<I: Clone + Send + 'static, A: Send + 'static>(
     ran().map_err(failed)
 }
 
+/// Rows of `rows` that one call loads: their log fits into that of a call.
+const LOADED_AT_ONCE: usize = 100;
+
+/// The first key of each island, of the keys up to `rows`.
+fn first_keys(
+    islands: usize,
+    rows: i32,
+    island_of: impl Fn(&i32) -> Result<usize, Error>,
+) -> Result<Vec<i32>, Error> {
+    let mut keys = vec![None; islands];
+    for key in 1..=rows {
+        keys[island_of(&key)?].get_or_insert(key);
+    }
+    Ok(keys.into_iter().map(Option::unwrap_or_default).collect())
+}
+
 /// What a procedure answers on each island, summed up.
 fn sum_of_all<T: Add<Output = T> + Default + Send + 'static>(
     procedure: &OnIslands<(), (T, T)>,

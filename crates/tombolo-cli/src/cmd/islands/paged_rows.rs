@@ -4,7 +4,6 @@
 //! rows for the change that they announce. Not here: callers, inputs, figures (lab `experiment/islands/rows.rs`),
 //! arguments, islands of memory stores (`rows.rs`).
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use tombolo::{Database, Error, Index, PagedIslands, PagedTx, Stop, Table};
@@ -18,7 +17,7 @@ use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::NO_SUCH_KEY;
 
-use super::failed;
+use super::{LOADED_AT_ONCE, failed, first_keys};
 
 /// A database of islands on pages, opened by the library.
 pub(super) struct OnPages {
@@ -35,8 +34,6 @@ pub(super) struct OnPages {
 const IN_MEMORY: &str = "/dev/shm";
 /// Bytes of memory for pages: all rows stay there.
 const POOL_BYTES: usize = 512 << 20;
-/// Rows that one transaction loads.
-const LOADED_AT_ONCE: usize = 200;
 
 impl OnPages {
     /// Opens one in a directory of its own below `data`.
@@ -50,11 +47,7 @@ impl OnPages {
 
     /// Of an open database.
     fn with(islands: PagedIslands, rows: i32) -> Result<Self, Error> {
-        let mut keys = vec![None; islands.islands()];
-        for key in 1..=rows {
-            keys[islands.island_of(&key)?].get_or_insert(key);
-        }
-        let keys = keys.into_iter().map(Option::unwrap_or_default).collect();
+        let keys = first_keys(islands.islands(), rows, |key| islands.island_of(key))?;
         let (items, by_key) = (islands.table()?, islands.index()?);
         Ok(Self { islands, keys, items, by_key, _files: None })
     }
@@ -126,11 +119,7 @@ impl RowsDeployment for OnPages {
     }
 
     fn load(&self, keys: std::ops::RangeInclusive<i32>) -> Result<(), Failure> {
-        let mut of = BTreeMap::<usize, Vec<i32>>::new();
-        for key in keys {
-            of.entry(self.island_of(key)?).or_default().push(key);
-        }
-        for keys in of.into_values() {
+        for keys in self.by_island(keys)? {
             for some in keys.chunks(LOADED_AT_ONCE) {
                 self.load_some(keys[0], some).map_err(failed)?;
             }

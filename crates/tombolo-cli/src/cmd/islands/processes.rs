@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tombolo::{Database, Error, IslandProcedure, IslandProcesses};
+use tombolo::{Database, IslandProcedure, IslandProcesses};
 use tombolo_lab::experiment::islands::deployments::{Called, Deployment};
 use tombolo_lab::experiment::islands::rows::{self, Parts, RowsDeployment};
 use tombolo_lab::failure::Failure;
@@ -14,7 +14,7 @@ use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::Transactions;
 
-use super::failed;
+use super::{LOADED_AT_ONCE, failed, first_keys};
 
 /// The system's unit of a process's time, in milliseconds.
 const TICK_MS: u64 = 10;
@@ -69,21 +69,9 @@ pub(super) fn open(
         None => builder.in_memory(),
     };
     let islands = opened.map_err(|error| Failure::environment(error.to_string()))?;
-    let keys = first_keys(&islands, rows).map_err(failed)?;
+    let keys = first_keys(islands.islands(), rows, |key| islands.island_of(key)).map_err(failed)?;
     Ok(Box::new(OfProcesses { islands, keys, transaction, load, total }))
 }
-
-/// The first key of each island.
-fn first_keys(islands: &IslandProcesses, rows: i32) -> Result<Vec<i32>, Error> {
-    let mut keys = vec![None; islands.islands()];
-    for key in 1..=rows {
-        keys[islands.island_of(&key)?].get_or_insert(key);
-    }
-    Ok(keys.into_iter().map(Option::unwrap_or_default).collect())
-}
-
-/// Rows that one call loads: their log fits into that of a call.
-const LOADED_AT_ONCE: usize = 100;
 
 /// The time that a process of the system has used.
 fn cpu_of(process: u32) -> Option<Duration> {
@@ -136,10 +124,7 @@ impl RowsDeployment for OfProcesses {
     }
 
     fn load(&self, keys: std::ops::RangeInclusive<i32>) -> Result<(), Failure> {
-        let mut of = vec![Vec::new(); self.islands()];
-        for key in keys {
-            of[self.island_of(key)?].push(key);
-        }
+        let of = self.by_island(keys)?;
         let mut chunks = of.iter().flat_map(|keys| keys.chunks(LOADED_AT_ONCE));
         let load = |keys: &[i32]| self.islands.call(&self.load, &keys[0], &keys.to_vec());
         chunks.try_for_each(load).map_err(failed)

@@ -12,7 +12,7 @@ use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::Transactions;
 
-use super::{How, failed, run_parts, sum_of_all};
+use super::{How, LOADED_AT_ONCE, failed, first_keys, run_parts, sum_of_all};
 
 /// A database of islands, opened by the library.
 pub(super) struct Own {
@@ -60,17 +60,10 @@ impl Own {
             }
             Ok((updates, rows))
         });
-        let mut keys = vec![None; islands.islands()];
-        for key in 1..=rows {
-            keys[islands.island_of(&key)?].get_or_insert(key);
-        }
-        let keys = keys.into_iter().map(Option::unwrap_or_default).collect();
+        let keys = first_keys(islands.islands(), rows, |key| islands.island_of(key))?;
         Ok(Self { islands, keys, transaction, load, total })
     }
 }
-
-/// Rows that one call loads: their log fits into that of a call.
-const LOADED_AT_ONCE: usize = 100;
 
 impl Deployment for Own {
     type Transaction = Parts;
@@ -95,11 +88,7 @@ impl RowsDeployment for Own {
     }
 
     fn load(&self, keys: std::ops::RangeInclusive<i32>) -> Result<(), Failure> {
-        let mut of = vec![Vec::new(); self.islands()];
-        for key in keys {
-            of[self.island_of(key)?].push(key);
-        }
-        for keys in of {
+        for keys in self.by_island(keys)? {
             let mut pending = Vec::new();
             for keys in keys.chunks(LOADED_AT_ONCE) {
                 let on = self.load.at(&keys[0]).map_err(failed)?;

@@ -4,6 +4,8 @@
 //! from all rows, so that some happen to be on that island, too. At the end the counters of all rows are compared with
 //! the answers. Not here: callers and rounds (`deployments.rs`).
 
+use std::ops::RangeInclusive;
+
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::rng::Rng;
 use tombolo_storage::schema::TableDef;
@@ -46,11 +48,23 @@ pub trait RowsDeployment: Deployment<Transaction = Parts> {
     /// What the library returns.
     fn island_of(&self, key: i32) -> Result<usize, Failure>;
 
+    /// These keys, by island.
+    ///
+    /// # Errors
+    /// What the library returns.
+    fn by_island(&self, keys: RangeInclusive<i32>) -> Result<Vec<Vec<i32>>, Failure> {
+        let mut by_island = vec![Vec::new(); self.islands()];
+        for key in keys {
+            by_island[self.island_of(key)?].push(key);
+        }
+        Ok(by_island)
+    }
+
     /// Makes rows with these keys, with counters at zero.
     ///
     /// # Errors
     /// What the library returns.
-    fn load(&self, keys: std::ops::RangeInclusive<i32>) -> Result<(), Failure>;
+    fn load(&self, keys: RangeInclusive<i32>) -> Result<(), Failure>;
 
     /// The sum of all rows' counters, and their number.
     ///
@@ -115,10 +129,7 @@ pub fn measure(
     let mut points = Vec::new();
     for deployment in deployments {
         deployment.load(1..=access.rows)?;
-        let mut keys = vec![Vec::new(); deployment.islands()];
-        for key in 1..=access.rows {
-            keys[deployment.island_of(key)?].push(key);
-        }
+        let keys = deployment.by_island(1..=access.rows)?;
         if let Some(island) = keys.iter().position(|keys| keys.len() < access.touched) {
             return Err(Failure::usage(format!(
                 "island {island} has too few rows for a transaction of {}: give more --rows",

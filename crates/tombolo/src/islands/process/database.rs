@@ -154,10 +154,7 @@ impl IslandProcesses {
         I: Arguments,
         A: Arguments,
     {
-        let island = self.island_of(key)?;
-        let (number, input) = self.ready(procedure, island, input)?;
-        let item = |call| Item::new(wire::CALL).u64(call).u32(number).rest(&input);
-        self.answer(island, self.supervised.seats[island].call(item))
+        self.sent(procedure, key, input, |call| Item::new(wire::CALL).u64(call))
     }
 
     /// The same with a request id, which runs once whatever ends meanwhile: if the answer was lost, the same call is
@@ -176,10 +173,26 @@ impl IslandProcesses {
         I: Arguments,
         A: Arguments,
     {
+        self.sent(procedure, key, input, |call| Item::new(wire::CALL_ONCE).u64(call).u128(id))
+    }
+
+    /// Sends a call that begins like this, given its number, and waits for its answer.
+    fn sent<I, A>(
+        &self,
+        procedure: &IslandProcedure<I, A>,
+        key: &(impl IslandKey + ?Sized),
+        input: &I,
+        begins: impl FnOnce(u64) -> Item,
+    ) -> Result<A, Error>
+    where
+        I: Arguments,
+        A: Arguments,
+    {
         let island = self.island_of(key)?;
         let (number, input) = self.ready(procedure, island, input)?;
-        let item = |call| Item::new(wire::CALL_ONCE).u64(call).u128(id).u32(number).rest(&input);
-        self.answer(island, self.supervised.seats[island].call(item))
+        let item = |call| begins(call).u32(number).rest(&input);
+        let answer = self.supervised.seats[island].call(item)?;
+        decoded(&answer).ok_or_else(|| unlike(island))
     }
 
     /// A transaction whose parts run on several islands, and commit together or not at all.
@@ -204,14 +217,6 @@ impl IslandProcesses {
         let input = encoded(input);
         refuse_long(island, input.len())?;
         Ok((procedure.number, input))
-    }
-
-    fn answer<A: Arguments>(
-        &self,
-        island: usize,
-        answer: Result<Vec<u8>, Error>,
-    ) -> Result<A, Error> {
-        decoded(&answer?).ok_or_else(|| unlike(island))
     }
 
     /// Closes each island, and ends its process.
