@@ -11,7 +11,8 @@
 //! that runs it again. That the oracle would notice is proved by bugs planted in production code
 //! (`tombolo_storage::plant`).
 //!
-//! Islands that commit transactions together have a simulation of their own, over small stores (`commit`).
+//! Islands that commit transactions together by messages have a simulation of their own, over small stores (`commit`);
+//! islands whose logs become durable together run the whole engine (`ordered`).
 //!
 //! Without faults, the same clock shows the effect of a pipeline's settings (`group_policies`).
 //!
@@ -24,6 +25,7 @@ pub mod faults;
 pub mod group_policies;
 pub mod log_engine;
 pub mod oracle;
+pub mod ordered;
 pub mod pipeline_engine;
 pub mod seeds;
 pub mod swarm;

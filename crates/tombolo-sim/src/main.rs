@@ -22,7 +22,8 @@ Usage: tombolo-sim [OPTIONS]
   --threads N     on how many threads (2)
   --commit        of islands that commit transactions together, not of one database; first one transaction
                   with crashes at every step
-  --thorough      the same, and two crashes one after the other wherever three islands can have them
+  --ordered       of islands whose logs become durable together
+  --thorough      as --commit, and two crashes one after the other wherever three islands can have them
   --plant NAME    with this bug planted: until a rule breaks
   --list-plants   the bugs that can be planted
   --group-policies  no faults: when to flush, `auto` against timers and counts
@@ -87,14 +88,17 @@ fn parse(words: &[String]) -> Result<Options, String> {
             "--group-policies" => options.group_policies = true,
             "--json" => options.json = true,
             "--thorough" => options.thorough = true,
+            "--ordered" => options.subject.simulation = Simulation::Ordered,
             "--commit" => options.subject.simulation = Simulation::Commit,
             "--plant" => {
                 let name = value()?;
                 let plant = Plant::named(name).ok_or(format!("there is no plant {name}"))?;
                 options.subject.plant = Some(plant);
-                if plant.is_of_commit() {
-                    options.subject.simulation = Simulation::Commit;
-                }
+                options.subject.simulation = match plant {
+                    plant if plant.is_of_commit() => Simulation::Commit,
+                    plant if plant.is_of_ordered() => Simulation::Ordered,
+                    _ => options.subject.simulation,
+                };
             }
             _ => return Err(format!("unknown option {word}")),
         }

@@ -66,6 +66,11 @@ plants! {
     /// Islands: a log that has a transaction which another island lacks is not cut off.
     OrderedNotCutOff: "ordered-not-cut-off",
         "after a crash an island keeps a transaction that another lacks";
+    /// Islands: an ordered transaction is not noted for one of its other islands.
+    OrderedNotNoted: "ordered-not-noted",
+        "an ordered transaction is not noted for one of its islands";
+    /// Pipeline: what follows a group in a log is of its epoch.
+    EpochNotEnded: "epoch-not-ended", "transactions behind a group that was closed are of its epoch";
     /// Pipeline: answers leave when their group is written, before it is synced.
     AnswerBeforeFsync: "answer-before-fsync",
         "answers leave when their group is written, not synced";
@@ -271,8 +276,7 @@ impl Plant {
     /// 300,000 seeds; an archive that is so far behind when a process ends that the image is past it, which is as
     /// rare; and parts of two courses of a log, which the simulator never mixes. A thread that sleeps for ever is
     /// noticed by loom: the simulator's callers do not sleep. Nor does it run the paged store, or
-    /// islands whose logs become durable together, or of paged stores: those plants are noticed by the library's
-    /// tests (`islands_ordered.rs`, `paged/islands/tests/`).
+    /// islands of paged stores: those plants are noticed by the library's tests (`paged/islands/tests/`).
     pub const fn is_simulated(self) -> bool {
         !matches!(
             self,
@@ -293,8 +297,17 @@ impl Plant {
                 | Self::WaiterNotEntered
                 | Self::WordForgotten
                 | Self::LeaderNotWoken
-                | Self::OneLogSuffices
+        )
+    }
+
+    /// Whether it is in ordered execution over islands, which has a simulation of its own.
+    pub const fn is_of_ordered(self) -> bool {
+        matches!(
+            self,
+            Self::OneLogSuffices
                 | Self::OrderedNotCutOff
+                | Self::OrderedNotNoted
+                | Self::EpochNotEnded
         )
     }
 

@@ -5,13 +5,15 @@
 //! logs of two islands agree on all transactions of both if the rows that they have for each other do. If one is
 //! ahead after a crash, its log has a transaction that the other lacks, and is cut off before it.
 //!
-//! Not here: why nothing that is cut off was ever reported (`pipeline/log/common/`), the cut (the library).
+//! Not here: why nothing that is cut off was ever reported (`pipeline/log/common/`), opening an island again (the
+//! library).
 //! Invariant: the numbers of the transactions in a log ascend.
 
 use std::ops::ControlFlow;
 
 use tombolo_storage::error::{Error, Result};
 use tombolo_storage::memory::MemoryStore;
+use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::row::{Fields, RowId};
 use tombolo_storage::schema::TableDef;
@@ -27,6 +29,10 @@ tombolo_storage::table! {
         NUMBER: BigInt;
     }
 }
+
+/// The most groups of an island that are cut off. A flush is one group, or a few if it is long, and no log has two
+/// flushes that do not count as durable.
+const CUT_GROUPS_MAX: usize = 64;
 
 const NUMBERED: Fields<Ordered> = Fields::none().with(Ordered::NUMBER);
 
@@ -79,7 +85,8 @@ impl OrderedRows {
         islands: impl Iterator<Item = IslandId>,
         number: u64,
     ) -> Result<()> {
-        for row in islands.filter_map(|island| self.rows[island.index()]) {
+        let peers = islands.filter_map(|island| self.rows[island.index()]);
+        for row in peers.skip(usize::from(plant::is(Plant::OrderedNotNoted))) {
             let number = number.cast_signed();
             store.update(&self.table, row, NUMBERED, |row| row.set(Ordered::NUMBER, number))?;
         }
@@ -117,8 +124,38 @@ pub fn last_ordered<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Result<Vec<
     Ok(rows.into_iter().map(|(peer, _, number)| (peer, number)).collect())
 }
 
+/// Cuts off, after a crash, the logs of islands that have an ordered transaction which another island of it lacks.
+/// Each round cuts off the newest group of these. `last` says what an island has of the others ([`last_ordered`]),
+/// `without_newest` opens one again without its newest group, if it has any. A crash between two cuts leaves the islands
+/// as a crash of the database might have left them.
+///
+/// Returns whether the islands agree now. If they do not, one is further ahead than a crash can leave it, and nothing
+/// more is done with them.
+///
+/// # Errors
+/// Those of `last` and `without_newest`.
+pub fn cut_off<I, E>(
+    islands: &mut Vec<I>,
+    last: impl Fn(&mut I) -> std::result::Result<Vec<(IslandId, u64)>, E>,
+    mut without_newest: impl FnMut(usize, I) -> std::result::Result<Option<I>, E>,
+) -> std::result::Result<bool, E> {
+    for _ in 0..CUT_GROUPS_MAX {
+        let found = islands.iter_mut().map(&last).collect::<std::result::Result<Vec<_>, E>>()?;
+        let ahead = ahead(&found);
+        if ahead.is_empty() || plant::is(Plant::OrderedNotCutOff) {
+            return Ok(true);
+        }
+        for at in ahead {
+            let island = islands.remove(at);
+            let Some(cut) = without_newest(at, island)? else { return Ok(false) };
+            islands.insert(at, cut);
+        }
+    }
+    Ok(false)
+}
+
 /// The islands that have an ordered transaction which another island of it lacks, given what each has of the others.
-pub fn ahead(last: &[Vec<(IslandId, u64)>]) -> Vec<usize> {
+fn ahead(last: &[Vec<(IslandId, u64)>]) -> Vec<usize> {
     let of = |island: usize, peer: usize| {
         let found = last[island].iter().find(|(other, _)| other.index() == peer);
         found.map_or(0, |(_, number)| *number)

@@ -22,20 +22,19 @@ pub(crate) fn is_on(swarm: &Swarm) -> bool {
     swarm.has_archive && swarm.has_values && swarm.has_pipeline
 }
 
-/// Takes the archive, if there is to be one. Where a loss is accepted a new one begins, since the old one may
+/// Takes the archive in `directory`, if there is to be one. Where a loss is accepted a new one begins, since the old one may
 /// hold what is lost.
 ///
 /// # Errors
 /// See [`crate::world::Engine::start`].
 pub(crate) fn take(
-    disk: &FaultyDisk,
+    directory: &FaultyDisk,
     swarm: &Swarm,
     accept_loss: bool,
 ) -> Result<Option<LogArchive>, Refused> {
     if !is_on(swarm) {
         return Ok(None);
     }
-    let directory = disk.directory(DIRECTORY);
     let taken = || {
         if accept_loss {
             for name in directory.list()?.iter().filter(|name| *name != LOCK_FILE) {
@@ -44,18 +43,18 @@ pub(crate) fn take(
         }
         LogArchive::open(Arc::new(directory.clone()))
     };
-    taken().map(Some).map_err(|failure| Refused::by_archive(&failure, &directory))
+    taken().map(Some).map_err(|failure| Refused::by_archive(&failure, directory))
 }
 
-/// Continues the archive behind the log's end.
+/// Continues the archive in `directory` behind the log's end.
 ///
 /// # Errors
 /// See [`crate::world::Engine::start`].
 pub(crate) fn attach(
-    disk: &FaultyDisk,
+    directory: &FaultyDisk,
     archive: LogArchive,
     writer: &LogWriter,
 ) -> Result<Archiver, Refused> {
     let attached = archive.attach(writer.reader(), writer.position());
-    attached.map_err(|failure| Refused::by_archive(&failure, &disk.directory(DIRECTORY)))
+    attached.map_err(|failure| Refused::by_archive(&failure, directory))
 }

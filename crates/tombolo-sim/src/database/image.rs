@@ -13,7 +13,7 @@ use tombolo_storage::memory::image::{
 };
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::archive::LogArchive;
-use tombolo_storage::value_log::{GroupNumber, LogFailure, LogWriter, recover};
+use tombolo_storage::value_log::{GroupNumber, LogFailure, LogWriter, RecoverOptions, recover};
 
 use super::archive;
 use super::log::{LIMITS, OpenLog, log_settings};
@@ -30,16 +30,18 @@ pub(crate) fn open(
     swarm: &Swarm,
     accept_loss: bool,
 ) -> Result<(OpenLog, MemoryStore<MemoryLogged>), Refused> {
-    let archive = archive::take(disk, swarm, accept_loss)?;
+    let archived = disk.directory(archive::DIRECTORY);
+    let archive = archive::take(&archived, swarm, accept_loss)?;
     let keep = archive.as_ref().and_then(LogArchive::keep);
     let (mut log, store) =
-        open_doors(&disk.directories(swarm.directories), swarm, accept_loss, keep)?;
-    let attach = |archive| archive::attach(disk, archive, &log.writer);
+        open_doors(&disk.directories(swarm.directories), swarm, accept_loss, (keep, None))?;
+    let attach = |archive| archive::attach(&archived, archive, &log.writer);
     log.archiver = archive.map(attach).transpose()?;
     Ok((log, store))
 }
 
-/// The same in these directories, without an archive; what of the log is behind `keep` is kept.
+/// The same in these directories, without an archive; what of the log is behind `keep` is kept,
+/// what is behind `last` is cut off.
 ///
 /// # Errors
 /// As [`open`].
@@ -47,7 +49,7 @@ pub(crate) fn open_doors(
     doors: &[Arc<dyn Disk>],
     swarm: &Swarm,
     accept_loss: bool,
-    keep: Option<GroupNumber>,
+    (keep, last): (Option<GroupNumber>, Option<GroupNumber>),
 ) -> Result<(OpenLog, MemoryStore<MemoryLogged>), Refused> {
     let door = Arc::clone(&doors[0]);
     let find =
@@ -61,6 +63,7 @@ pub(crate) fn open_doors(
     let mut loaded = loaded.map_err(|why| Refused::by_image(&why))?;
     let known = loaded.iter().map(LoadedPart::known).max().unwrap_or(0);
     let options = image.recover_options(known, accept_loss, keep);
+    let options = RecoverOptions { last, ..options };
     let (log, mut behind_bytes) = (log_settings(swarm), 0);
     let mut replay = |group, records: &[u8]| {
         behind_bytes += log.group_bytes(records.len() as u64);

@@ -60,11 +60,13 @@ pub enum FaultKind {
     CommitRefused,
     /// A part that only read gave its locks up: its coordinator stayed away.
     LocksGivenUp,
+    /// A group was cut off an island's log, because another island lacked a transaction of it.
+    LogCutOff,
 }
 
 impl FaultKind {
     /// All of them with their names in reports, in the order they are reported.
-    const NAMED: [(Self, &str); 26] = [
+    const NAMED: [(Self, &str); 27] = [
         (Self::Crash, "crash"),
         (Self::CrashInRecovery, "crash-in-recovery"),
         (Self::SectorLost, "sector-lost"),
@@ -91,6 +93,7 @@ impl FaultKind {
         (Self::MessageRepeated, "message-repeated"),
         (Self::CommitRefused, "commit-refused"),
         (Self::LocksGivenUp, "locks-given-up"),
+        (Self::LogCutOff, "log-cut-off"),
     ];
 
     /// All of them, in the order they are reported.
@@ -103,9 +106,9 @@ impl FaultKind {
         Self::NAMED[self as usize].1
     }
 
-    /// Whether it befalls islands that commit together.
+    /// Whether it befalls islands that commit together by messages.
     pub const fn is_between_islands(self) -> bool {
-        self as usize >= Self::TailLost as usize
+        self as usize >= Self::TailLost as usize && !matches!(self, Self::LogCutOff)
     }
 
     /// Whether the medium broke a promise: what was synced may be gone, without an error.

@@ -10,6 +10,7 @@ use tombolo_engine::pipeline::{
     Archiving, Builder, Caller, Carrier, CheckpointHandle, NotSubmitted, Pipeline, Refusal,
     Step as StageStep, ValueLogGroups,
 };
+use tombolo_engine::rng::Rng;
 use tombolo_storage::store::Store;
 use tombolo_storage::sync::Mutex;
 
@@ -113,7 +114,10 @@ impl<R: Recording> Life<R> {
         let (pipeline, stages) = builder.assemble_signalled(Arc::new(world.clock.clone()));
         let own = stages.into_iter().map(|(stage, signal)| (stage, Some(signal)));
         let remote = companions.iter().map(|companions| (companions.stage(), None));
-        let stages = Stages::new(own.chain(remote), world, Arc::clone(&journal));
+        let settled = Arc::clone(&journal);
+        let settle = Box::new(move || settled.lock().settle());
+        let rng = Rng::from_seed(world.rng.next_u64());
+        let stages = Stages::new(own.chain(remote), (&world.clock, &world.trace), rng, settle);
         let clients = world.swarm.clients as usize;
         let in_flight_max = world.swarm.open_requests_max;
         let carrier = pipeline.carrier();
@@ -254,7 +258,7 @@ impl<R: Recording> Life<R> {
 
     /// The same without callers that carry.
     pub(super) fn step_stage(&mut self, world: &mut World) -> Result<bool, Violation> {
-        let taken = self.stages.lock().take_ready(&mut world.rng, |_| true);
+        let taken = self.stages.lock().take_ready(&mut world.rng, |_, _| true);
         let Some((n, mut stage)) = taken else { return Ok(false) };
         let lent = self.lend(false);
         let step = stage.step(world.clock.now_ns());

@@ -37,10 +37,10 @@ mod journal;
 mod life;
 mod long;
 mod long_read;
-mod options;
+pub(crate) mod options;
 mod outcomes;
 mod replies;
-mod stages;
+pub(crate) mod stages;
 
 use tombolo_storage::value_log::GroupNumber;
 

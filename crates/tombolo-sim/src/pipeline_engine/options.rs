@@ -7,7 +7,7 @@ use tombolo_engine::pipeline::{CheckpointPolicy, GroupPolicy, Load, Options, Spr
 use crate::swarm::Swarm;
 
 /// The numbers of one life.
-pub(super) fn options(swarm: &Swarm) -> Options {
+pub(crate) fn options(swarm: &Swarm) -> Options {
     Options {
         spread: if swarm.callers_carry { Spread::Carried } else { Spread::Each },
         input_stages: 1,

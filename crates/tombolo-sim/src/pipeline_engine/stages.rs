@@ -13,13 +13,11 @@ use tombolo_engine::pipeline::{Signal, Stage, StageKind, Step as StageStep};
 use tombolo_engine::rng::Rng;
 use tombolo_storage::sync::Mutex;
 
-use super::journal::Journal;
 use crate::clock::{Meanwhile, SimClock};
 use crate::trace::{Trace, number_of};
-use crate::world::World;
 
 /// A stage and what wakes its thread; nothing does that of another process.
-pub(super) type Signalled = (Box<dyn Stage>, Option<Arc<Signal>>);
+pub(crate) type Signalled = (Box<dyn Stage>, Option<Arc<Signal>>);
 
 /// A stage, and when it looks again.
 struct Seat {
@@ -30,11 +28,12 @@ struct Seat {
     idle: Option<Option<u64>>,
 }
 
-/// The stages of a pipeline, as the world steps them.
-pub(super) struct Stages {
+/// The stages of a pipeline, or of several, as the world steps them.
+pub(crate) struct Stages {
     seats: Vec<Seat>,
     ended: usize,
-    journal: Arc<Mutex<Journal>>,
+    /// Called when an execution stage was stepped.
+    settle: Box<dyn Fn()>,
     clock: SimClock,
     trace: Trace,
     /// Chances of what happens while a stage waits.
@@ -42,23 +41,25 @@ pub(super) struct Stages {
 }
 
 impl Stages {
-    pub(super) fn new(
+    /// `settle` is called when an execution stage was stepped.
+    pub(crate) fn new(
         stages: impl Iterator<Item = Signalled>,
-        world: &mut World,
-        journal: Arc<Mutex<Journal>>,
+        (clock, trace): (&SimClock, &Trace),
+        rng: Rng,
+        settle: Box<dyn Fn()>,
     ) -> Self {
         let seat = |(stage, signal)| Seat { stage: Some(stage), signal, idle: None };
         Self {
             seats: stages.map(seat).collect(),
             ended: 0,
-            journal,
-            clock: world.clock.clone(),
-            trace: world.trace.clone(),
-            rng: Rng::from_seed(world.rng.next_u64()),
+            settle,
+            clock: clock.clone(),
+            trace: trace.clone(),
+            rng,
         }
     }
 
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.ended == self.seats.len()
     }
 
@@ -69,23 +70,23 @@ impl Stages {
     }
 
     /// Something changed: stages that nothing wakes look again.
-    pub(super) fn wake(&mut self) {
+    pub(crate) fn wake(&mut self) {
         self.rouse(|signal| signal.is_none());
     }
 
-    /// Takes out one of the stages that may have work and that `may` be stepped.
-    pub(super) fn take_ready(
+    /// Takes out one of the stages that may have work and that `may` be stepped, by their numbers and kinds.
+    pub(crate) fn take_ready(
         &mut self,
         rng: &mut Rng,
-        may: impl Fn(StageKind) -> bool,
+        may: impl Fn(usize, StageKind) -> bool,
     ) -> Option<(usize, Box<dyn Stage>)> {
         self.rouse(|signal| signal.is_some_and(|signal| signal.is_awake()));
         let now = self.clock.now_ns();
-        let is_ready = |seat: &Seat| {
-            seat.stage.as_ref().is_some_and(|stage| may(stage.kind()))
+        let is_ready = |n: usize, seat: &Seat| {
+            seat.stage.as_ref().is_some_and(|stage| may(n, stage.kind()))
                 && seat.idle.is_none_or(|until| until.is_some_and(|until| until <= now))
         };
-        let ready = (0..self.seats.len()).filter(|&n| is_ready(&self.seats[n]));
+        let ready = (0..self.seats.len()).filter(|&n| is_ready(n, &self.seats[n]));
         let chosen = rng.below(ready.clone().count().max(1) as u64) as usize;
         let n = ready.clone().nth(chosen)?;
         let Seat { stage, signal, .. } = &mut self.seats[n];
@@ -95,12 +96,12 @@ impl Stages {
     }
 
     /// Puts a stage back that has made `step`.
-    pub(super) fn put_back(&mut self, n: usize, stage: Box<dyn Stage>, step: StageStep) {
+    pub(crate) fn put_back(&mut self, n: usize, stage: Box<dyn Stage>, step: StageStep) {
         let (kind, now) = (stage.kind(), self.clock.now_ns());
-        self.trace.event(&[number_of("step"), n as u64, now], || format!(" {kind}: {step:?}"));
+        self.trace.event(&[number_of("step"), n as u64, now], || format!(" {n} {kind}: {step:?}"));
         self.clock.advance(200 + self.rng.below(1_000));
         if kind == StageKind::Execution {
-            self.journal.lock().settle();
+            (self.settle)();
         }
         let seat = &mut self.seats[n];
         match step {
@@ -123,7 +124,7 @@ impl Stages {
     }
 
     /// The next moment at which a stage wants to be called.
-    pub(super) fn next_ns(&self) -> Option<u64> {
+    pub(crate) fn next_ns(&self) -> Option<u64> {
         let seats = self.seats.iter().filter(|seat| seat.stage.is_some());
         seats.filter_map(|seat| seat.idle.flatten()).min()
     }
@@ -131,7 +132,7 @@ impl Stages {
 
 /// Whether a stage of this kind asks nothing of the disk. A stage that does may have to wait for what
 /// the stage that waits already holds.
-pub(super) fn never_waits(kind: StageKind) -> bool {
+pub(crate) fn never_waits(kind: StageKind) -> bool {
     matches!(kind, StageKind::Input | StageKind::Execution | StageKind::Output)
 }
 
@@ -145,7 +146,7 @@ pub(super) struct Others {
 
 impl Meanwhile for Others {
     fn run_until(&mut self, until_ns: u64) {
-        let may = |kind| never_waits(kind) || (self.is_carried && kind == StageKind::Logging);
+        let may = |_, kind| never_waits(kind) || (self.is_carried && kind == StageKind::Logging);
         let mut stages = self.stages.lock();
         while stages.clock.now_ns() < until_ns {
             let mut rng = stages.rng.clone();

@@ -1,7 +1,7 @@
 //! Many seeds: running them, and showing what became of them.
 
-use crate::commit;
 use crate::faults::FaultKind;
+use crate::{commit, ordered};
 use runner::RunSeed;
 use tombolo_storage::plant::Plant;
 
@@ -23,8 +23,10 @@ pub enum Simulation {
     /// A database on a disk that crashes and lies.
     #[default]
     Database,
-    /// Islands that commit transactions together.
+    /// Islands that commit transactions together by messages.
     Commit,
+    /// Islands whose logs become durable together.
+    Ordered,
 }
 
 impl Simulation {
@@ -33,6 +35,7 @@ impl Simulation {
         match self {
             Self::Database => crate::run_seed,
             Self::Commit => commit::run_seed,
+            Self::Ordered => ordered::run_seed,
         }
     }
 
@@ -41,6 +44,7 @@ impl Simulation {
         match self {
             Self::Database => "",
             Self::Commit => " --commit",
+            Self::Ordered => " --ordered",
         }
     }
 
@@ -49,14 +53,19 @@ impl Simulation {
         match self {
             Self::Database => "sim",
             Self::Commit => "sim-commit",
+            Self::Ordered => "sim-ordered",
         }
     }
 
     /// What can go wrong in it, in the order in which that is reported.
     pub(crate) fn faults(self) -> impl Iterator<Item = FaultKind> {
         let is_of_it = move |kind: &FaultKind| match self {
-            Self::Database => !kind.is_between_islands(),
+            Self::Database => !kind.is_between_islands() && *kind != FaultKind::LogCutOff,
             Self::Commit => kind.is_between_islands() || *kind == FaultKind::Crash,
+            Self::Ordered => {
+                (*kind as usize) <= FaultKind::Restored as usize && !kind.breaks_promise()
+                    || *kind == FaultKind::LogCutOff
+            }
         };
         FaultKind::all().filter(is_of_it)
     }

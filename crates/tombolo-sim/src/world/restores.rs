@@ -80,7 +80,7 @@ impl World {
         let (made, _) = made.map_err(|failure| violation(failure.to_string()))?;
         self.struck.add(FaultKind::Restored);
         let doors: Vec<Arc<dyn Disk>> = vec![Arc::new(to)];
-        let opened = image::open_doors(&doors, &self.swarm, false, None);
+        let opened = image::open_doors(&doors, &self.swarm, false, (None, None));
         let (_, mut store) = opened.map_err(|refused| violation(refused.message))?;
         sound(&store.check())?;
         let found = contents(&mut store).map_err(violation)?;

@@ -17,10 +17,9 @@
 use std::sync::{Arc, OnceLock};
 
 use tombolo_engine::islands::commit::IslandId;
-use tombolo_engine::islands::ordered::{OrderedRows, ahead, last_ordered};
+use tombolo_engine::islands::ordered::{self, OrderedRows, last_ordered};
 use tombolo_engine::pipeline::CommonOrder;
 use tombolo_storage::error::Result as StoreResult;
-use tombolo_storage::plant::{self, Plant};
 use tombolo_storage::sync::AtomicU64;
 use tombolo_storage::sync::Ordering::Relaxed;
 use tombolo_storage::value_log::GroupNumber;
@@ -29,10 +28,6 @@ use super::opening::damaged;
 use crate::builder::Recovered;
 use crate::error::Error;
 use crate::product::Product;
-
-/// The most groups of an island that are cut off. A flush is one group, or a few if it is long, and no log has two
-/// flushes that do not count as durable.
-const CUT_GROUPS_MAX: usize = 64;
 
 /// The order of ordered transactions, and where islands note their numbers.
 pub(super) struct Ordering {
@@ -83,9 +78,8 @@ impl Ordering {
     }
 }
 
-/// Cuts off, after a crash, the logs of islands that have an ordered transaction which another island of it lacks.
-/// Each round cuts off the newest group of these; `recover` opens an island again, with its log up to a group. A crash
-/// between two cuts leaves the islands as a crash of the database might have left them.
+/// Cuts off, after a crash, what an island has of ordered transactions that another island of it lacks; see the
+/// engine's [`cut_off`](ordered::cut_off). `recover` opens an island again, with its log up to a group.
 ///
 /// # Errors
 /// [`Error::Damaged`] when an island is further ahead than a crash can leave it. As those of `recover`.
@@ -93,23 +87,16 @@ pub(super) fn cut_off(
     islands: &mut Vec<Recovered>,
     recover: impl Fn(usize, GroupNumber) -> Result<Recovered, Error>,
 ) -> Result<(), Error> {
-    for _ in 0..CUT_GROUPS_MAX {
-        let last = islands.iter_mut().map(|island| last_ordered(&mut island.opened.store));
-        let last = last.collect::<StoreResult<Vec<_>>>().map_err(damaged)?;
-        let ahead = ahead(&last);
-        if ahead.is_empty() || plant::is(Plant::OrderedNotCutOff) {
-            return Ok(());
-        }
-        for island in ahead {
-            let Some(group) = islands[island].opened.last_group.checked_sub(1) else { break };
-            // First, because an open directory is locked.
-            let behind = islands.split_off(island + 1);
-            drop(islands.pop());
-            islands.push(recover(island, group)?);
-            islands.extend(behind);
-        }
+    let last = |island: &mut Recovered| last_ordered(&mut island.opened.store).map_err(damaged);
+    let without_newest = |at, island: Recovered| {
+        let Some(group) = island.opened.last_group.checked_sub(1) else { return Ok(None) };
+        drop(island); // first, because an open directory is locked
+        recover(at, group).map(Some)
+    };
+    match ordered::cut_off(islands, last, without_newest)? {
+        true => Ok(()),
+        false => Err(Error::Damaged(
+            "an island has transactions over several islands that others lack: restore a backup of all islands".to_owned(),
+        )),
     }
-    Err(Error::Damaged(
-        "an island has transactions over several islands that others lack: restore a backup of all islands".to_owned(),
-    ))
 }
