@@ -315,10 +315,10 @@ impl<E: Executor> Carrier<E> {
         if !matches!(admitted, Err(NotRun::Queued)) {
             return admitted;
         }
+        // It wakes the logging stage for what these calls have logged: this thread may wait for other pipelines first,
+        // and may end without waiting for this log.
         let now_ns = self.carrying.clock.now_ns();
-        stage.set_carried(true);
         let step = stage.step(now_ns);
-        stage.set_carried(false);
         let ns = self.carrying.clock.now_ns().saturating_sub(now_ns);
         self.carrying.shared.counters.worked(StageKind::Execution, ns);
         if step == Step::Ended {
