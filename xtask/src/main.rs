@@ -59,6 +59,7 @@ Usage: cargo xtask COMMAND
   sim [--program SIMULATOR] [--seeds N] [--seed S] [--threads N] [--json]
                         run the engine in simulated worlds with crashes and lying disks (10,000)
   sim --commit          run islands that commit together, in worlds with crashes and broken links
+  sim --ordered         run islands whose logs become durable together, in worlds with crashes and failing disks
   sim --plant NAME      check that a bug planted on purpose is detected; --list-plants names them
   sim --plants all|N    the same for all of them, or for a sample of N that differs by commit
   kills [--count N] [--seed S] [--threads N] [--seconds N] [--program TOMBOLO] [--out FILE]

@@ -1,7 +1,7 @@
 //! The simulator on the real engine: seeds hold every rule, and are the same again and again.
 
 use tombolo_sim::seeds::runner::{Plan, Summary, run};
-use tombolo_sim::{commit, run_seed};
+use tombolo_sim::{commit, ordered, run_seed};
 
 const PLAN: Plan = Plan { first: 0, seeds: 60, threads: 1, until_violation: false };
 
@@ -52,5 +52,32 @@ fn a_seed_of_islands_leaves_the_same_trace_to_the_last_word() {
         let first = commit::run_seed(seed, true);
         assert_eq!(first, commit::run_seed(seed, true));
         assert_eq!(first.hash, commit::run_seed(seed, false).hash);
+    }
+}
+
+#[test]
+fn islands_with_one_order_hold_every_rule_on_any_number_of_threads() {
+    let alone = untimed(run(PLAN, ordered::run_seed, &|_, _| ()));
+    assert_eq!(alone.violations, []);
+    assert_eq!((alone.seeds, alone.counted), (60, 60));
+    assert_eq!(untimed(run(Plan { threads: 3, ..PLAN }, ordered::run_seed, &|_, _| ())), alone);
+}
+
+#[test]
+fn a_seed_of_islands_with_one_order_leaves_the_same_trace_to_the_last_word() {
+    for seed in 0..4 {
+        let first = ordered::run_seed(seed, true);
+        assert!(first.lines.len() > 200, "{} events", first.lines.len());
+        assert_eq!(first, ordered::run_seed(seed, true));
+        assert_eq!(first.hash, ordered::run_seed(seed, false).hash);
+    }
+}
+
+/// A thread that takes several islands runs the calls that wait on one, does not get the next one, and ends. Nothing
+/// flushed what the calls had logged.
+#[test]
+fn calls_that_run_before_a_transaction_over_several_islands_are_answered() {
+    for seed in [246, 1_300, 2_478] {
+        assert_eq!(ordered::run_seed(seed, false).violation, None, "seed {seed}");
     }
 }

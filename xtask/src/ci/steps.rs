@@ -39,7 +39,7 @@ pub(super) enum Action {
 }
 
 /// All steps; those of one lane in the order of execution.
-pub(super) static STEPS: [Step; 20] = [
+pub(super) static STEPS: [Step; 21] = [
     step(First, "fmt", "the code is formatted", Call(fmt)),
     step(First, "tidy", "the rules that no compiler knows hold", Tidy),
     step(First, "figures", "documents agree with results/", Figures),
@@ -86,6 +86,12 @@ pub(super) static STEPS: [Step; 20] = [
         "islands",
         "10,000 simulated worlds of islands that crash while they commit obey every rule",
         Call(islands),
+    ),
+    step(
+        Command,
+        "ordered",
+        "4,000 simulated worlds of islands whose logs become durable together obey every rule",
+        Call(ordered),
     ),
     step(Command, "plants", "a sample of the bugs planted on purpose is detected", Call(plants)),
     step(
@@ -198,6 +204,11 @@ fn sim(root: &Path) -> Option<Invocation> {
 /// The same, for a few seconds.
 fn islands(root: &Path) -> Option<Invocation> {
     sim(root).map(|call| call.with(["--commit".to_string()]))
+}
+
+/// The same; a world of these takes longer than one of a lone database.
+fn ordered(root: &Path) -> Option<Invocation> {
+    sim(root).map(|call| call.with(["--ordered", "--seeds", "4000"].map(String::from)))
 }
 
 /// The simulator in a build of its own, in which bugs can be planted; all of them are for a person to run.

@@ -126,8 +126,8 @@ pub fn last_ordered<P: MemoryProfile>(store: &mut MemoryStore<P>) -> Result<Vec<
 
 /// Cuts off, after a crash, the logs of islands that have an ordered transaction which another island of it lacks.
 /// Each round cuts off the newest group of these. `last` says what an island has of the others ([`last_ordered`]),
-/// `without_newest` opens one again without its newest group, if it has any. A crash between two cuts leaves the islands
-/// as a crash of the database might have left them.
+/// `without_newest` opens one again without its newest group, if it has any. A crash between two cuts leaves the
+/// islands as a crash of the database might have left them.
 ///
 /// Returns whether the islands agree now. If they do not, one is further ahead than a crash can leave it, and nothing
 /// more is done with them.

@@ -22,8 +22,8 @@ pub(crate) fn is_on(swarm: &Swarm) -> bool {
     swarm.has_archive && swarm.has_values && swarm.has_pipeline
 }
 
-/// Takes the archive in `directory`, if there is to be one. Where a loss is accepted a new one begins, since the old one may
-/// hold what is lost.
+/// Takes the archive in `directory`, if there is to be one. Where a loss is accepted a new one begins, since the old
+/// one may hold what is lost.
 ///
 /// # Errors
 /// See [`crate::world::Engine::start`].

@@ -1,8 +1,8 @@
 //! A backup of all islands at one moment while they run, restored and opened: it has what was answered before, and of
 //! each transaction over several islands all or nothing.
 //!
-//! The moment is one of the simulated machine: a copy of its disk is what the islands' threads would have kept still for
-//! the backup. Not here: how a backup is copied (storage `backup/`).
+//! The moment is one of the simulated machine: a copy of its disk is what the islands' threads would have kept still
+//! for the backup. Not here: how a backup is copied (storage `backup/`).
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The choices of a seed: how many islands, what their databases are set to, what goes wrong how often.
 //!
-//! Not here: what the settings mean (`crate::swarm`). The medium keeps its promises: what ordered execution owes where it
-//! does not is what each log owes by itself.
+//! Not here: what the settings mean (`crate::swarm`). The medium keeps its promises: what ordered execution owes where
+//! it does not is what each log owes by itself.
 
 use tombolo_engine::rng::Rng;
 

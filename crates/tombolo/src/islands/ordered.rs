@@ -96,7 +96,9 @@ pub(super) fn cut_off(
     match ordered::cut_off(islands, last, without_newest)? {
         true => Ok(()),
         false => Err(Error::Damaged(
-            "an island has transactions over several islands that others lack: restore a backup of all islands".to_owned(),
+            "an island has transactions over several islands that others lack: restore a backup of all \
+             islands"
+                .to_owned(),
         )),
     }
 }
