@@ -18,9 +18,9 @@
 //! | `backups.rs` | a backup of all islands at one moment |
 //! | `oracle.rs` | what must hold |
 //!
-//! The threads' part is the simulator's: it takes all islands, notes the number, commits and puts the records together
-//! in the sequence in which the library's `Reach` does. Not here: islands that agree by messages (`commit/`), a database
-//! alone (`world/`).
+//! The threads' part is the simulator's: it takes all islands, notes the number, commits and puts the records
+//! together in the sequence in which the library's `Reach` does. Not here: islands that agree by messages (`commit/`),
+//! a database alone (`world/`).
 
 mod backups;
 mod calls;
