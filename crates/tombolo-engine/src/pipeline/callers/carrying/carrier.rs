@@ -17,7 +17,7 @@ use crate::pipeline::stage::{Stage, StageKind, Step};
 use crate::pipeline::stage_loop::WhenBroken;
 use crate::pipeline::stages::Executor;
 use crate::pipeline::stages::execution::Execution;
-use crate::pipeline::stages::execution::carried::{Carried, NotRun, Panicked, Stands, Terms};
+use crate::pipeline::stages::execution::carried::{Carried, NotRun, Of, Panicked, Stands, Terms};
 use crate::pipeline::state::get;
 use crate::pipeline::transport::{Durability, Held, Refusal, Seat, panic_message};
 use crate::threads::{give_way, pause};
@@ -241,7 +241,7 @@ impl<E: Executor> Carrier<E> {
         // A panic in here is the transaction's outcome; a panic before or after it is the stage's.
         let ran = caught(|| stage.run_carried(run));
         let log_bytes = ran.as_ref().ok().map(|(_, log_bytes)| *log_bytes);
-        let stands = match caught(|| stage.end_carried(terms, log_bytes)) {
+        let stands = match caught(|| stage.end_carried(terms, log_bytes, Of::Caller)) {
             Ok(stands) => stands,
             Err(panic) => return Some(Carried::Refused(self.broken(held, &*panic))),
         };
@@ -262,7 +262,7 @@ impl<E: Executor> Carrier<E> {
         log_bytes: Option<usize>,
     ) -> Result<Stands, Refusal> {
         let stage = held.stage();
-        match caught(|| stage.end_carried(terms, log_bytes)) {
+        match caught(|| stage.end_carried(terms, log_bytes, Of::Several)) {
             Ok(stands) => {
                 self.give_back(held, stands);
                 Ok(stands)

@@ -57,6 +57,15 @@ pub struct Terms {
     pub log_bytes_max: u64,
 }
 
+/// Whose transaction it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Of {
+    /// A caller's, which calls here again once it is answered.
+    Caller,
+    /// One over several pipelines. When it is durable here, its thread waits for others: no flush waits for its next call.
+    Several,
+}
+
 /// The reason that a transaction did not run.
 #[derive(Debug)]
 pub(crate) enum NotRun {
@@ -76,12 +85,12 @@ impl<E: Executor> Execution<E> {
     /// Ends a transaction that ran and logged `log_bytes`, or panicked and was undone by its guard
     /// (`transaction.rs`). Returns the condition for reporting its outcome.
     #[inline(always)]
-    pub(crate) fn end_carried(&mut self, terms: Terms, log_bytes: Option<usize>) -> Stands {
+    pub(crate) fn end_carried(&mut self, terms: Terms, log_bytes: Option<usize>, of: Of) -> Stands {
         if log_bytes.is_none() {
             add_alone(&self.shared.counters.failed, 1);
         }
         if self.log.is_some() {
-            return self.end_logged(terms, log_bytes != Some(0));
+            return self.end_logged(terms, log_bytes != Some(0), of);
         }
         add_alone(&self.shared.counters.carried_early, 1);
         Stands::Volatile
@@ -96,10 +105,10 @@ impl<E: Executor> Execution<E> {
         let waiting = Waiting {
             answers: Vec::new(),
             transactions: 1,
-            waiting: 1,
+            waiting: 0,
             wants_sync: false,
             is_promised: false,
-            is_wanted: false,
+            is_wanted: true,
         };
         let mut batch = log.batch(records, waiting, self.clock.now_ns());
         batch.epoch = epoch;
@@ -140,7 +149,7 @@ impl<E: Executor> Execution<E> {
     }
 
     /// Passes on a transaction's records; returns the condition for reporting its outcome.
-    fn end_logged(&mut self, terms: Terms, may_have_logged: bool) -> Stands {
+    fn end_logged(&mut self, terms: Terms, may_have_logged: bool, of: Of) -> Stands {
         let Some(log) = &mut self.log else { unreachable!("it is logged") };
         // The durable position can only have grown since the transaction ran, and nothing ran after it.
         let durable = match plant::is(Plant::ReadOnlyReleasedEarly) {
@@ -164,10 +173,10 @@ impl<E: Executor> Execution<E> {
             let waiting = Waiting {
                 answers: Vec::new(),
                 transactions: 1,
-                waiting: u64::from(!is_early),
+                waiting: u64::from(!is_early && of == Of::Caller),
                 wants_sync: terms.durability == Durability::Sync,
                 is_promised: is_early,
-                is_wanted: false,
+                is_wanted: !is_early && of == Of::Several,
             };
             let records = records.unwrap_or_else(|| log.buffers.take());
             let batch = log.batch(records, waiting, self.clock.now_ns());
