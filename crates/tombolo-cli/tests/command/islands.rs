@@ -26,6 +26,18 @@ fn a_measured_database_of_two_islands_becomes_one() {
         (&"ordered".into(), &points[0]["commit"])
     );
 
+    let ended = line(
+        "islands rows --islands 2 --rows 2000 --update 2 --multisite-callers 0,2 --rounds 1 --time-ms 20 --json",
+    );
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let points: Vec<Value> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |name| [&points[0][name], &points[1][name]];
+    assert_eq!(of("multisite_percent"), [&0.into(), &Value::Null]);
+    assert_eq!(of("multisite_callers"), [&Value::Null, &2.into()]);
+    let local = points[1]["local_tps"].as_f64();
+    assert!(local > Some(0.0) && local < points[1]["tps"].as_f64(), "{points:?}");
+
     let checked = object(&line(&format!("check {data}/islands-2 --json")));
     assert_eq!(checked["consistent"], true, "{checked}");
     let to_three = format!("repartition {data}/islands-2 --islands 3");

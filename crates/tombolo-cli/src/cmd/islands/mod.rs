@@ -19,7 +19,7 @@ use clap::value_parser;
 use tombolo::{AtomicCommit, Error, IslandKey, Islands, IslandsBuilder, OnIslands, Placement};
 use tombolo_engine::clock::SystemClock;
 use tombolo_lab::experiment::islands::deployments::{DeploymentResult, Effort};
-use tombolo_lab::experiment::islands::rows::{Access, RowsDeployment};
+use tombolo_lab::experiment::islands::rows::{Access, Multisite, RowsDeployment};
 use tombolo_lab::experiment::islands::tpcc::{Mix, TpccDeployment};
 use tombolo_lab::experiment::islands::{rows as rows_lab, tpcc as tpcc_lab};
 use tombolo_lab::failure::Failure;
@@ -111,6 +111,11 @@ struct RowsArguments {
     #[arg(long, value_name = "PERCENT,…", value_delimiter = ',')]
     #[arg(value_parser = value_parser!(u64).range(0..=100))]
     multisite: Option<Vec<u64>>,
+    /// rows: instead of shares, further callers of each island whose transactions are all multisite; those of --threads
+    /// are local (0: none)
+    #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with = "multisite")]
+    #[arg(value_parser = value_parser!(u64).range(0..=1_024))]
+    multisite_callers: Option<Vec<u64>>,
     /// rows: rows of the database [default: 240000]
     #[arg(long, value_name = "R", value_parser = value_parser!(i32).range(1..))]
     rows: Option<i32>,
@@ -167,11 +172,23 @@ impl TransactionArguments {
 }
 
 impl RowsArguments {
+    /// Which transactions are multisite, at each point.
+    fn points(&self) -> Vec<Multisite> {
+        match &self.multisite_callers {
+            Some(callers) => callers.iter().map(|of| Multisite::Callers(*of as usize)).collect(),
+            None => {
+                let shares = self.multisite.as_deref().unwrap_or(&[0, 20, 100]);
+                shares.iter().copied().map(Multisite::Percent).collect()
+            }
+        }
+    }
+
     /// An argument that was given.
     fn given(&self) -> Option<&'static str> {
-        let Self { multisite, rows, processes, transactions } = self;
+        let Self { multisite, multisite_callers, rows, processes, transactions } = self;
         [
             ("--multisite", multisite.is_some()),
+            ("--multisite-callers", multisite_callers.is_some()),
             ("--rows", rows.is_some()),
             ("--processes", *processes),
             ("--read", transactions.read.is_some()),
@@ -359,8 +376,7 @@ impl Arguments {
             let verb = if access.is_update { "update" } else { "read" };
             style.strong(&format!("transactions {verb} {} of {rows} rows\n", access.touched))
         })?;
-        let multisite = self.of_rows.multisite.as_deref().unwrap_or(&[0, 20, 100]);
-        let points = (deployments.as_slice(), multisite);
+        let points = (deployments.as_slice(), &*self.of_rows.points());
         rows_lab::measure(&header, points, (&access, effort), &SystemClock::new(), |result| {
             output.result(&result, |result, _| line(result))
         })

@@ -16,7 +16,7 @@ use tombolo_engine::threads::on_each;
 use crate::failure::Failure;
 use crate::histogram::{Latencies, Summary};
 use crate::numbers::rounded;
-use crate::report::Header;
+use crate::report::{Header, quantity};
 
 /// Calls between two looks at the clock.
 const LOOK: usize = 16;
@@ -97,6 +97,12 @@ pub struct DeploymentResult {
     /// Of `rows`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub multisite_percent: Option<u64>,
+    /// Of `rows` with `--multisite-callers`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub multisite_callers: Option<usize>,
+    /// Of `rows` with `--multisite-callers`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_tps: Option<f64>,
     /// Of `tpcc`.
     #[serde(flatten)]
     pub tpcc: Option<TpccPoint>,
@@ -130,7 +136,10 @@ impl DeploymentResult {
             let (payments, lines) = (of.remote_payments_percent, of.remote_lines_percent);
             format!("{payments:>3} % of Payments, {lines:>3} % of lines remote")
         });
-        multisite.or(remote).unwrap_or_default()
+        let beside = self.multisite_callers.zip(self.local_tps).map(|(callers, tps)| {
+            format!("and {callers}, all multisite: {} k/s local", quantity(tps / 1e3))
+        });
+        multisite.or(remote).or(beside).unwrap_or_default()
     }
 }
 
@@ -153,6 +162,8 @@ pub(super) struct Point<'d, D: Deployment + ?Sized> {
 
 pub(super) struct Caller<T> {
     pub(super) island: usize,
+    /// Whether it is one of those whose transactions are all multisite, while others' are local.
+    pub(super) is_further: bool,
     /// It begins again when it has called them all.
     pub(super) transactions: Vec<T>,
 }
@@ -161,6 +172,8 @@ pub(super) struct Caller<T> {
 #[derive(Default)]
 struct Done {
     committed: u64,
+    /// Of these, those of further callers.
+    of_further: u64,
     aborted: u64,
     distributed: u64,
     latencies: Latencies,
@@ -232,6 +245,10 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
             wall_s: rounded(wall_s, 6),
             cpu_s: rounded(cpu_s, 6),
             tps: rounded(all.committed as f64 / wall_s, 1),
+            local_tps: self
+                .what
+                .multisite_callers
+                .map(|_| rounded((all.committed - all.of_further) as f64 / wall_s, 1)),
             us_per_transaction_cpu: rounded(1e6 * cpu_s / all.committed as f64, 4),
             latency_us: all.latencies.summary(),
             ..self.what.clone()
@@ -261,6 +278,7 @@ impl<T> Caller<T> {
                 done.distributed += u64::from(called.has_committed && called.is_distributed);
                 at = (at + 1) % count;
             }
+            done.of_further = if self.is_further { done.committed } else { 0 };
             let now_ns = clock.now_ns();
             done.latencies.record((now_ns - before_ns) / LOOK as u64);
             before_ns = now_ns;
@@ -272,6 +290,7 @@ impl<T> Caller<T> {
 impl Done {
     fn add(&mut self, other: &Self) {
         self.committed += other.committed;
+        self.of_further += other.of_further;
         self.aborted += other.aborted;
         self.distributed += other.distributed;
         self.latencies.add(&other.latencies);

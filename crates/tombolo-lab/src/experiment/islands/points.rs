@@ -5,7 +5,7 @@
 use tombolo_engine::clock::SystemClock;
 
 use super::deployments::{DeploymentResult, Effort};
-use super::rows::{self, Access, RowsDeployment};
+use super::rows::{self, Access, Multisite, RowsDeployment};
 use super::tpcc;
 use crate::failure::Failure;
 use crate::numbers::mean_and_deviation;
@@ -60,7 +60,8 @@ pub fn measure(
     let databases = islands.iter().map(|&islands| open(islands, access.rows));
     let databases = databases.collect::<Result<Vec<_>, _>>()?;
     let mut rounds = Vec::new();
-    let points = (databases.as_slice(), multisite);
+    let shares: Vec<_> = multisite.iter().copied().map(Multisite::Percent).collect();
+    let points = (databases.as_slice(), shares.as_slice());
     let (header, clock) = (Header::default(), SystemClock::new());
     rows::measure(&header, points, (access, effort), &clock, |round| {
         rounds.push(round);

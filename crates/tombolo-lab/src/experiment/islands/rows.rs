@@ -37,6 +37,15 @@ pub struct Access {
     pub is_update: bool,
 }
 
+/// Which of the transactions are multisite.
+#[derive(Clone, Copy, Debug)]
+pub enum Multisite {
+    /// So many percent of each caller's.
+    Percent(u64),
+    /// Those of so many further callers of each island; the others' are local.
+    Callers(usize),
+}
+
 /// A transaction: the input of each island that has a part.
 pub type Parts = Vec<(usize, Input)>;
 
@@ -121,7 +130,7 @@ impl Access {
 /// What a database or `show` returns; a failed check if the rows are not what was answered.
 pub fn measure(
     header: &Header,
-    (deployments, multisite): (&[Box<dyn RowsDeployment>], &[u64]),
+    (deployments, multisite): (&[Box<dyn RowsDeployment>], &[Multisite]),
     (access, effort): (&Access, &Effort),
     clock: &SystemClock,
     mut show: impl FnMut(DeploymentResult) -> Result<(), Failure>,
@@ -138,19 +147,26 @@ pub fn measure(
         }
         for &multisite in multisite {
             let mut callers = Vec::new();
+            let (percent, further) = match multisite {
+                Multisite::Percent(percent) => (percent, 0),
+                Multisite::Callers(callers) => (0, callers),
+            };
             for (island, own) in keys.iter().enumerate() {
-                for caller in 0..effort.callers {
-                    let mut rng = Rng::stream(SEED, &[island as u64, caller as u64, multisite]);
-                    let inputs =
-                        access.inputs(&**deployment, island, (own, multisite), &mut rng)?;
-                    callers.push(Caller { island, transactions: inputs });
+                for caller in 0..effort.callers + further {
+                    let is_further = caller >= effort.callers;
+                    let percent = if is_further { 100 } else { percent };
+                    let mut rng = Rng::stream(SEED, &[island as u64, caller as u64, percent]);
+                    let transactions =
+                        access.inputs(&**deployment, island, (own, percent), &mut rng)?;
+                    callers.push(Caller { island, is_further, transactions });
                 }
             }
             let what = DeploymentResult {
                 header: header.clone(),
                 workload: "rows".to_owned(),
                 kind: access.kind(),
-                multisite_percent: Some(multisite),
+                multisite_percent: (further == 0).then_some(percent),
+                multisite_callers: (further > 0).then_some(further),
                 ..DeploymentResult::default()
             };
             points.push(Point { deployment: &**deployment, what, callers });

@@ -132,7 +132,7 @@ pub fn measure(
             let callers = (0..islands * effort.callers).map(|caller| {
                 let island = caller / effort.callers;
                 let transactions = transactions((scale, mix), (island, islands), caller, remote);
-                Caller { island, transactions }
+                Caller { island, is_further: false, transactions }
             });
             let tpcc = TpccPoint {
                 warehouses: scale.warehouses,

@@ -248,7 +248,7 @@ impl Workload {
                 let (island, place) = (number / each, number % each);
                 let mut rng = Rng::stream(SEED, &[island as u64, place as u64, share]);
                 let transactions = self.inputs(&kinds, (island, islands), share, &mut rng);
-                Caller { island, transactions }
+                Caller { island, is_further: false, transactions }
             };
             let callers: Vec<_> = (0..islands * each).map(caller).collect();
             let taken = |caller: &Caller<Replay>| Taken::by(caller.transactions.iter(), islands);
