@@ -59,7 +59,9 @@ impl<'d> Across<'d> {
     }
 
     /// Adds a call of a procedure or closure at a key. It may run more than once before the transaction commits: if it
-    /// meets what another transaction holds, it is undone and runs again.
+    /// meets what another transaction holds, it is undone and runs again. A closure may have savepoints, which are of
+    /// its own island ([`Tx::savepoint`](crate::Tx::savepoint)); one over several islands a transaction has that
+    /// reaches them as it goes ([`IslandsTx::savepoint`](crate::IslandsTx::savepoint)).
     ///
     /// # Errors
     /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.

@@ -24,6 +24,7 @@ use tombolo_engine::pipeline::{Durability, Stands, Taken, Terms, WhileTaken, pan
 use tombolo_engine::transaction::{Stop as EngineStop, begin, finish};
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::held::{Guard, Part};
+use tombolo_storage::memory::savepoint::Savepoint;
 use tombolo_storage::store::Store;
 
 use super::Islands;
@@ -56,7 +57,13 @@ pub(super) struct Reach<'d> {
 struct Reached<'d> {
     island: IslandId,
     taken: Taken<'d, Runner>,
+    /// Before its first change there.
+    beginning: Savepoint,
 }
+
+/// A place in a transaction: where it was on each island that it had reached, in their order.
+#[derive(Debug)]
+pub(super) struct Place(Vec<Savepoint>);
 
 /// Why a transaction cannot commit.
 #[derive(Clone, Copy, Debug)]
@@ -207,8 +214,46 @@ impl<'d> Reach<'d> {
         let mut taken = taken.map_err(|_| Doomed::Stopped(island))?;
         let (store, ..) = taken.executor().begin_guarded(LOG_BYTES_PER_PART);
         begin(store).map_err(Doomed::Failed)?; // each step looks at locks, with a guard of its own
-        self.reached.push(Reached { island, taken });
+        let beginning = store.savepoint();
+        self.reached.push(Reached { island, taken, beginning });
         Ok(self.reached.len() - 1)
+    }
+
+    /// This place in the transaction.
+    ///
+    /// # Errors
+    /// Why the transaction cannot commit any more.
+    pub(super) fn place(&mut self) -> Result<Place, Stop> {
+        self.refused().map_or(Ok(()), Err)?;
+        let here = |reached: &mut Reached<'_>| reached.taken.executor().store().savepoint();
+        Ok(Place(self.reached.iter_mut().map(here).collect()))
+    }
+
+    /// Takes back what the transaction has changed behind a place in it, on each island, and what failed there. It
+    /// keeps the islands that it has reached since.
+    ///
+    /// # Errors
+    /// Why the transaction cannot commit all the same: it has to run again, or an island has stopped.
+    pub(super) fn back_to(&mut self, place: &Place) -> Result<(), Stop> {
+        match self.doomed {
+            None => {}
+            Some(Doomed::Failed(EngineStop::Abort(_))) => {}
+            Some(Doomed::Failed(EngineStop::Error(error))) if !error.poisons() => {}
+            Some(doomed) => return Err(self.doom(doomed)),
+        }
+        self.doomed = None;
+        for (at, Reached { taken, beginning, .. }) in self.reached.iter_mut().enumerate() {
+            let savepoint = *place.0.get(at).unwrap_or(beginning);
+            if let Err(error) = taken.executor().store().back_to(savepoint) {
+                return Err(self.doom(Doomed::Failed(EngineStop::Error(error))));
+            }
+        }
+        Ok(())
+    }
+
+    /// Why the transaction cannot commit, if so.
+    pub(super) fn refused(&mut self) -> Option<Stop> {
+        self.doomed.map(|doomed| self.doom(doomed))
     }
 
     /// The transaction cannot commit; the first reason counts.
@@ -282,7 +327,7 @@ impl<'d> Reach<'d> {
         self.ordering = Some(ordering);
         let (number, islands) = (ordering.next(), self.islands().collect::<Vec<_>>());
         for at in 0..self.reached.len() {
-            let Reached { island, taken } = &mut self.reached[at];
+            let Reached { island, taken, .. } = &mut self.reached[at];
             let store = taken.executor().store();
             let noted = ordering.note(store, *island, islands.iter().copied(), number);
             if let Err(error) = noted {
@@ -306,7 +351,7 @@ impl<'d> Reach<'d> {
     fn set_aside(&mut self) -> Vec<(IslandId, Part)> {
         let mut parts = Vec::new();
         for at in 0..self.reached.len() {
-            let Reached { island, taken } = &mut self.reached[at];
+            let Reached { island, taken, .. } = &mut self.reached[at];
             let (store, locks, _) = taken.executor().guarded();
             let guard = Guard::part(locks);
             let ended = guard.over(store).commit();
@@ -325,7 +370,7 @@ impl<'d> Reach<'d> {
         let transaction = Transaction::executed(parts, self.how);
         let (ticket, number) = self.core(first).open_slot();
         let mut begins = Some(transaction.enter(mail));
-        for Reached { island, taken } in &mut self.reached {
+        for Reached { island, taken, .. } in &mut self.reached {
             let (log_bytes_max, (site, member)) =
                 (mail.log_bytes_max(*island), taken.executor().island());
             match begins.take() {
@@ -336,7 +381,7 @@ impl<'d> Reach<'d> {
             transaction.invalidate(*island);
         }
         let mut helping = self.helping.take().expect("transactions are logged");
-        while let Some(Reached { island, taken }) = self.reached.pop() {
+        while let Some(Reached { island, taken, .. }) = self.reached.pop() {
             helping.give_back(island, taken);
         }
         Agreement { first, number: transaction.number(), ticket, helping }
@@ -359,7 +404,7 @@ impl<'d> Reach<'d> {
             Some(ordering) => {
                 let reached = self.reached.iter_mut();
                 let mut taken: Vec<_> =
-                    reached.map(|Reached { island, taken }| (island.index(), taken)).collect();
+                    reached.map(|Reached { island, taken, .. }| (island.index(), taken)).collect();
                 let log_bytes = |runner: &mut Runner| runner.store().log_bytes();
                 Taken::put_together(&ordering.order, &mut taken, log_bytes).map_err(Why::Broken)
             }
@@ -385,7 +430,7 @@ impl<'d> Reach<'d> {
     /// Gives the islands back, the last first.
     fn give_back(&mut self) -> Result<Vec<Position>, Why> {
         let (mut positions, mut broken) = (Vec::new(), None);
-        while let Some(Reached { island, mut taken }) = self.reached.pop() {
+        while let Some(Reached { island, mut taken, .. }) = self.reached.pop() {
             let log_bytes = taken.log_bytes(|runner| runner.store().log_bytes());
             match taken.end(log_bytes) {
                 Ok(Stands::From(position)) => positions.push((island, position)),

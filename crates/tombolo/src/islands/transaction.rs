@@ -2,7 +2,10 @@
 //!
 //! It runs on its caller's thread, which takes each island at the first access. If another thread has that island and
 //! this one must not wait for it, all is undone and the closure runs again, with the islands that it needed taken
-//! beforehand, in their order. Not here: taking islands (`reach.rs`), parts that are declared (`across.rs`).
+//! beforehand, in their order. A savepoint is a place on each island that it has.
+//!
+//! Not here: taking islands (`reach.rs`), parts that are declared, which have savepoints on their own islands only
+//! (`across.rs`).
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -38,7 +41,8 @@ impl fmt::Debug for IslandsTx<'_> {
 
 impl IslandsTx<'_> {
     /// Runs a closure on the island of a key. It sees the rows of that island, with what the transaction has changed
-    /// there. If it fails, the whole transaction does, whatever follows.
+    /// there. If it fails, the whole transaction does, whatever follows, or the part of it behind a
+    /// [savepoint](IslandsTx::savepoint).
     ///
     /// # Errors
     /// That of the closure; [`Stop::Abort`] when keys are spread by ranges of numbers, and this is none. An error
@@ -52,6 +56,57 @@ impl IslandsTx<'_> {
         let island = self.islands.island_of(key).map_err(is_none)?;
         let island = IslandId(island as u16);
         self.reach.run(island, |store, guard, tables| tx::step(store, guard, tables, closure))
+    }
+
+    /// Runs a part of the transaction. If it returns an error, or a closure on an island in it did, what it has
+    /// changed is undone on all islands, and the transaction may continue without it. Savepoints may be within others,
+    /// and within a closure on one island ([`Tx::savepoint`]).
+    ///
+    /// ```
+    /// # use tombolo::{Database, Error, Stop, StoreError, Table};
+    /// # #[derive(Table)]
+    /// # struct Guest { #[key] seat: u64, name: u32 }
+    /// let db = Database::builder().define::<Guest>().islands(2).in_memory()?;
+    /// let guests = db.table::<Guest>()?;
+    /// let taken = Guest { seat: 4, name: 1 };
+    /// db.at(&taken.seat)?.transaction(move |tx| tx.insert_row(&guests, &taken).map(drop))?;
+    /// // Two seats, for guests who come together or not at all; the first pair of seats that is free.
+    /// let seated = db.transaction(|tx| {
+    ///     for pair in [[3, 4], [5, 6]] {
+    ///         let both = tx.savepoint(|tx| {
+    ///             pair.iter().try_for_each(|&seat| {
+    ///                 tx.at(&seat, |tx| tx.insert_row(&guests, &Guest { seat, name: 2 }).map(drop))
+    ///             })
+    ///         });
+    ///         match both {
+    ///             Ok(()) => return Ok(pair),
+    ///             Err(Stop::Error(StoreError::Duplicate { .. })) => {}
+    ///             Err(other) => return Err(other),
+    ///         }
+    ///     }
+    ///     Err(Stop::Abort("no two seats are free"))
+    /// })?;
+    /// assert_eq!(seated, [5, 6]);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of the part, or that of the first closure in it that failed. A transaction that has to run again does
+    /// not continue: return the error.
+    pub fn savepoint<A>(
+        &mut self,
+        part: impl FnOnce(&mut Self) -> Result<A, Stop>,
+    ) -> Result<A, Stop> {
+        let place = self.reach.place()?;
+        let ended = part(self);
+        let ended = match self.reach.refused() {
+            Some(refused) => ended.and(Err(refused)),
+            None => ended,
+        };
+        if ended.is_err() {
+            self.reach.back_to(&place)?;
+        }
+        ended
     }
 }
 

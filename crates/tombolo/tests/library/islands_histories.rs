@@ -26,6 +26,10 @@ const KEYS: u64 = 40;
 /// One transaction in so many has a part that aborts after all that it did.
 const ABORTS: u64 = 10;
 
+/// The kind of an operation that writes, and a value that no transaction leaves.
+const WRITE: u64 = 7;
+const TAKEN_BACK: i64 = -7;
+
 /// An operation, drawn before it runs: its kind, its key, and what a write writes.
 type Planned = (u64, u32, i64);
 
@@ -101,6 +105,17 @@ fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
                     for (n, operation) in planned.iter().enumerate() {
                         let aborts = aborts && n + 1 == planned.len();
                         let island = db.island_of(&operation.1).unwrap();
+                        if n % 3 == 0 {
+                            // A write that is taken back: no transaction may see it.
+                            let part = (island, vec![(WRITE, operation.1, TAKEN_BACK)], true);
+                            let ended = tx.savepoint(|tx| {
+                                tx.at(&operation.1, |tx| by_closure(tx, &part).map(drop))
+                            });
+                            match ended {
+                                Err(Stop::Abort("on purpose")) => {}
+                                other => other?,
+                            }
+                        }
                         let part = (island, vec![*operation], aborts);
                         seen.extend(tx.at(&operation.1, |tx| by_closure(tx, &part))?);
                     }
