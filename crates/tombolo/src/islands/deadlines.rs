@@ -1,18 +1,16 @@
 //! `Deadlines`: what an island waits for no longer than so long.
 //!
 //! Those of one kind pass in the order in which they were set, so each kind is a queue. Most are for nothing by
-//! then, because what they bound has ended. Not here: the thread that sleeps until the first (`mail.rs`).
+//! then, because what they bound has ended. Not here: the settings among the times (`waits.rs`), the thread that sleeps
+//! until the first deadline (`mail.rs`).
 
 use std::collections::VecDeque;
 
 use tombolo_engine::islands::commit::{Age, Deadline};
 
 use super::mail::NEVER_NS;
+use super::waits::Waits;
 
-/// The longest that a transaction waits for locks, or for the votes of other islands.
-pub(super) const PATIENCE_NS: u64 = 5_000_000_000;
-/// How long a participant waits for a decision before it asks.
-const ASK_NS: u64 = 2_000_000_000;
 /// Until a commit that found no room runs again.
 const RETRY_NS: u64 = 10_000_000;
 /// Until a transaction that gave way to an older one runs again, for each time it did.
@@ -30,8 +28,9 @@ pub(super) enum Due {
 }
 
 /// The deadlines of an island. See the file's head.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Deadlines {
+    waits: Waits,
     patience: VecDeque<(u64, Deadline)>,
     ask: VecDeque<(u64, Deadline)>,
     retry: VecDeque<(u64, Deadline)>,
@@ -40,10 +39,17 @@ pub(super) struct Deadlines {
 }
 
 impl Deadlines {
+    pub(super) fn new(waits: Waits) -> Self {
+        let (patience, ask, retry) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+        Self { waits, patience, ask, retry, own: Vec::new() }
+    }
+
     pub(super) fn set(&mut self, deadline: Deadline, now_ns: u64) {
         let (queue, after_ns) = match deadline {
-            Deadline::Patience(_) | Deadline::Local(_) => (&mut self.patience, PATIENCE_NS),
-            Deadline::Ask(_) => (&mut self.ask, ASK_NS),
+            Deadline::Patience(_) | Deadline::Local(_) => {
+                (&mut self.patience, self.waits.others_ns())
+            }
+            Deadline::Ask(_) => (&mut self.ask, self.waits.decision_ns()),
             Deadline::Retry(_) => (&mut self.retry, RETRY_NS),
         };
         queue.push_back((now_ns + after_ns, deadline));
@@ -57,7 +63,7 @@ impl Deadlines {
 
     /// A call waits for a lock, and has a deadline of its own.
     pub(super) fn set_call(&mut self, call: u64, deadline_ns: u64, now_ns: u64) {
-        match deadline_ns < now_ns + PATIENCE_NS {
+        match deadline_ns < now_ns + self.waits.others_ns() {
             true => self.own.push((deadline_ns, Due::Passed(Deadline::Local(call)))),
             false => self.set(Deadline::Local(call), now_ns),
         }
@@ -90,6 +96,8 @@ impl Deadlines {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use tombolo_engine::islands::commit::{IslandId, TransactionNumber};
 
     use super::*;
@@ -98,7 +106,10 @@ mod tests {
     fn each_passes_once_in_its_time() {
         let number = |counter| TransactionNumber { island: IslandId(0), opening: 1, counter };
         let age = Age { at: 0, first: number(9) };
-        let mut deadlines = Deadlines::default();
+        let [others, decision] = [5, 2].map(Duration::from_millis);
+        let waits = Waits { others, decision, ..Waits::default() };
+        let (patience_ns, ask_ns) = (waits.others_ns(), waits.decision_ns());
+        let mut deadlines = Deadlines::new(waits);
         assert_eq!((deadlines.next_ns(), deadlines.take(u64::MAX)), (NEVER_NS, None));
         for counter in 0..3 {
             deadlines.set(Deadline::Patience(number(counter)), counter);
@@ -108,16 +119,16 @@ mod tests {
         assert_eq!(deadlines.next_ns(), 5 + 2 * AGAIN_NS);
         assert_eq!(deadlines.take(2 * AGAIN_NS), None);
         assert_eq!(deadlines.take(5 + 2 * AGAIN_NS), Some(Due::Again(7, age)));
-        assert_eq!(deadlines.next_ns(), 5 + ASK_NS);
+        assert_eq!(deadlines.next_ns(), 5 + ask_ns);
         deadlines.forget(|deadline| *deadline == Deadline::Patience(number(0)));
-        let mut passed = std::iter::from_fn(|| deadlines.take(PATIENCE_NS + 1));
+        let mut passed = std::iter::from_fn(|| deadlines.take(patience_ns + 1));
         assert_eq!(passed.next(), Some(Due::Passed(Deadline::Ask(number(1)))));
         assert_eq!(passed.next(), Some(Due::Passed(Deadline::Patience(number(1)))));
         assert_eq!(passed.next(), None);
-        assert_eq!(deadlines.next_ns(), 2 + PATIENCE_NS);
+        assert_eq!(deadlines.next_ns(), 2 + patience_ns);
         deadlines.set_call(8, 20, 10);
         deadlines.set_call(9, u64::MAX, 10);
         assert_eq!(deadlines.take(20), Some(Due::Passed(Deadline::Local(8))));
-        assert_eq!(deadlines.take(PATIENCE_NS), None);
+        assert_eq!(deadlines.take(patience_ns), None);
     }
 }

@@ -31,6 +31,7 @@ use tombolo_storage::sync::{AtomicBool, AtomicU32, AtomicU64, Mutex, Ordering, P
 
 use super::helping;
 use super::parts::Transaction;
+use super::waits::Waits;
 use crate::calls::{
     Envelope, How, LaterSlots, OnDatabaseThread, Otherwise, Owed, ReplySlots, Request, Runner,
 };
@@ -130,6 +131,7 @@ pub(crate) struct Mail {
     /// Present if transactions over several islands are ordered.
     pub(super) ordering: Option<super::ordered::Ordering>,
     pub(super) clock: Arc<dyn Clock>,
+    pub(super) waits: Waits,
     /// Wakes the timer.
     timer: Parker<()>,
     /// When the timer looks again.
@@ -141,6 +143,7 @@ impl Mail {
     pub(super) fn new(
         islands: usize,
         clock: Arc<dyn Clock>,
+        waits: Waits,
         ordering: Option<super::ordered::Ordering>,
     ) -> Self {
         let never = || AtomicU64::new(NEVER_NS);
@@ -152,6 +155,7 @@ impl Mail {
             numbers: AtomicU64::new(0),
             ordering,
             clock,
+            waits,
             timer: Parker::new(),
             timer_ns: AtomicU64::new(NEVER_NS),
             is_over: AtomicBool::new(false),
@@ -566,7 +570,7 @@ mod tests {
     /// What an island says on a link begins with its greeting, so it must know of the link before it hears another one.
     #[test]
     fn islands_are_told_of_all_links_before_any_of_them_speaks() {
-        let mail = Mail::new(3, Arc::new(SystemClock::new()), None);
+        let mail = Mail::new(3, Arc::new(SystemClock::new()), Waits::default(), None);
         mail.link_all();
         for island in 0..3u16 {
             let mut arrived = Vec::new();

@@ -98,13 +98,14 @@ impl Member {
         slots: Vec<Arc<ReplySlots>>,
         log_bytes_max: Option<u64>,
     ) -> Self {
+        let deadlines = Deadlines::new(mail.waits);
         let outside = Outside {
             me,
             mail,
             slots,
             waiting: BTreeMap::new(),
             last_call: 0,
-            deadlines: Deadlines::default(),
+            deadlines,
             owed: Owed::default(),
             is_logged: log_bytes_max.is_some(),
             log_bytes_max: log_bytes_max.map_or(usize::MAX, |bytes| bytes as usize),

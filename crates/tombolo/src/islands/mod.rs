@@ -19,6 +19,7 @@
 //! | `helping.rs` | a caller that waits for several islands gives them their turns |
 //! | `backup.rs` | backups of all islands as of one moment |
 //! | `process/` | islands that are processes |
+//! | `waits.rs` | the settings of how long islands wait |
 //! | `deadlines.rs` | what an island waits for no longer than so long |
 //!
 //! Not here: the protocol, which survives crashes at every step, and its way to the store (engine `islands/`).
@@ -60,6 +61,7 @@ mod reach;
 mod repartition;
 mod spread;
 mod transaction;
+mod waits;
 
 pub use across::Across;
 pub use answers::{Answers, Part};
@@ -75,9 +77,6 @@ pub use transaction::IslandsTx;
 
 use key::{Keys, Router};
 use mail::Mail;
-
-/// How long closing waits for transactions over several islands: longer than they wait for each other.
-const CLOSING_MAX: Duration = Duration::from_secs(10);
 
 /// A database of several islands. Each island is an engine with rows, a log and threads of its own: transactions on
 /// different islands run at the same time. A call names its island by a key, and sees the rows that are there; a
@@ -271,7 +270,7 @@ impl Islands {
         let waited = || self.mail.clock.now_ns().saturating_sub(since_ns);
         while !on_database_thread()
             && !self.mail.is_idle()
-            && u128::from(waited()) < CLOSING_MAX.as_nanos()
+            && u128::from(waited()) < self.mail.waits.closing.as_nanos()
         {
             wait_a_moment(Duration::from_millis(1));
         }

@@ -40,6 +40,7 @@ use super::mail::{Mail, Turns};
 use super::member::Member;
 use super::ordered::{Ordering, cut_off};
 use super::spread::{spread, spread_own};
+use super::waits::Waits;
 use crate::builder::{Builder, Joined, Joins, Ready, Recovered};
 use crate::calls::ReplySlots;
 use crate::database::Database;
@@ -158,6 +159,7 @@ pub struct IslandsBuilder {
     /// On which cores the threads of islands run.
     pub(super) placement: Placement,
     pub(super) commit: AtomicCommit,
+    pub(super) waits: Waits,
     /// Whether a directory that exists says how many islands there are, and how keys are spread.
     pub(super) is_auto: bool,
 }
@@ -167,8 +169,8 @@ impl Builder {
     /// transactions on different islands run at the same time, on cores of their own. See [`Islands`].
     pub fn islands(self, islands: usize) -> IslandsBuilder {
         let (keys, spreads, placement) = (Keys::Hash, Vec::new(), Placement::Os);
-        let (commit, is_auto) = (AtomicCommit::TwoPhase, false);
-        IslandsBuilder { builder: self, islands, keys, spreads, placement, commit, is_auto }
+        let (commit, waits, is_auto) = (AtomicCommit::TwoPhase, Waits::default(), false);
+        IslandsBuilder { builder: self, islands, keys, spreads, placement, commit, waits, is_auto }
     }
 
     /// As many islands as the directory has, spread as they are. A new database, and one in memory, gets one for each
@@ -346,12 +348,16 @@ impl IslandsBuilder {
             }
         };
         spread_own(&mut ready.store, &self.keys, &self.spreads, (me, self.islands))?;
-        let mail = Arc::new(Mail::new(self.islands, Arc::new(SystemClock::new()), None));
+        let mail = Arc::new(self.mail(None));
         let joining = Joining { me, islands, opening, handles: next_number(), mail: mail.clone() };
         let database = own.start(ready, own.options(cores)?, Some(Box::new(joining)))?;
         let timed = mail.clone();
         let timer = Running::start("tombolo-islands", move || timed.run_timer())?;
         Ok(OneIsland { database, mail, timer })
+    }
+
+    fn mail(&self, ordering: Option<Ordering>) -> Mail {
+        Mail::new(self.islands, Arc::new(SystemClock::new()), self.waits, ordering)
     }
 
     /// The builder of an island, with its share of memory and of each directory.
@@ -360,6 +366,7 @@ impl IslandsBuilder {
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {
+        self.waits.verify()?;
         self.keys.verify(self.islands)
     }
 
@@ -489,7 +496,7 @@ impl IslandsBuilder {
         let islands = self.islands as u16;
         let is_ordered = self.commit == AtomicCommit::Ordered;
         let ordering = is_ordered.then(|| Ordering::new(self.islands));
-        let mail = Arc::new(Mail::new(self.islands, Arc::new(SystemClock::new()), ordering));
+        let mail = Arc::new(self.mail(ordering));
         let handles = next_number();
         let cores = threads::available().div_ceil(self.islands);
         let (placed, mut databases) = (self.cores(), Vec::new());

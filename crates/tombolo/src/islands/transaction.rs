@@ -15,7 +15,6 @@ use tombolo_engine::islands::commit::IslandId;
 use tombolo_storage::error::Error as StoreError;
 
 use super::Islands;
-use super::deadlines::PATIENCE_NS;
 use super::key::IslandKey;
 use super::parts::Why;
 use super::reach::{Finished, Reach};
@@ -144,7 +143,7 @@ impl Islands {
             return Err(Error::Nested);
         }
         let schema = self.databases[0].core().schema.get();
-        let until_ns = self.mail.clock.now_ns().saturating_add(PATIENCE_NS);
+        let until_ns = self.mail.clock.now_ns().saturating_add(self.mail.waits.others_ns());
         let (mut needs, mut pauses) = (Vec::new(), 0);
         loop {
             let reach = Reach::new(self, OverIslands::Closure).ok_or_else(|| {
@@ -176,16 +175,21 @@ impl Islands {
                 return Err(Why::Again.into_error(&schema));
             }
             match busy {
-                Some(island) if pauses == PAUSES_MAX => self.wait_behind_calls(island)?,
+                Some(island) if pauses == PAUSES_MAX => self.wait_behind_calls(island, until_ns)?,
                 _ => wait_a_moment(PAUSE * (1 << pauses)),
             }
             pauses = (pauses + 1).min(PAUSES_MAX);
         }
     }
 
-    /// Waits until the calls that wait on an island have run; why none run, if so.
-    fn wait_behind_calls(&self, island: IslandId) -> Result<(), Error> {
+    /// Waits until the calls that wait on an island have run, or this time has come; why none run, if so.
+    fn wait_behind_calls(&self, island: IslandId, until_ns: u64) -> Result<(), Error> {
+        let left = Duration::from_nanos(until_ns.saturating_sub(self.mail.clock.now_ns()));
         let options = CallOptions::new().log_bytes_max(self.mail.log_bytes_max(island));
-        self.databases[island.index()].with(options).transaction(|_| Ok(()))
+        let island = self.databases[island.index()].with(options.within(left));
+        match island.transaction(|_| Ok(())) {
+            Err(Error::Expired | Error::TimedOut) => Ok(()), // it changes nothing
+            ended => ended,
+        }
     }
 }

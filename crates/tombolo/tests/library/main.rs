@@ -27,6 +27,7 @@ mod islands_processes;
 mod islands_repartition;
 mod islands_savepoints;
 mod islands_spread;
+mod islands_waits;
 mod kills;
 mod loads;
 mod long_reads;

@@ -1,0 +1,73 @@
+//! How long transactions wait for islands that others have: as long as was set, and no longer.
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use tombolo::{Error, Stop, StoreError};
+use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::threads::pause;
+
+use super::islands::{Bank, apart, builder};
+
+/// How long an island is taken.
+const TAKEN: Duration = Duration::from_millis(400);
+/// Shorter by far, and longer than a thread spins.
+const SHORT: Duration = Duration::from_millis(30);
+
+/// What a transaction answers that needs an island which another one has all the while, and how long that took.
+fn meanwhile<A: Send>(bank: &Bank, run: impl Fn(&Bank) -> A + Sync) -> (A, Duration) {
+    let (_, taken) = apart(&bank.db);
+    let (begun, clock) = (Barrier::new(2), SystemClock::new());
+    std::thread::scope(|scope| {
+        let holder = scope.spawn(|| {
+            bank.db.transaction(|tx| {
+                tx.at(&taken, |_| {
+                    begun.wait();
+                    pause(TAKEN);
+                    Ok(())
+                })
+            })
+        });
+        begun.wait();
+        let before_ns = clock.now_ns();
+        let answer = run(bank);
+        let took = Duration::from_nanos(clock.now_ns() - before_ns);
+        holder.join().unwrap().unwrap();
+        (answer, took)
+    })
+}
+
+#[test]
+fn a_transaction_waits_for_others_as_long_as_was_set() {
+    let place = tempfile::tempdir().unwrap();
+    let short = || builder(2).wait_max(SHORT);
+    for db in [short().in_memory().unwrap(), short().open(place.path()).unwrap()] {
+        let bank = Bank::new(db);
+        let (a, b) = apart(&bank.db);
+        bank.give_all(10);
+        let ways: [fn(&Bank, u64, u64, i64) -> Result<(i64, i64), Error>; 2] =
+            [Bank::transfer, Bank::transfer_by_closure];
+        for way in ways {
+            let (ended, took) = meanwhile(&bank, |bank| way(bank, a, b, 1));
+            assert_eq!(ended, Err(Error::Refused(StoreError::LockTimeout)));
+            assert!((SHORT..TAKEN * 3 / 4).contains(&took), "{took:?}");
+        }
+        let call = |id: u64| bank.book.at(&id).unwrap().call((id, 0)).unwrap();
+        assert_eq!((call(a), call(b)), (10, 10));
+        bank.db.close().unwrap();
+    }
+}
+
+#[test]
+fn a_transaction_waits_long_by_default() {
+    let bank = Bank::new(builder(2).in_memory().unwrap());
+    let (a, b) = apart(&bank.db);
+    bank.give_all(10);
+    let (ended, took) = meanwhile(&bank, |bank| bank.transfer(a, b, 1));
+    assert_eq!(ended, Ok((9, 11)));
+    assert!(took > TAKEN / 2, "{took:?}");
+    let (ended, _) = meanwhile(&bank, |bank| bank.transfer_by_closure(b, a, 1));
+    assert_eq!(ended, Ok((10, 10)));
+    let aborted = bank.db.transaction(|_| Err::<(), _>(Stop::Abort("it need not wait")));
+    assert_eq!(aborted, Err(Error::Aborted("it need not wait")));
+}
