@@ -30,7 +30,8 @@ pub(crate) const UNDER_WAY_MAX: usize = 16;
 /// The error that ended a load, and the number of rows loaded before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoadError {
-    /// The number of loaded rows: the first ones.
+    /// The number of loaded rows: of one database the first ones; of several islands some behind the refused row may be
+    /// among them.
     pub loaded: u64,
     /// The error of the next batch; a batch is one transaction, so none of its rows was loaded.
     pub error: Error,

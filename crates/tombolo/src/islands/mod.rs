@@ -6,6 +6,8 @@
 //! | `key.rs` | keys, and the islands on which they are |
 //! | `identity.rs` | which island of which database a directory holds |
 //! | `spread.rs` | tables that are spread by a column |
+//! | `load.rs` | loading many rows |
+//! | `batches.rs` | many rows on their way to their islands |
 //! | `repartition.rs` | another number of islands for a directory |
 //! | `calls.rs` | calls of one island |
 //! | `across.rs` | transactions over several islands |
@@ -29,6 +31,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tombolo_engine::islands::membership::Spread;
 use tombolo_engine::procedure::Procedure;
 use tombolo_engine::threads::{Running, bind_to};
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable, Schema};
@@ -46,11 +49,13 @@ use crate::tx::Tx;
 mod across;
 mod answers;
 mod backup;
+mod batches;
 mod calls;
 mod deadlines;
 mod helping;
 pub(crate) mod identity;
 pub(crate) mod key;
+mod load;
 mod mail;
 mod member;
 mod opening;
@@ -120,6 +125,8 @@ pub struct Islands {
     databases: Vec<Database>,
     mail: Arc<Mail>,
     router: Arc<Router>,
+    /// How tables are spread, as recorded and declared.
+    spreads: Vec<Spread>,
     /// Of each island; none where the system decides.
     cores: Vec<Vec<usize>>,
     timer: Option<Running>,
@@ -129,12 +136,12 @@ impl Islands {
     fn new(
         databases: Vec<Database>,
         mail: Arc<Mail>,
-        keys: Keys,
+        (keys, spreads): (Keys, Vec<Spread>),
         cores: Vec<Vec<usize>>,
         timer: Running,
     ) -> Self {
         let router = Arc::new(Router { keys, islands: databases.len() });
-        Self { databases, mail, router, cores, timer: Some(timer) }
+        Self { databases, mail, router, spreads, cores, timer: Some(timer) }
     }
 
     /// Waits until every island can reach every other.

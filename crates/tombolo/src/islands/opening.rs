@@ -291,7 +291,7 @@ impl IslandsBuilder {
         let mut recovered = self.recover_all(directory)?;
         let mut stores: Vec<_> =
             recovered.iter_mut().map(|island| &mut island.opened.store).collect();
-        spread(&mut stores, &self.keys, &self.spreads)?;
+        let spreads = spread(&mut stores, &self.keys, &self.spreads)?;
         let mut openings = Vec::new();
         for (me, Recovered { opened, .. }) in recovered.iter_mut().enumerate() {
             let me = (IslandId(me as u16), self.islands as u16);
@@ -301,7 +301,7 @@ impl IslandsBuilder {
         }
         let archive_time_max = self.builder.archive_time_max();
         let ready = recovered.into_iter().map(|island| Builder::ready(island, archive_time_max));
-        self.start(ready.collect::<Result<Vec<_>, _>>()?, &openings)
+        self.start(ready.collect::<Result<Vec<_>, _>>()?, spreads, &openings)
     }
 
     /// Islands in memory only; see [`Builder::in_memory`].
@@ -315,8 +315,8 @@ impl IslandsBuilder {
             (0..self.islands).map(|island| self.of_island(island).in_memory_with(tables.clone()));
         let mut ready = ready.collect::<Result<Vec<_>, _>>()?;
         let mut stores: Vec<_> = ready.iter_mut().map(|island| &mut island.store).collect();
-        spread(&mut stores, &self.keys, &self.spreads)?;
-        self.start(ready, &vec![1; self.islands])
+        let spreads = spread(&mut stores, &self.keys, &self.spreads)?;
+        self.start(ready, spreads, &vec![1; self.islands])
     }
 
     /// Opens one island, whose others are in other processes: in a directory where [`IslandsBuilder::open`] has made
@@ -485,7 +485,12 @@ impl IslandsBuilder {
     }
 
     /// Starts the islands and links them.
-    fn start(&self, ready: Vec<Ready>, openings: &[u32]) -> Result<Islands, Error> {
+    fn start(
+        &self,
+        ready: Vec<Ready>,
+        spreads: Vec<Spread>,
+        openings: &[u32],
+    ) -> Result<Islands, Error> {
         let schema = ready[0].store.schema();
         if let Some(other) = ready.iter().position(|island| island.store.schema() != schema) {
             return Err(Error::Schema(format!(
@@ -510,7 +515,7 @@ impl IslandsBuilder {
         mail.link_all();
         let timed = mail.clone();
         let timer = Running::start("tombolo-islands", move || timed.run_timer())?;
-        let islands = Islands::new(databases, mail, self.keys.clone(), placed, timer);
+        let islands = Islands::new(databases, mail, (self.keys.clone(), spreads), placed, timer);
         islands.wait_for_links()?;
         Ok(islands)
     }

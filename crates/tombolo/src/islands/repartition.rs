@@ -10,10 +10,9 @@
 //! Not here: which island a row belongs to (`spread.rs`). Invariant: islands are exchanged by renaming directories, and
 //! which of them are the old ones is written before the first new one takes its place.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use tombolo_engine::islands::membership::{
     COMPLETE, REPARTITION, Spread, are_exchanged, island_directory, islands_in, spreads,
@@ -27,13 +26,14 @@ use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::Store;
 use tombolo_storage::value::{OwnedValue, Value};
 
+use super::Islands;
+use super::batches::Batches;
 use super::key::Keys;
 use super::opening::{IslandsBuilder, damaged};
-use super::{Islands, OnIslands};
 use crate::builder::Recovered;
-use crate::calls::{CallOptions, OWN_PREFIX, Pending};
+use crate::calls::OWN_PREFIX;
 use crate::error::Error;
-use crate::load::{BATCH_BYTES, RECORD_BYTES, UNDER_WAY_MAX};
+use crate::load::RECORD_BYTES;
 use crate::open::make_directory;
 use crate::product::Product;
 use crate::tx::DynamicTable;
@@ -53,9 +53,6 @@ pub struct Repartitioned {
 }
 
 type Row = Vec<OwnedValue>;
-
-/// Rows of a table for one island.
-type Batch = (Arc<DynamicTable>, Vec<Row>);
 
 impl IslandsBuilder {
     /// Gives the closed database in `directory` this builder's number of islands, and its way to spread keys. Each
@@ -346,41 +343,33 @@ fn row_bytes<'v>(values: impl Iterator<Item = Value<'v>>) -> usize {
     values.map(bytes).sum::<usize>() + RECORD_BYTES
 }
 
-fn batch_bytes((_, rows): &Batch) -> usize {
-    rows.iter().map(|row| row_bytes(row.iter().map(OwnedValue::value))).sum()
-}
-
-/// Rows on their way to the new islands, in batches that run while the next ones are read.
+/// Rows on their way to the new islands.
 struct Load<'i, 'p> {
     islands: &'i Islands,
-    insert: OnIslands<Batch, ()>,
-    table: Option<Arc<DynamicTable>>,
-    /// Of each island, and its bytes.
-    batches: Vec<(Vec<Row>, usize)>,
-    under_way: VecDeque<(Pending<()>, u64)>,
-    done: u64,
+    /// Of the current table.
+    batches: Option<Batches<Row>>,
+    /// Rows of the tables before it.
+    before: u64,
     all: u64,
     progress: &'p mut dyn FnMut(u64, u64),
 }
 
 impl<'i, 'p> Load<'i, 'p> {
     fn new(islands: &'i Islands, all: u64, progress: &'p mut dyn FnMut(u64, u64)) -> Self {
-        let insert = islands.register_closure("repartition", |tx, (table, rows): &Batch| {
-            rows.iter().try_for_each(|row| {
-                let values: Vec<_> = row.iter().map(OwnedValue::value).collect();
-                tx.insert_values(table, &values).map(drop)
-            })
-        });
-        let batches = (0..islands.islands()).map(|_| (Vec::new(), 0)).collect();
-        let (table, under_way) = (None, VecDeque::new());
-        Self { islands, insert, table, batches, under_way, done: 0, all, progress }
+        Self { islands, batches: None, before: 0, all, progress }
     }
 
     /// The next rows are of this table.
     fn begin(&mut self, table: &str) -> Result<(), Error> {
-        (0..self.batches.len()).try_for_each(|island| self.submit(island))?;
+        self.end()?;
         let schema = self.islands.schema();
-        self.table = schema.table(table).map(|at| Arc::new(DynamicTable::new(&schema, at)));
+        self.batches = schema.table(table).map(|at| {
+            let table = DynamicTable::new(&schema, at);
+            Batches::new(self.islands, move |tx, row: &Row| {
+                let values: Vec<_> = row.iter().map(OwnedValue::value).collect();
+                tx.insert_values(&table, &values).map(drop)
+            })
+        });
         Ok(())
     }
 
@@ -393,48 +382,35 @@ impl<'i, 'p> Load<'i, 'p> {
     }
 
     fn add_everywhere(&mut self, values: &[Value<'_>]) -> Result<(), Error> {
-        (0..self.batches.len()).try_for_each(|island| self.add(island, values))
+        (0..self.islands.islands()).try_for_each(|island| self.add(island, values))
     }
 
     fn add(&mut self, island: usize, values: &[Value<'_>]) -> Result<(), Error> {
-        let row_bytes = row_bytes(values.iter().copied());
-        if self.batches[island].1 + row_bytes > BATCH_BYTES {
-            self.submit(island)?;
+        let Some(batches) = &mut self.batches else { return Ok(()) };
+        let (row, before) = (values.iter().map(OwnedValue::of).collect(), batches.done());
+        batches.add(island, row, row_bytes(values.iter().copied()))?;
+        let done = batches.done();
+        if done > before {
+            self.report(done);
         }
-        let (rows, bytes) = &mut self.batches[island];
-        rows.push(values.iter().map(OwnedValue::of).collect());
-        *bytes += row_bytes;
         Ok(())
     }
 
-    /// Submits the rows for an island, if there are any.
-    fn submit(&mut self, island: usize) -> Result<(), Error> {
-        let (rows, bytes) = std::mem::take(&mut self.batches[island]);
-        let Some(table) = self.table.clone().filter(|_| !rows.is_empty()) else { return Ok(()) };
-        while self.under_way.len() >= UNDER_WAY_MAX {
-            self.take_answer()?;
-        }
-        // A row that is longer than a batch is a batch of its own.
-        let options = CallOptions::new().log_bytes_max(bytes.max(2 * BATCH_BYTES) as u64);
-        let count = rows.len() as u64;
-        let insert = self.insert.on(island).with(options).input_bytes(batch_bytes);
-        self.under_way.push_back((insert.submit((table, rows))?, count));
-        Ok(())
+    /// So many rows of the current table were copied.
+    fn report(&mut self, done: u64) {
+        (self.progress)((self.before + done).min(self.all), self.all);
     }
 
-    fn take_answer(&mut self) -> Result<(), Error> {
-        let Some((pending, rows)) = self.under_way.pop_front() else { return Ok(()) };
-        pending.wait()?;
-        self.done += rows;
-        (self.progress)(self.done.min(self.all), self.all);
+    /// Copies what is left of the current table.
+    fn end(&mut self) -> Result<(), Error> {
+        if let Some(mut batches) = self.batches.take() {
+            self.before += batches.finish(|done| self.report(done))?;
+        }
         Ok(())
     }
 
     fn finish(mut self) -> Result<u64, Error> {
-        (0..self.batches.len()).try_for_each(|island| self.submit(island))?;
-        while !self.under_way.is_empty() {
-            self.take_answer()?;
-        }
-        Ok(self.done)
+        self.end()?;
+        Ok(self.before)
     }
 }

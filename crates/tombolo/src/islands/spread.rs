@@ -20,7 +20,7 @@ use super::opening::damaged;
 use crate::error::Error;
 use crate::product::Product;
 
-/// Spreads the tables of all islands as they were before, and as is declared now.
+/// Spreads the tables of all islands as they were before, and as is declared now; returns how.
 ///
 /// # Errors
 /// [`Error::Schema`] for what cannot be spread so, [`Error::Directory`] when rows, or what is recorded, say otherwise.
@@ -28,7 +28,7 @@ pub(super) fn spread(
     stores: &mut [&mut Product],
     keys: &Keys,
     declared: &[Spread],
-) -> Result<(), Error> {
+) -> Result<Vec<Spread>, Error> {
     let recorded = stores.iter_mut().map(|store| spreads(*store).map_err(damaged));
     let recorded = recorded.collect::<Result<Vec<_>, _>>()?;
     let mut all: Vec<Spread> = Vec::new();
@@ -57,7 +57,7 @@ pub(super) fn spread(
             }
         }
     }
-    Ok(())
+    Ok(all)
 }
 
 /// Spreads the tables of one island, whose others are in other processes, as is recorded and declared.

@@ -22,6 +22,7 @@ mod histories;
 mod islands;
 mod islands_backups;
 mod islands_histories;
+mod islands_loads;
 mod islands_ordered;
 mod islands_processes;
 mod islands_repartition;
