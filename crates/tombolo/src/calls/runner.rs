@@ -341,9 +341,17 @@ impl Runner {
         self.site.store.log_bytes()
     }
 
-    /// An island's transaction begins on a caller's thread: it runs under the locks of the parts that are held.
-    pub(crate) fn begin_guarded(&mut self, log_bytes_max: u64) -> (&mut Product, &Locks, &Tables) {
-        self.site.tables.begin_carried();
+    /// An island's transaction begins on a caller's thread: it runs under the locks of the parts that are held, up to
+    /// its deadline if it has one.
+    pub(crate) fn begin_guarded(
+        &mut self,
+        log_bytes_max: u64,
+        deadline_ns: Option<u64>,
+    ) -> (&mut Product, &Locks, &Tables) {
+        match deadline_ns {
+            None => self.site.tables.begin_carried(),
+            Some(deadline_ns) => self.site.tables.begin_until(deadline_ns),
+        }
         hold_to(&mut self.site.store, log_bytes_max);
         self.guarded()
     }

@@ -42,6 +42,8 @@ pub(super) struct Reach<'d> {
     islands: &'d Islands,
     how: OverIslands,
     is_logged: bool,
+    /// When a step is not begun any more, or ended.
+    deadline_ns: Option<u64>,
     reached: Vec<Reached<'d>>,
     /// Where it begins, if not on the island that it reaches first.
     first: Option<IslandId>,
@@ -105,12 +107,29 @@ impl<'d> Reach<'d> {
         let is_logged = core.is_durable();
         let helping = is_logged.then(|| Helping::begin(islands));
         let _entered = OnDatabaseThread::enter();
-        Some(Self { islands, how, is_logged, reached, first, doomed, ordering, helping, _entered })
+        let deadline_ns = None;
+        Some(Self {
+            islands,
+            how,
+            is_logged,
+            deadline_ns,
+            reached,
+            first,
+            doomed,
+            ordering,
+            helping,
+            _entered,
+        })
     }
 
     /// The transaction begins on this island, in whatever order it reaches its islands: its log has the decision.
     pub(super) const fn begin_at(&mut self, island: IslandId) {
         self.first = Some(island);
+    }
+
+    /// No step goes on after this time.
+    pub(super) const fn end_at(&mut self, deadline_ns: Option<u64>) {
+        self.deadline_ns = deadline_ns;
     }
 
     /// The island that it did not get, or where it met a lock.
@@ -184,12 +203,20 @@ impl<'d> Reach<'d> {
     fn executor(&mut self, island: IslandId) -> Result<&mut Runner, Stop> {
         let at = match self.doomed {
             Some(doomed) => Err(doomed),
+            None if self.is_over() => {
+                Err(Doomed::Failed(EngineStop::Error(StoreError::DeadlinePassed)))
+            }
             None => self.reach(island),
         };
         match at {
             Ok(at) => Ok(self.reached[at].taken.executor()),
             Err(doomed) => Err(self.doom(doomed)),
         }
+    }
+
+    fn is_over(&self) -> bool {
+        let has_passed = |deadline_ns| self.islands.mail.clock.now_ns() >= deadline_ns;
+        self.deadline_ns.is_some_and(has_passed)
     }
 
     /// Reaches islands before their first steps; returns whether it did.
@@ -212,7 +239,7 @@ impl<'d> Reach<'d> {
         let carrier = self.core(island).carrier().ok_or(Doomed::Stopped(island))?;
         let taken = carrier.take(terms, while_taken).ok_or(Doomed::Busy(island))?;
         let mut taken = taken.map_err(|_| Doomed::Stopped(island))?;
-        let (store, ..) = taken.executor().begin_guarded(LOG_BYTES_PER_PART);
+        let (store, ..) = taken.executor().begin_guarded(LOG_BYTES_PER_PART, self.deadline_ns);
         begin(store).map_err(Doomed::Failed)?; // each step looks at locks, with a guard of its own
         let beginning = store.savepoint();
         self.reached.push(Reached { island, taken, beginning });
@@ -233,12 +260,14 @@ impl<'d> Reach<'d> {
     /// keeps the islands that it has reached since.
     ///
     /// # Errors
-    /// Why the transaction cannot commit all the same: it has to run again, or an island has stopped.
+    /// Why the transaction cannot commit all the same: it has to run again, its deadline has passed, or an island has
+    /// stopped.
     pub(super) fn back_to(&mut self, place: &Place) -> Result<(), Stop> {
         match self.doomed {
             None => {}
             Some(Doomed::Failed(EngineStop::Abort(_))) => {}
-            Some(Doomed::Failed(EngineStop::Error(error))) if !error.poisons() => {}
+            Some(Doomed::Failed(EngineStop::Error(error)))
+                if !error.poisons() && error != StoreError::DeadlinePassed => {}
             Some(doomed) => return Err(self.doom(doomed)),
         }
         self.doomed = None;

@@ -90,8 +90,8 @@ impl IslandsTx<'_> {
     /// ```
     ///
     /// # Errors
-    /// The error of the part, or that of the first closure in it that failed. A transaction that has to run again does
-    /// not continue: return the error.
+    /// The error of the part, or that of the first closure in it that failed. A transaction that has to run again, or
+    /// whose deadline has passed, does not continue: return the error.
     pub fn savepoint<A>(
         &mut self,
         part: impl FnOnce(&mut Self) -> Result<A, Stop>,
@@ -139,11 +139,46 @@ impl Islands {
         &self,
         closure: impl Fn(&mut IslandsTx<'_>) -> Result<A, Stop>,
     ) -> Result<A, Error> {
+        self.transaction_until(None, closure)
+    }
+
+    /// The same with a deadline, after which the closure does not go on: it ends at one of its next calls of
+    /// [`IslandsTx::at`] or [`Tx`], or at a row that a scan visits, and is undone. So this is how long it may have its
+    /// islands, but for what it computes without these calls. Once it has returned, the answer is waited for.
+    ///
+    /// ```
+    /// # use std::time::Duration;
+    /// # use tombolo::{Database, Error};
+    /// let db = Database::builder().islands(2).in_memory()?;
+    /// let endless = db.transaction_within(Duration::from_millis(20), |tx| loop {
+    ///     tx.at(&1u64, |_| Ok(()))?;
+    /// });
+    /// assert_eq!(endless, Err::<(), _>(Error::Expired));
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Islands::transaction`]; [`Error::Expired`] when the deadline has passed: nothing was changed.
+    pub fn transaction_within<A>(
+        &self,
+        time: Duration,
+        closure: impl Fn(&mut IslandsTx<'_>) -> Result<A, Stop>,
+    ) -> Result<A, Error> {
+        let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        self.transaction_until(Some(self.mail.clock.now_ns().saturating_add(time_ns)), closure)
+    }
+
+    fn transaction_until<A>(
+        &self,
+        deadline_ns: Option<u64>,
+        closure: impl Fn(&mut IslandsTx<'_>) -> Result<A, Stop>,
+    ) -> Result<A, Error> {
         if on_database_thread() {
             return Err(Error::Nested);
         }
         let schema = self.databases[0].core().schema.get();
-        let until_ns = self.mail.clock.now_ns().saturating_add(self.mail.waits.others_ns());
+        let patience_ns = self.mail.clock.now_ns().saturating_add(self.mail.waits.others_ns());
+        let until_ns = deadline_ns.map_or(patience_ns, |deadline_ns| deadline_ns.min(patience_ns));
         let (mut needs, mut pauses) = (Vec::new(), 0);
         loop {
             let reach = Reach::new(self, OverIslands::Closure).ok_or_else(|| {
@@ -152,6 +187,7 @@ impl Islands {
                 Error::Setting(what.to_owned())
             })?;
             let mut tx = IslandsTx { islands: self, reach };
+            tx.reach.end_at(deadline_ns);
             let ran = match tx.reach.reach_all(&needs) {
                 true => catch_unwind(AssertUnwindSafe(|| closure(&mut tx))),
                 false => Ok(Err(Stop::Error(StoreError::LockTimeout))),
@@ -172,7 +208,10 @@ impl Islands {
             needs.sort_unstable();
             needs.dedup();
             if self.mail.clock.now_ns() >= until_ns {
-                return Err(Why::Again.into_error(&schema));
+                return Err(match deadline_ns == Some(until_ns) {
+                    true => Error::Expired,
+                    false => Why::Again.into_error(&schema),
+                });
             }
             match busy {
                 Some(island) if pauses == PAUSES_MAX => self.wait_behind_calls(island, until_ns)?,

@@ -1,7 +1,7 @@
 //! How long islands, and transactions over several of them, wait for each other.
 //!
-//! Each time has a setting of [`IslandsBuilder`], one default, and bounds. Not settings: pauses of microseconds before a
-//! transaction runs again, and the deadlines of single calls ([`CallOptions`](crate::CallOptions)). Not here: what
+//! Each time has a setting of [`IslandsBuilder`], one default, and bounds. Pauses of microseconds before a transaction
+//! runs again are no settings. Not here: the deadlines of single calls ([`CallOptions`](crate::CallOptions)), what
 //! happens when a time is over (`deadlines.rs`, `transaction.rs`, `mod.rs`).
 
 use std::time::Duration;
@@ -62,8 +62,9 @@ impl IslandsBuilder {
     /// The longest that a transaction over several islands waits for rows and islands that others have, and for the
     /// votes of its islands, and that a call of one island waits for a row that such a transaction holds: 5 s by
     /// default, 1 ms to an hour. Then it is refused ([`Error::is_retryable`]), and nothing was changed. It is not
-    /// undone while it runs: a closure takes as long as it takes, and what has been prepared stays until it is decided.
-    /// A call's own deadline ([`CallOptions::within`](crate::CallOptions::within)) may be earlier.
+    /// undone while it runs: a closure takes as long as it takes, unless it has a deadline
+    /// ([`Islands::transaction_within`](crate::Islands::transaction_within)), and what has been prepared stays until
+    /// it is decided. A call's own deadline ([`CallOptions::within`](crate::CallOptions::within)) may be earlier.
     ///
     /// ```
     /// # use std::time::Duration;

@@ -96,6 +96,13 @@ impl Tables {
         self.limits.lift();
     }
 
+    /// The same, and it ends at a deadline.
+    #[cold]
+    pub(crate) fn begin_until(&mut self, deadline_ns: u64) {
+        self.upcoming.ran();
+        self.limits.set_deadline(deadline_ns);
+    }
+
     /// Whether calls are to be noted, or were until lately.
     #[inline(always)]
     pub(crate) const fn is_recorded(&self) -> bool {

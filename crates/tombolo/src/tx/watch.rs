@@ -43,6 +43,11 @@ impl Limits {
         self.ended()
     }
 
+    /// A transaction over several islands begins: it may have a deadline, and no number.
+    pub(super) fn set_deadline(&mut self, deadline_ns: u64) {
+        (self.deadline_ns, self.number, self.left) = (deadline_ns, None, STRIDE);
+    }
+
     /// A call begins that has neither.
     #[inline]
     pub(super) fn lift(&mut self) {

@@ -3,16 +3,19 @@
 use std::sync::Barrier;
 use std::time::Duration;
 
-use tombolo::{Error, Stop, StoreError};
+use tombolo::{Error, Stop, StoreError, Tx};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::threads::pause;
 
-use super::islands::{Bank, apart, builder};
+use super::islands::{Account, AccountKey, Bank, apart, builder};
 
 /// How long an island is taken.
 const TAKEN: Duration = Duration::from_millis(400);
 /// Shorter by far, and longer than a thread spins.
 const SHORT: Duration = Duration::from_millis(30);
+
+/// How money is moved.
+type Way = fn(&Bank, u64, u64, i64) -> Result<(i64, i64), Error>;
 
 /// What a transaction answers that needs an island which another one has all the while, and how long that took.
 fn meanwhile<A: Send>(bank: &Bank, run: impl Fn(&Bank) -> A + Sync) -> (A, Duration) {
@@ -45,8 +48,7 @@ fn a_transaction_waits_for_others_as_long_as_was_set() {
         let bank = Bank::new(db);
         let (a, b) = apart(&bank.db);
         bank.give_all(10);
-        let ways: [fn(&Bank, u64, u64, i64) -> Result<(i64, i64), Error>; 2] =
-            [Bank::transfer, Bank::transfer_by_closure];
+        let ways: [Way; 2] = [Bank::transfer, Bank::transfer_by_closure];
         for way in ways {
             let (ended, took) = meanwhile(&bank, |bank| way(bank, a, b, 1));
             assert_eq!(ended, Err(Error::Refused(StoreError::LockTimeout)));
@@ -70,4 +72,67 @@ fn a_transaction_waits_long_by_default() {
     assert_eq!(ended, Ok((10, 10)));
     let aborted = bank.db.transaction(|_| Err::<(), _>(Stop::Abort("it need not wait")));
     assert_eq!(aborted, Err(Error::Aborted("it need not wait")));
+}
+
+#[test]
+fn a_closure_does_not_go_on_after_its_deadline() {
+    let place = tempfile::tempdir().unwrap();
+    for db in [builder(2).in_memory().unwrap(), builder(2).open(place.path()).unwrap()] {
+        let bank = Bank::new(db);
+        let (a, b) = apart(&bank.db);
+        bank.give_all(10);
+        let by_id = bank.db.index::<AccountKey>().unwrap();
+        let add = |tx: &mut Tx<'_>, id: u64| {
+            let cents = tx.find_row(&by_id, id)?.map_or(0, |(_, row)| row.cents) + 1;
+            tx.upsert_row(&by_id, &Account { id, cents }).map(drop)
+        };
+        let look = |tx: &mut Tx<'_>, id: u64| tx.find_row(&by_id, id).map(drop);
+        // Many short steps, one step that does not end, and a closure that does not want to hear of it.
+        let steps = bank.db.transaction_within(SHORT, |tx| {
+            tx.at(&a, |tx| add(tx, a))?;
+            loop {
+                tx.at(&b, |tx| look(tx, b))?;
+            }
+        });
+        assert_eq!(steps, Err::<(), _>(Error::Expired));
+        let step = bank.db.transaction_within(SHORT, |tx| {
+            tx.at(&b, |tx| add(tx, b))?;
+            tx.at(&a, |tx| {
+                loop {
+                    look(tx, a)?;
+                }
+            })
+        });
+        assert_eq!(step, Err::<(), _>(Error::Expired));
+        let deaf = bank.db.transaction_within(SHORT, |tx| {
+            tx.at(&b, |tx| add(tx, b))?;
+            while tx.savepoint(|tx| tx.at(&a, |tx| look(tx, a))).is_ok() {}
+            let over = Err(Stop::Error(StoreError::DeadlinePassed));
+            assert_eq!(tx.savepoint(|tx| tx.at(&b, |tx| add(tx, b))), over);
+            Ok(())
+        });
+        assert_eq!(deaf, Err(Error::Expired));
+        // Time passes while others have the island, too.
+        let (waited, took) = meanwhile(&bank, |bank| {
+            bank.db.transaction_within(SHORT, |tx| tx.at(&b, |tx| add(tx, b)))
+        });
+        assert_eq!(waited, Err(Error::Expired));
+        assert!((SHORT..TAKEN * 3 / 4).contains(&took), "{took:?}");
+        let in_time = bank.db.transaction_within(TAKEN * 100, |tx| {
+            tx.at(&a, |tx| add(tx, a))?;
+            tx.at(&b, |tx| add(tx, b))
+        });
+        assert_eq!(in_time, Ok(()));
+        // The next call of an island that had a deadline has none.
+        let call = |id: u64| bank.book.at(&id).unwrap().call((id, 0)).unwrap();
+        assert_eq!((call(a), call(b)), (11, 11));
+        let long = bank.db.at(&a).unwrap().transaction(move |tx| {
+            for _ in 0..200 {
+                tx.find_row(&by_id, a)?;
+            }
+            Ok(())
+        });
+        assert_eq!(long, Ok(()));
+        bank.db.close().unwrap();
+    }
 }
