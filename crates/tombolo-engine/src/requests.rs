@@ -31,6 +31,9 @@ use tombolo_storage::row::RowId;
 use tombolo_storage::schema::{Schema, TableDef};
 use tombolo_storage::store::{Index, Order, Phase, Store, Table, resolve_index, resolve_table};
 
+/// With what the names of a database's own tables and indexes begin.
+pub const OWN_PREFIX: &str = "tombolo_";
+
 tombolo_storage::table! {
     /// Requests that ran with an id.
     pub struct Request = "tombolo_request" { ID: Uuid; NUMBER: BigInt; OUTCOME: SmallInt; }

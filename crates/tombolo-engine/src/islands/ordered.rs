@@ -155,7 +155,7 @@ pub fn cut_off<I, E>(
 }
 
 /// The islands that have an ordered transaction which another island of it lacks, given what each has of the others.
-fn ahead(last: &[Vec<(IslandId, u64)>]) -> Vec<usize> {
+pub fn ahead(last: &[Vec<(IslandId, u64)>]) -> Vec<usize> {
     let of = |island: usize, peer: usize| {
         let found = last[island].iter().find(|(other, _)| other.index() == peer);
         found.map_or(0, |(_, number)| *number)

@@ -18,7 +18,7 @@ pub struct CheckResult {
     pub consistent: bool,
     pub checks: BTreeMap<String, bool>,
     pub damage: Vec<Finding>,
-    /// Null for several islands, and where not all rows can be read.
+    /// Null where not all rows can be read, and of islands with transactions that have not ended or copies that differ.
     pub state_hash: Option<String>,
     /// Where the rows were written as text; null where they were not.
     pub dump: Option<String>,

@@ -10,6 +10,7 @@
 //! # What it does not do
 //! It opens no file: [`dump`] is given something to write each table to.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 
@@ -133,25 +134,37 @@ fn for_each_table<E: From<Error>>(
     })
 }
 
-/// The hash of all rows in `store`, in parts by as many threads as there are cores where they can read it in
-/// parallel.
+/// The hash of all rows in `store`.
 ///
 /// # Errors
 /// When the store refuses to be read.
 pub fn state_hash(store: &mut dyn DynamicStore) -> Result<StateHash> {
     let mut hash = StateHash::default();
+    table_hashes(store)?.into_values().for_each(|table| hash.add_all(table));
+    Ok(hash)
+}
+
+/// The hash of the rows of each table, by its name; in parts by as many threads as there are cores where they can
+/// read the store in parallel.
+///
+/// # Errors
+/// When the store refuses to be read.
+pub(crate) fn table_hashes(store: &mut dyn DynamicStore) -> Result<BTreeMap<String, StateHash>> {
+    let mut hashes = BTreeMap::new();
     for_each_table(store, |store, handle, table| {
         let in_parts = store.shared().map(|view| hash_in_parts(&*view, handle, table));
-        match in_parts {
-            Some(all) => hash.add_all(all),
+        let hash = match in_parts {
+            Some(hash) => hash,
             None => {
-                let mut text = RowText::of(table);
+                let (mut hash, mut text) = (StateHash::default(), RowText::of(table));
                 store.each_row(handle, &mut |row| hash.add_text(text.named(row)))?;
+                hash
             }
-        }
+        };
+        hashes.insert(table.name.to_string(), hash);
         Ok::<_, Error>(())
     })?;
-    Ok(hash)
+    Ok(hashes)
 }
 
 /// The hash of the rows of one table.

@@ -8,8 +8,8 @@ mod files;
 mod quiescent;
 mod restore;
 
-pub(crate) use dump::RowText;
 pub use dump::{DumpError, StateHash, dump, state_hash};
+pub(crate) use dump::{RowText, table_hashes};
 pub(crate) use files::file_name;
 pub use files::{DumpDirectory, DumpReader};
 pub(crate) use quiescent::StoreChecks;

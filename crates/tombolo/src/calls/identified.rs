@@ -18,10 +18,9 @@ use crate::product::{GuardedProduct, Product, Runs, TRANSACTION_BYTES};
 use crate::tx::Tables;
 
 pub use tombolo_engine::requests::Outcome;
-pub(crate) use tombolo_engine::requests::{Kept, REQUEST_LOG_BYTES_MAX, Requests, request_table};
-
-/// The prefix of the names of the database's own tables and indexes.
-pub(crate) const OWN_PREFIX: &str = "tombolo_";
+pub(crate) use tombolo_engine::requests::{
+    Kept, OWN_PREFIX, REQUEST_LOG_BYTES_MAX, Requests, request_table,
+};
 
 /// The envelope around the envelope of a call with a request id.
 pub(crate) struct Identified {

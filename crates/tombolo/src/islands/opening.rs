@@ -238,7 +238,7 @@ impl IslandsBuilder {
     }
 
     /// Each island has all rows of a table: one that all read and few transactions change, through
-    /// [`Across::everywhere`](crate::Across::everywhere).
+    /// [`Across::everywhere`](crate::Across::everywhere). `tombolo check` compares the islands' rows.
     pub fn everywhere<R: DeclaredTable>(self) -> Self {
         self.spread(R::NAME, None)
     }

@@ -1,18 +1,27 @@
 //! `check` of a database of islands: each is a database, in a directory of its own.
 //!
-//! The conditions of TPC-C hold of all islands together, and only once all their transactions are decided.
+//! The conditions of TPC-C hold of all islands together, as does that a table on each of them has the same rows on
+//! each, and only once all their transactions have ended. The hash of all their rows is that of one database with the
+//! same: such a table counts once, and tables of the database's own do not.
 //!
 //! Not here: whether the islands belong together, which opening them compares.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use tombolo_engine::islands::membership::{island_directory, islands_in};
+use tombolo_engine::islands::ordered::ahead;
+use tombolo_engine::requests::OWN_PREFIX;
 
+use super::logged::Island;
 use super::{Checked, logged, saved};
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::rows::{DumpDirectory, Verification};
+use crate::rows::{DumpDirectory, StateHash, Verification};
 use crate::workload::tpcc::islands::conditions;
+
+/// The check of tables that are on each island.
+const COPIES: &str = "copies";
 
 /// The directories of the islands in `directory`, if it is that of a database of islands.
 pub(super) fn directories(directory: &Path) -> Vec<PathBuf> {
@@ -37,14 +46,14 @@ pub(super) fn check_each(
         )));
     }
     let (mut all, mut notices, mut remedy) = (Verification::default(), Vec::new(), "");
-    let (mut sums, mut undecided) = (Vec::new(), 0);
+    let (mut sums, mut found) = (Vec::new(), Vec::new());
     for (number, island) in islands.iter().enumerate() {
-        let (checked, of_island) = match saved::is_saved(island) {
+        let (checked, mut of_island) = match saved::is_saved(island) {
             true => saved::check_island(island)?,
             false => logged::check_island(island, progress)?,
         };
-        sums.extend(of_island.sums);
-        undecided += of_island.undecided;
+        sums.extend(of_island.sums.take());
+        found.push(of_island);
         let within = |name: &str| format!("{}/{name}", island_directory(number));
         let checks = checked.verification.checks.into_iter();
         all.checks.extend(checks.map(|(name, holds)| (within(&name), holds)));
@@ -56,17 +65,72 @@ pub(super) fn check_each(
         notices.extend(checked.notice.map(|notice| within(&notice)));
         remedy = checked.remedy;
     }
-    // An island that could not be read has no sums, and that was found.
-    let is_whole = sums.len() == islands.len();
-    if is_whole && undecided == 0 {
-        all.note_all(conditions(sums));
-    } else if is_whole {
-        notices.push(format!(
-            "{undecided} parts of transactions over several islands are not decided: opening the database decides \
-             them, and until then the conditions of its workload are not asked"
-        ));
+    let not_ended = not_ended(&found);
+    let mut hash = None;
+    if not_ended.is_none() {
+        // An island that could not be read has no sums and no hashes, and that was found.
+        if sums.len() == islands.len() {
+            all.note_all(conditions(sums));
+        }
+        let hashes: Option<Vec<_>> = found.iter().map(|island| island.hashes.as_ref()).collect();
+        hash = hashes.and_then(|hashes| compare_copies(&found, &hashes, &mut all));
     }
-    let mut checked = Checked::new(all, None, None, remedy);
+    notices.extend(not_ended);
+    let mut checked = Checked::new(all, hash, None, remedy);
     checked.notice = (!notices.is_empty()).then(|| notices.join("; "));
     Ok(checked)
+}
+
+/// Why what holds of all islands together cannot be asked yet, if so.
+fn not_ended(islands: &[Island]) -> Option<String> {
+    let undecided: u64 = islands.iter().map(|island| island.undecided).sum();
+    let ordered: Vec<_> = islands.iter().map(|island| island.ordered.clone()).collect();
+    let (what, then) = if undecided > 0 {
+        (
+            format!("{undecided} parts of transactions over several islands are not decided"),
+            "decides them",
+        )
+    } else if !ahead(&ordered).is_empty() {
+        ("an ordered transaction is not on all its islands".to_owned(), "cuts it off")
+    } else {
+        return None;
+    };
+    Some(format!(
+        "{what}: opening the database {then}, and until then the conditions of its workload are not asked, nor whether \
+         tables on each island have the same rows there"
+    ))
+}
+
+/// Notes whether each table that is on all islands has the same rows on each. Returns the hash of all rows, if so.
+fn compare_copies(
+    islands: &[Island],
+    hashes: &[&BTreeMap<String, StateHash>],
+    all: &mut Verification,
+) -> Option<StateHash> {
+    let is_on_each = |table: &str| {
+        let mut spreads = islands.iter().flat_map(|island| &island.spreads);
+        spreads.any(|spread| spread.table == table && spread.column.is_none())
+    };
+    let (mut hash, mut are_equal) = (StateHash::default(), true);
+    let tables: BTreeSet<_> = hashes.iter().flat_map(|island| island.keys()).collect();
+    for table in tables.into_iter().filter(|table| !table.starts_with(OWN_PREFIX)) {
+        let of_islands: Vec<_> =
+            hashes.iter().map(|island| island.get(table).copied().unwrap_or_default()).collect();
+        if !is_on_each(table) {
+            of_islands.into_iter().for_each(|of_island| hash.add_all(of_island));
+            continue;
+        }
+        hash.add_all(of_islands[0]);
+        let other = of_islands.iter().position(|of_island| *of_island != of_islands[0]);
+        are_equal &= other.is_none();
+        let difference = other.map(|other| {
+            let [other, first] = [other, 0].map(island_directory);
+            format!(
+                "table {table}, which is on each island, has other rows on {other} than on {first}: it was not \
+                 changed on all of them in one transaction"
+            )
+        });
+        all.note(COPIES, difference);
+    }
+    are_equal.then_some(hash)
 }

@@ -4,22 +4,26 @@
 //! Damage is a finding, with its place; what lies before it in the log is verified all the same. Not
 //! here: how image and log are read (storage `memory/image/load.rs`, `value_log/survey.rs`).
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use tombolo_engine::clock::SystemClock;
+use tombolo_engine::islands::commit::IslandId;
+use tombolo_engine::islands::membership::{Spread, SpreadTable, spreads};
+use tombolo_engine::islands::ordered::last_ordered;
 use tombolo_engine::islands::prepared::Prepared;
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::memory::image::ImageFailure;
 use tombolo_storage::schema::DeclaredTable;
-use tombolo_storage::store::dynamic_table;
+use tombolo_storage::store::{Store, dynamic_table};
 use tombolo_storage::value_log::LogFailure;
 
 use super::saved::{holds_log, is_saved};
 use super::{Checked, failed, verify};
 use crate::failure::Failure;
-use crate::files::{self, OpenOptions, Surveyed, refused};
+use crate::files::{self, Logged, OpenOptions, Surveyed, refused};
 use crate::progress::Progress;
-use crate::rows::{DumpDirectory, Finding, Quiescent, Verification};
+use crate::rows::{DumpDirectory, Finding, Quiescent, StateHash, Verification, table_hashes};
 use crate::store::DynamicStore;
 use crate::upkeep::recover;
 use crate::workload::error::WorkloadError;
@@ -52,8 +56,8 @@ pub(super) fn check(
     dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
-    survey(directories, tamper, progress, |database, progress| {
-        verify(database, tamper, dump, REMEDY, progress)
+    survey(directories, tamper, progress, |store, progress| {
+        verify(Quiescent::in_memory(store), tamper, dump, REMEDY, progress)
     })
 }
 
@@ -66,13 +70,12 @@ pub(super) fn check_island(
     progress: &mut dyn Progress,
 ) -> Result<(Checked, Island), Failure> {
     let mut island = Island::default();
-    let checked = survey(&[directory], None, progress, |mut database, progress| {
+    let checked = survey(&[directory], None, progress, |store, progress| {
         progress.begin("verifying");
-        island.undecided = count_rows(database.store(), Prepared::NAME).map_err(failed)?;
-        let (verification, sums) = database.verify_island().map_err(failed)?;
-        island.sums = sums;
+        let (checked, of_store) = island_in(store).map_err(failed)?;
+        island = of_store;
         progress.end();
-        Ok(Checked::new(verification, None, None, REMEDY))
+        Ok(checked)
     })?;
     Ok((checked, island))
 }
@@ -82,8 +85,27 @@ pub(super) fn check_island(
 pub(super) struct Island {
     /// Parts of transactions over several islands that are not decided.
     pub(super) undecided: u64,
+    /// The last ordered transaction with each other island.
+    pub(super) ordered: Vec<(IslandId, u64)>,
+    /// How its tables are spread, as it was recorded.
+    pub(super) spreads: Vec<Spread>,
+    /// The hash of each table; none where not all rows can be read.
+    pub(super) hashes: Option<BTreeMap<String, StateHash>>,
     /// What the conditions of TPC-C compare, if it has these tables.
     pub(super) sums: Option<IslandSums>,
+}
+
+fn island_in(store: &mut Logged) -> Result<(Checked, Island), WorkloadError> {
+    let undecided = count_rows(store, Prepared::NAME)?;
+    let ordered = last_ordered(store)?;
+    let spreads = match Store::schema(store).table(SpreadTable::NAME) {
+        Some(_) => spreads(store)?,
+        None => Vec::new(),
+    };
+    let hashes = Some(table_hashes(store)?);
+    let (verification, sums) = Quiescent::in_memory(store).verify_island()?;
+    let checked = Checked::new(verification, None, None, REMEDY);
+    Ok((checked, Island { undecided, ordered, spreads, hashes, sums }))
 }
 
 /// The rows of the table of this name, if there is one.
@@ -99,7 +121,7 @@ fn survey(
     directories: &[impl AsRef<Path>],
     tamper: Option<&str>,
     progress: &mut dyn Progress,
-    verify: impl FnOnce(Quiescent<'_>, &mut dyn Progress) -> Result<Checked, Failure>,
+    verify: impl FnOnce(&mut Logged, &mut dyn Progress) -> Result<Checked, Failure>,
 ) -> Result<Checked, Failure> {
     let disks = files::disks(directories)?;
     // An index that the rows do not fit is a finding, and the rows can be dumped.
@@ -121,8 +143,7 @@ fn survey(
     };
     let left_out: Vec<_> =
         store.left_out().iter().map(|(index, what)| format!("{index}: {what}")).collect();
-    let database = Quiescent::in_memory(&mut store);
-    let mut checked = verify(database, progress)?;
+    let mut checked = verify(&mut store, progress)?;
     let verification = &mut checked.verification;
     left_out.into_iter().for_each(|what| verification.note(INDEXES, Some(what)));
     if image_bytes > 0 {

@@ -21,7 +21,7 @@ use crate::failure::{Blamed, Failure};
 use crate::files::OverlayDisk;
 use crate::plan::{Options, profiles};
 use crate::progress::Progress;
-use crate::rows::{DumpDirectory, Finding, Quiescent, Verification};
+use crate::rows::{DumpDirectory, Finding, Quiescent, Verification, table_hashes};
 use crate::workload::tpcc::loader::Scale;
 use crate::{drive, host};
 
@@ -61,6 +61,7 @@ pub(super) fn check(
 pub(super) fn check_island(directory: &Path) -> Result<(Checked, Island), Failure> {
     let mut island = Island::default();
     let checked = check_with(directory, |mut database| {
+        island.hashes = table_hashes(database.store()).ok();
         let (verification, sums) = database.verify_island().map_err(failed)?;
         island.sums = sums;
         Ok(Checked::new(verification, None, None, REMEDY))
