@@ -15,7 +15,7 @@ use tombolo_lab::experiment::islands::deployments::Effort;
 use tombolo_lab::experiment::islands::traced::{TraceSummary, Workload};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::model::Machine;
-use tombolo_lab::report::quantity;
+use tombolo_lab::report::{content_hash, quantity};
 
 use super::islands;
 use crate::bar::Bar;
@@ -74,7 +74,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let traced = arguments.file.as_deref().map(read_trace).transpose()?;
     let rows = arguments.rows.unwrap_or(240_000);
     let (subject, multisite) = match &traced {
-        Some(traced) => (Subject::Trace(traced, islands::open_replay), traced.multisite_percent()),
+        Some((traced, _)) => {
+            (Subject::Trace(traced, islands::open_replay), traced.multisite_percent())
+        }
         None => {
             let access = arguments.transactions.access(rows);
             (Subject::Rows(access, islands::open_rows), arguments.multisite.unwrap_or(20))
@@ -88,12 +90,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         time: Duration::from_millis(time_ms),
         rounds,
     };
-    let of_workload = match traced {
-        Some(_) => None,
-        None => Some(("rows", rows.into())),
+    let of_workload = match &traced {
+        Some((_, content)) => ("trace", content.as_str().into()),
+        None => ("rows", rows.into()),
     };
     let header = result_header("advise", &flags.settings()?);
-    let header = header.and(of_workload.as_slice()).and(&[
+    let header = header.and(&[of_workload]).and(&[
         ("multisite", multisite.into()),
         ("time_ms", time_ms.into()),
         ("rounds", rounds.into()),
@@ -104,7 +106,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let question = Question { subject, effort, multisite, verify };
     let mut result = advice::advise(header, &question, ground, &mut Bar::default())?;
-    if let Some((traced, file)) = traced.as_ref().zip(arguments.file.as_deref()) {
+    if let Some(((traced, _), file)) = traced.as_ref().zip(arguments.file.as_deref()) {
         result.trace = Some(traced.summary(&file.display().to_string()));
     }
     Output::new(flags.json).result(&result, |result, _| text(result))
@@ -127,11 +129,14 @@ impl Arguments {
     }
 }
 
-fn read_trace(path: &Path) -> Result<Workload, Failure> {
+/// The trace in a file, and what identifies it.
+fn read_trace(path: &Path) -> Result<(Workload, String), Failure> {
     let refuse = |what: &str| Failure::usage(format!("{}: {what}", path.display()));
     let bytes = std::fs::read(path).map_err(|error| refuse(&error.to_string()))?;
     let trace = trace::read(&bytes).map_err(|damage| refuse(&damage.to_string()))?;
-    Workload::new(trace, |key| key.spread()).map_err(|failure| refuse(&failure.to_string()))
+    let workload = Workload::new(trace, |key| key.spread());
+    let workload = workload.map_err(|failure| refuse(&failure.to_string()))?;
+    Ok((workload, content_hash(&bytes)))
 }
 
 fn read_machine(path: &Path) -> Result<Machine, Failure> {

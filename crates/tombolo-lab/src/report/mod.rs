@@ -112,6 +112,12 @@ pub fn settings_hash(settings: &Settings) -> String {
     short_hash(digest)
 }
 
+/// Sixteen hexadecimal digits that differ where the content of a file does: results name a file by them, not by its
+/// path.
+pub fn content_hash(content: &[u8]) -> String {
+    short_hash(Sha256::new_with_prefix(content))
+}
+
 /// Sixteen hexadecimal digits of a digest.
 fn short_hash(digest: Sha256) -> String {
     let mut text = String::new();

@@ -240,8 +240,11 @@ pub fn advise(
     });
     let points: Vec<AdvicePoint> = points.collect();
     let chosen = fits.choose(&candidates);
+    let modelled = matches!(ground, Ground::Model(_)).then(|| ground.name());
     Ok(AdviceResult {
-        header,
+        // Advice for other transactions, or another machine than this one, is other advice.
+        header: header
+            .and(&[("transaction", question.subject.kind().into()), ("machine", modelled.into())]),
         workload: asked.workload().to_owned(),
         kind: question.subject.kind(),
         multisite_percent: question.multisite,
@@ -521,6 +524,7 @@ fn between(points: &[(f64, f64)], x: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
     use std::time::Duration;
 
     use super::super::traced;
@@ -568,6 +572,22 @@ mod tests {
             (24, 1),
             "fine for local work, shared without locality"
         );
+    }
+
+    #[test]
+    fn advice_for_something_else_has_another_hash() {
+        let (machine, mut other) = (Machine::quad_socket(), Machine::quad_socket());
+        other.name = "another".to_owned();
+        let hash = |machine: &Machine, kind| advice(machine, kind, 20).header.settings_hash;
+        let hashes = [
+            hash(&machine, (10, true)),
+            hash(&machine, (10, false)),
+            hash(&machine, (2, true)),
+            hash(&other, (10, true)),
+        ];
+        let different: BTreeSet<_> = hashes.iter().collect();
+        assert_eq!(different.len(), hashes.len(), "{hashes:?}");
+        assert_eq!(hashes[0], hash(&machine, (10, true)));
     }
 
     /// Calls of several keys cost more than calls of one, on one island, too; distributed ones cost most.
