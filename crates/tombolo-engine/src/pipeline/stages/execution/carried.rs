@@ -62,8 +62,8 @@ pub struct Terms {
 pub(crate) enum Of {
     /// A caller's, which calls here again once it is answered.
     Caller,
-    /// One over several pipelines. When it is durable here, its thread waits for the others: no flush waits for its next
-    /// call.
+    /// One over several pipelines. When it is durable here, its thread waits for the others: no flush waits for its
+    /// next call.
     Several,
 }
 
