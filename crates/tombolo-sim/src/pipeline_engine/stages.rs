@@ -33,7 +33,7 @@ pub(crate) struct Stages {
     seats: Vec<Seat>,
     ended: usize,
     /// Called when an execution stage was stepped.
-    settle: Box<dyn Fn()>,
+    settle: Box<dyn Fn() + Send>,
     clock: SimClock,
     trace: Trace,
     /// Chances of what happens while a stage waits.
@@ -46,7 +46,7 @@ impl Stages {
         stages: impl Iterator<Item = Signalled>,
         (clock, trace): (&SimClock, &Trace),
         rng: Rng,
-        settle: Box<dyn Fn()>,
+        settle: Box<dyn Fn() + Send>,
     ) -> Self {
         let seat = |(stage, signal)| Seat { stage: Some(stage), signal, idle: None };
         Self {
