@@ -74,9 +74,14 @@ pub enum Error {
         /// Why its process ended, or does not start.
         why: Arc<str>,
     },
-    /// The process of the island of this number ended while the call was under way: it may have committed. The island
-    /// goes on when its process has been started again.
-    AnswerLost(usize),
+    /// The process of the island of this number ended, or hung and was killed, while the call was under way: it may have
+    /// committed. The island goes on when its process has been started again.
+    AnswerLost {
+        /// The island.
+        island: usize,
+        /// Why its process ended.
+        why: Arc<str>,
+    },
     /// The process of an island reports an error that has no variant of its own here, or its answer cannot be read; the
     /// text says which.
     InIsland {
@@ -205,7 +210,7 @@ impl Error {
             self,
             Self::TimedOut
                 | Self::Unknown(_)
-                | Self::AnswerLost(_)
+                | Self::AnswerLost { .. }
                 | Self::Repeated(Outcome::Committed)
         )
     }
@@ -354,10 +359,10 @@ impl Error {
                 f,
                 "not run: the process of island {island} is being started again ({why}); retry"
             ),
-            Self::AnswerLost(island) => write!(
+            Self::AnswerLost { island, why } => write!(
                 f,
-                "outcome unknown: the process of island {island} ended during the call, which may have committed: \
-                 check before retrying, or call with a request id"
+                "outcome unknown: the process of island {island} ended during the call ({why}), which may have \
+                 committed: check before retrying, or call with a request id"
             ),
             Self::InIsland { island, what, .. } => write!(f, "island {island}: {what}"),
             Self::NotPrepared(why) => {
@@ -455,7 +460,7 @@ impl fmt::Display for Error {
             Self::NoCheckpoints | Self::CheckpointsFailed(_) => self.fmt_of_database(f),
             Self::InUse { .. } | Self::IslandRestarts { .. } => self.fmt_of_database(f),
             Self::IslandStopped(_) | Self::NotPrepared(_) => self.fmt_of_database(f),
-            Self::AnswerLost(_) | Self::InIsland { .. } => self.fmt_of_database(f),
+            Self::AnswerLost { .. } | Self::InIsland { .. } => self.fmt_of_database(f),
             Self::NoArchive | Self::ArchiveFailed(_) => self.fmt_of_database(f),
             Self::ArchiveEnded(_) => self.fmt_of_database(f),
             Self::Definition(difference) => difference.fmt(f),

@@ -48,8 +48,13 @@ const LOG_FULL_NS: u64 = 10_000_000;
 /// What arrives at an island.
 #[derive(Debug)]
 pub(super) enum Item {
-    Message { from: IslandId, bytes: Vec<u8> },
+    Message {
+        from: IslandId,
+        bytes: Vec<u8>,
+    },
     Event(Event<'static>),
+    /// Another process asks whether the island goes on.
+    Ask,
 }
 
 /// What leads to islands in other processes.
@@ -66,6 +71,8 @@ pub(super) trait Outwards: Send + Sync {
     ) -> Executed;
     /// Another island does not speak this protocol, or not to this database.
     fn refuse_peer(&self, peer: IslandId, why: Refusal);
+    /// The island goes on: it has a turn.
+    fn lives(&self);
     /// The island of this process runs no transactions any more.
     fn stopped(&self, why: Arc<str>);
 }
@@ -381,7 +388,7 @@ impl Mail {
         let mut inbox = self.post(island).inbox.lock();
         let sent = inbox.extract_if(.., is_from).map(|item| match item {
             Item::Message { bytes, .. } => bytes,
-            Item::Event(_) => unreachable!("just seen"),
+            Item::Event(_) | Item::Ask => unreachable!("just seen"),
         });
         sent.collect()
     }

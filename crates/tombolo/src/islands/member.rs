@@ -269,8 +269,14 @@ impl Neighbour for Member {
 
     fn attend(&mut self, site: &mut Site, log_bytes_max: u64) {
         self.outside.begin_turn(&site.store, log_bytes_max);
-        self.outside.mail.take(self.outside.me, &mut self.new);
-        self.items.extend(self.new.drain(..));
+        let Outside { mail, me, .. } = &self.outside;
+        mail.take(*me, &mut self.new);
+        for item in self.new.drain(..) {
+            match (item, mail.outwards()) {
+                (Item::Ask, Some(outwards)) => outwards.lives(), // also if what is left has no room in the log
+                (item, _) => self.items.push_back(item),
+            }
+        }
         self.go_on(site);
         let now_ns = self.outside.mail.clock.now_ns();
         while !self.island.has_more() {
@@ -282,6 +288,7 @@ impl Neighbour for Member {
                         self.on(site, Event::Received { from, message: &bytes });
                     }
                     Item::Event(event) => self.on(site, event),
+                    Item::Ask => {} // by no process
                 }
             } else {
                 break;

@@ -26,11 +26,19 @@ struct Procedures {
     insert: IslandProcedure<u64, ()>,
     sum: IslandProcedure<(), i64>,
     panic: IslandProcedure<String, ()>,
+    /// Never ends.
+    hang: IslandProcedure<(), ()>,
 }
+
+/// How long processes may be silent where they are made to hang.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Accounts in processes of which each runs `test`. In such a process it does not return.
 fn declared(test: &str, islands: usize) -> (ProcessesBuilder, Procedures) {
     let mut db = builder(islands).processes().arguments(["--exact", test, "--nocapture"]);
+    if test.contains("hang") {
+        db = db.silence_max(SILENCE_MAX);
+    }
     let procedures = Procedures {
         book: db.closure(
             "book",
@@ -61,6 +69,15 @@ fn declared(test: &str, islands: usize) -> (ProcessesBuilder, Procedures) {
             },
         ),
         panic: db.closure("panic", |_| Ok(()), |_, (), words: &String| panic!("{words}")),
+        hang: db.closure(
+            "hang",
+            |_| Ok(()),
+            |_, (), (): &()| -> Result<(), Stop> {
+                loop {
+                    std::hint::spin_loop();
+                }
+            },
+        ),
     };
     (db.become_island(), procedures)
 }
@@ -107,11 +124,20 @@ impl Bank {
 
     /// Kills the process of an island, if there is one now.
     fn kill(&self, island: usize) -> bool {
-        let Some(process) = self.db.process_of(island) else { return false };
-        // The shell has it built in.
-        let killed = Command::new("sh").args(["-c", &format!("kill -9 {process}")]).status();
-        killed.unwrap().success()
+        self.db.process_of(island).is_some_and(|process| signal(process, "KILL"))
     }
+}
+
+/// Sends a process a signal; returns whether there is such a process.
+fn signal(process: u32, name: &str) -> bool {
+    // The shell has it built in.
+    let sent = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status();
+    sent.unwrap().success()
+}
+
+/// Whether a call was under way in a process that hung.
+fn hung(error: &Error) -> bool {
+    matches!(error, Error::AnswerLost { why, .. } if why.contains("did not answer for 2s"))
 }
 
 /// Repeats what may be repeated.
@@ -218,7 +244,7 @@ fn while_one_process_is_killed_the_others_answer_and_it_comes_back_with_all_it_h
             match bank.book(a, 0) {
                 Err(error) => {
                     let is_known =
-                        matches!(error, Error::IslandRestarts { .. } | Error::AnswerLost(_));
+                        matches!(error, Error::IslandRestarts { .. } | Error::AnswerLost { .. });
                     assert!(is_known && !error.is_final(), "{error}");
                     refused += 1;
                 }
@@ -231,6 +257,117 @@ fn while_one_process_is_killed_the_others_answer_and_it_comes_back_with_all_it_h
         assert_eq!(bank.db.restarts(), round as u64);
         assert_eq!(bank.db.process_of(up), before, "the other process is the same");
     }
+}
+
+#[test]
+fn a_process_that_hangs_is_killed_and_the_others_answer_meanwhile() {
+    let test =
+        "islands_processes::a_process_that_hangs_is_killed_and_the_others_answer_meanwhile";
+    let declared = declared(test, 2);
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(declared, place.path());
+    let (a, b) = bank.apart();
+    let (down, up) = (bank.db.island_of(&a).unwrap(), bank.db.island_of(&b).unwrap());
+    let other = (b + 1..).find(|id| bank.db.island_of(id) == Ok(up)).unwrap();
+    bank.give_all(100);
+    let before = [down, up].map(|island| bank.db.process_of(island).unwrap());
+    let (hangs, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+    let answered = AtomicU64::new(0);
+    let going_on = || {
+        while !is_over.load(Ordering::SeqCst) {
+            let was_hanging = hangs.load(Ordering::SeqCst);
+            bank.book(other, 0).expect("the other island goes on");
+            answered.fetch_add(u64::from(was_hanging), Ordering::SeqCst);
+        }
+    };
+    let wait = || {
+        while !hangs.load(Ordering::SeqCst) {
+            pause(Duration::from_micros(200));
+        }
+    };
+    on_each(0..6, |thread| match thread {
+        0 => {
+            assert!(signal(before[0], "STOP"));
+            hangs.store(true, Ordering::SeqCst);
+            let lost = bank.book(a, 1).unwrap_err();
+            assert!(hung(&lost) && lost.may_have_committed() && !lost.is_final(), "{lost}");
+            hangs.store(false, Ordering::SeqCst);
+            is_over.store(true, Ordering::SeqCst);
+        }
+        1 => going_on(),
+        2 => {
+            // Its island tells the other one, whose link is full.
+            wait();
+            while !is_over.load(Ordering::SeqCst) {
+                _ = bank.transfer(b, a, 1);
+            }
+        }
+        _ => {
+            wait();
+            let lost = bank.db.call(&bank.to.panic, &a, &"long".repeat(200_000)).unwrap_err();
+            assert!(hung(&lost) || lost.is_retryable(), "{lost}");
+        }
+    });
+    assert!(answered.load(Ordering::SeqCst) > 0, "it answered meanwhile");
+    let found = until_run(|| bank.book(a, 0)).unwrap();
+    assert!(found >= 100, "what was answered is there: {found}");
+    assert_eq!(bank.db.restarts(), 1);
+    assert_ne!(bank.db.process_of(down), Some(before[0]));
+    assert_eq!(bank.db.process_of(up), Some(before[1]), "the other process is the same");
+    let lost_or_found = until_run(|| bank.money()).unwrap() - 100 * ACCOUNTS as i64;
+    assert!((0..=1).contains(&lost_or_found), "{lost_or_found}");
+}
+
+#[test]
+fn an_endless_transaction_is_a_process_that_hangs() {
+    let test = "islands_processes::an_endless_transaction_is_a_process_that_hangs";
+    let declared = declared(test, 2);
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(declared, place.path());
+    let (a, b) = bank.apart();
+    bank.give_all(100);
+    let lost = bank.db.call(&bank.to.hang, &a, &()).unwrap_err();
+    assert!(hung(&lost), "{lost}");
+    assert_eq!(until_run(|| bank.book(a, 1)), Ok(101));
+    // As a part, it holds up the island that begins it no longer than that.
+    let mut across = bank.db.across();
+    across.part(&bank.to.book, &b, &(b, -1)).unwrap();
+    across.part(&bank.to.hang, &a, &()).unwrap();
+    across.commit().unwrap_err();
+    assert_eq!(until_run(|| bank.book(b, 1)), Ok(101), "nothing was changed");
+    assert_eq!(until_run(|| bank.book(a, 1)), Ok(102));
+    assert_eq!(bank.db.restarts(), 2);
+    let idle = SILENCE_MAX * 2;
+    pause(idle);
+    assert_eq!(bank.db.restarts(), 2, "what has nothing to do does not hang");
+    bank.db.close().unwrap();
+}
+
+#[test]
+fn an_island_in_memory_that_hangs_does_not_come_back() {
+    let test = "islands_processes::an_island_in_memory_that_hangs_does_not_come_back";
+    let (db, to) = declared(test, 2);
+    let bank = Bank { db: db.in_memory().unwrap(), to };
+    let (a, b) = bank.apart();
+    let lost = bank.db.call(&bank.to.hang, &a, &()).unwrap_err();
+    assert!(hung(&lost), "{lost}");
+    let island = bank.db.island_of(&a).unwrap();
+    assert_eq!(bank.book(a, 1), Err(Error::IslandStopped(island)));
+    assert_eq!(bank.book(b, 1), Ok(1));
+}
+
+#[test]
+fn a_process_that_hangs_while_it_opens_is_reported() {
+    let test = "islands_processes::a_process_that_hangs_while_it_opens_is_reported";
+    let db = builder(1).processes().arguments(["--exact", test, "--nocapture"]);
+    let mut db = db.silence_max(SILENCE_MAX);
+    let stop = |_: &tombolo::Bindings<'_>| {
+        signal(std::process::id(), "STOP");
+        Ok(())
+    };
+    db.closure("stops", stop, |_, (), (): &()| Ok(()));
+    let refused = db.in_memory().unwrap_err().to_string();
+    assert!(refused.contains("did not start: it hung"), "{refused}");
 }
 
 /// Kills processes of islands at random moments, while callers call one island or move money between them.
@@ -252,7 +389,7 @@ fn killed_processes_lose_nothing_that_was_answered_and_no_money() {
                     assert!((answered + 1..=answered + 1 + unknown).contains(&cents), "{cents}");
                     (answered, unknown) = (cents, 0);
                 }
-                Err(Error::AnswerLost(_)) => unknown += 1,
+                Err(Error::AnswerLost { .. }) => unknown += 1,
                 Err(error) => {
                     assert!(error.is_retryable(), "{error}");
                     pause(Duration::from_micros(200));
@@ -268,7 +405,7 @@ fn killed_processes_lose_nothing_that_was_answered_and_no_money() {
         while !is_over.load(Ordering::SeqCst) {
             match bank.transfer(random.below(ACCOUNTS), random.below(ACCOUNTS), 1) {
                 Ok(_) => _ = moved.fetch_add(1, Ordering::SeqCst),
-                Err(Error::AnswerLost(_)) => _ = lost.fetch_add(1, Ordering::SeqCst),
+                Err(Error::AnswerLost { .. }) => _ = lost.fetch_add(1, Ordering::SeqCst),
                 Err(Error::Aborted(_)) => {}
                 Err(error) => {
                     assert!(error.is_retryable(), "{error}");
@@ -404,7 +541,7 @@ fn an_island_in_memory_does_not_come_back_and_the_others_go_on() {
     assert!(bank.kill(island));
     let stopped = loop {
         match bank.book(a, 0) {
-            Err(Error::AnswerLost(_)) | Ok(_) => {}
+            Err(Error::AnswerLost { .. }) | Ok(_) => {}
             Err(error) => break error,
         }
     };

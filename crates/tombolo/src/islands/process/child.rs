@@ -18,7 +18,7 @@ use tombolo_engine::islands::commit::{Event, IslandId};
 use tombolo_engine::link::{Link, UnixLink, inherited};
 use tombolo_engine::threads::Running;
 
-use super::super::mail::Item as Arrived;
+use super::super::mail::{Item as Arrived, Outwards};
 use super::super::opening::OneIsland;
 use super::super::parts::{Transaction, Why};
 use super::code::Code;
@@ -60,15 +60,33 @@ struct Failed;
 
 fn serve(builder: ProcessesBuilder, link: UnixLink) -> Result<(), Failed> {
     let (mut receiving, mut sending) = link.split().map_err(|_| Failed)?;
-    let island = match open(builder, &mut receiving) {
-        Ok(island) => island,
+    let refused = |error: &Error| Item::new(wire::REFUSED).rest(&errors::encode(error));
+    let welcome = match welcomed(&builder, &mut receiving) {
+        Ok(welcome) => welcome,
         Err(error) => {
-            let refused = Item::new(wire::REFUSED).rest(&errors::encode(&error));
-            _ = sending.send(&[&refused]);
+            // No bundle: the database's process may be of another version.
+            _ = sending.send(&[&refused(&error)]);
             return Err(Failed);
         }
     };
-    island.serve(receiving, sending)
+    let outward = Arc::new(Outward::new(Box::new(sending), builder.silence_max));
+    let sends = outward.clone();
+    let Ok(sender) = Running::start("tombolo-sending", move || sends.run()) else {
+        return Err(Failed);
+    };
+    // From now on it is noticed if this process hangs.
+    outward.lives();
+    outward.send_now().map_err(|_| Failed)?;
+    let ended = match open(builder, &welcome) {
+        Ok(island) => island.serve(receiving, &outward),
+        Err(error) => {
+            outward.put(refused(&error));
+            Err(Failed)
+        }
+    };
+    outward.end();
+    sender.join();
+    ended
 }
 
 /// An island that is open.
@@ -78,8 +96,8 @@ struct Child {
     code: Arc<Code>,
 }
 
-/// Opens the island that the welcome says.
-fn open(builder: ProcessesBuilder, receiving: &mut UnixLink) -> Result<Child, Error> {
+/// What the database says that this process is to be.
+fn welcomed(builder: &ProcessesBuilder, receiving: &mut UnixLink) -> Result<Welcome, Error> {
     let failed =
         |what: String| Error::System(format!("an island's process has no welcome: {what}"));
     receiving.wait(WELCOME_MAX);
@@ -87,6 +105,11 @@ fn open(builder: ProcessesBuilder, receiving: &mut UnixLink) -> Result<Child, Er
     let bytes = bytes.ok_or_else(|| failed("the database does not send it".to_owned()))?;
     let welcome = Welcome::decode(bytes).map_err(Error::OtherVersion)?;
     builder.refuse_other(&welcome.declaration)?;
+    Ok(welcome)
+}
+
+/// Opens the island that the welcome says.
+fn open(builder: ProcessesBuilder, welcome: &Welcome) -> Result<Child, Error> {
     let (me, directory) = (welcome.island, welcome.directory.as_deref().map(str::as_ref));
     let one = builder.islands.open_one(directory, me.into())?;
     let bindings = Bindings { database: &one.database };
@@ -96,21 +119,16 @@ fn open(builder: ProcessesBuilder, receiving: &mut UnixLink) -> Result<Child, Er
 }
 
 impl Child {
-    fn serve(self, mut receiving: UnixLink, sending: UnixLink) -> Result<(), Failed> {
-        let outward = Arc::new(Outward::new(self.code.clone(), sending));
+    fn serve(self, mut receiving: UnixLink, outward: &Arc<Outward>) -> Result<(), Failed> {
+        outward.opened(self.code.clone());
         self.one.mail.set_outwards(self.me, outward.clone());
-        let sends = outward.clone();
-        let Ok(sender) = Running::start("tombolo-sending", move || sends.run()) else {
-            return Err(Failed);
-        };
         Outward::sends_later();
         outward.put(Item::new(wire::READY).u32(std::process::id()).end());
-        let is_asked_to_close = self.receive(&mut receiving, &outward);
+        let is_asked_to_close = self.receive(&mut receiving, outward);
+        outward.closes();
         let closed = self.one.close();
         let words = closed.as_ref().err().map(errors::encode).unwrap_or_default();
         outward.put(Item::new(wire::CLOSED).rest(&words));
-        outward.end();
-        sender.join();
         if is_asked_to_close && closed.is_ok() { Ok(()) } else { Err(Failed) }
     }
 
@@ -168,6 +186,7 @@ impl Child {
             wire::MESSAGE => {
                 put(Arrived::Message { from: IslandId(from.u16()?), bytes: from.0.to_vec() });
             }
+            wire::ASK => put(Arrived::Ask),
             wire::CLOSE => return Some(Next::Closes),
             _ => return None,
         }

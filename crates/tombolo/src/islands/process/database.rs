@@ -91,8 +91,10 @@ impl ProcessesBuilder {
         lock: Option<DirectoryLock>,
     ) -> Result<IslandProcesses, Error> {
         let (islands, keys) = (self.islands.islands, self.islands.keys.clone());
+        let (words, silence_max) = (self.words(), self.silence_max);
         let supervised =
-            Arc::new(Supervised::new(islands, self.words(), directory, self.arguments));
+            Supervised::new(islands, words, directory, self.arguments, silence_max);
+        let supervised = Arc::new(supervised);
         let (first, opened) = channel();
         let mut threads = Vec::new();
         let mut started = Ok(());

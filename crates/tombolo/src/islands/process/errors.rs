@@ -118,7 +118,7 @@ pub(in super::super) fn decode(bytes: &[u8], island: usize) -> Error {
         REPEATED_ABORTED => Error::Repeated(Outcome::Aborted),
         REPEATED_UNKNOWN => Error::Repeated(Outcome::Unknown),
         // Its process ends and is started again; so this one may go on.
-        UNKNOWN => Error::AnswerLost(island),
+        UNKNOWN => Error::AnswerLost { island, why: why() },
         STOPPED => Error::IslandRestarts { island, why: why() },
         IN_USE => Error::InUse { file: words },
         DIRECTORY => Error::Directory(words),
@@ -170,7 +170,8 @@ mod tests {
         }
         assert_eq!(decode(b"its log is full", 0), Error::NotPrepared("its log is full".to_owned()));
         let unknown = decode(&encode(&Error::Unknown("the disk".into())), 3);
-        assert_eq!((unknown.clone(), unknown.may_have_committed()), (Error::AnswerLost(3), true));
+        let lost = Error::AnswerLost { island: 3, why: "the disk".into() };
+        assert_eq!((unknown.clone(), unknown.may_have_committed()), (lost, true));
         assert!(!unknown.is_final(), "other islands go on");
         let other = decode(&encode(&Error::NoCheckpoints), 3);
         assert!(

@@ -14,8 +14,10 @@
 //! | `across.rs` | transactions over several islands |
 //! | `seat.rs` | an island's link, and the calls that wait for its answers |
 //! | `supervisor.rs` | processes started, linked with each other, and started again |
+//! | `silence.rs` | whether a process hangs |
 //! | `child.rs` | the process of an island |
 //! | `outward.rs` | what it sends |
+//! | `outbox.rs` | how either side sends: in bundles, without waiting |
 //! | `code.rs` | procedures by number, with bytes as input and answer |
 //! | `wire.rs`, `errors.rs` | messages and errors as bytes |
 //!
@@ -28,8 +30,10 @@ mod child;
 pub(super) mod code;
 mod database;
 pub(super) mod errors;
+mod outbox;
 mod outward;
 mod seat;
+mod silence;
 mod supervisor;
 mod wire;
 
@@ -38,6 +42,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tombolo_engine::command_log::Arguments;
 use tombolo_engine::procedure::Procedure;
@@ -122,7 +127,16 @@ pub struct ProcessesBuilder {
     /// By which its procedures are known.
     number: u32,
     arguments: Option<Vec<OsString>>,
+    /// How long the process of an island may be silent.
+    silence_max: Option<Duration>,
 }
+
+/// How long the process of an island may be silent by default. Too short a time costs a restart with recovery, too
+/// long a time only the waiting callers of one island.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Below that a busy machine would look like a process that hangs.
+const SILENCE_MIN: Duration = Duration::from_millis(100);
 
 impl fmt::Debug for ProcessesBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,7 +163,8 @@ impl IslandsBuilder {
     /// ```
     pub fn processes(self) -> ProcessesBuilder {
         let (procedures, number, arguments) = (Vec::new(), next_number(), None);
-        ProcessesBuilder { islands: self, procedures, number, arguments }
+        let silence_max = Some(SILENCE_MAX);
+        ProcessesBuilder { islands: self, procedures, number, arguments, silence_max }
     }
 }
 
@@ -204,6 +219,19 @@ impl ProcessesBuilder {
         self
     }
 
+    /// How long the process of an island may be silent before it is taken for hanging, killed and started again: by
+    /// default 30 seconds; `None` for any time. A process that says nothing for a quarter of that is asked, and has
+    /// then this long to answer; its island answers in its turn, between transactions. So this has to be longer than
+    /// the longest transaction, and than a flush of a slow disk. Calls under way are answered
+    /// [`Error::AnswerLost`], which says that it hung.
+    ///
+    /// Not noticed is a program that hangs before it opens the database, and an endless loop in an opening or a
+    /// closing. An island in memory is not started again.
+    pub fn silence_max(mut self, time: impl Into<Option<Duration>>) -> Self {
+        self.silence_max = time.into();
+        self
+    }
+
     /// In a process that was started as an island, is that island and does not return; otherwise does nothing. `open`
     /// calls it. A program that does something else first, which its islands should not do, calls it before.
     pub fn become_island(self) -> Self {
@@ -219,6 +247,10 @@ impl ProcessesBuilder {
         if own.islands.commit != AtomicCommit::TwoPhase {
             let what = "islands in processes commit by AtomicCommit::TwoPhase: their logs cannot be flushed together";
             return Err(Error::Setting(what.to_owned()));
+        }
+        if own.silence_max.is_some_and(|time| time < SILENCE_MIN) {
+            let what = format!("silence_max is at least {SILENCE_MIN:?}, or None");
+            return Err(Error::Setting(what));
         }
         if own.islands.is_auto {
             let what = "islands in processes are as many as the program says: give islands(n)";
@@ -293,6 +325,9 @@ mod tests {
         let ordered = Database::builder().islands(2).atomic_commit(AtomicCommit::Ordered);
         let refused = ordered.processes().in_memory().unwrap_err().to_string();
         assert!(refused.contains("TwoPhase"), "{refused}");
+        let hasty = Database::builder().islands(2).processes().silence_max(Duration::ZERO);
+        let refused = hasty.in_memory().unwrap_err().to_string();
+        assert!(refused.contains("at least 100ms"), "{refused}");
         assert!(Database::builder().islands(0).processes().in_memory().is_err());
         assert!(Database::builder().islands_auto().processes().in_memory().is_err());
     }

@@ -19,14 +19,15 @@ use std::time::Duration;
 
 use tombolo_engine::islands::commit::{IslandId, Refusal};
 use tombolo_engine::islands::island::Executed;
-use tombolo_engine::link::{Link, LinkEnd, UnixLink};
+use tombolo_engine::link::{Link, LinkEnd};
 use tombolo_storage::memory::held::Locks;
 use tombolo_storage::sync::{AtomicBool, Mutex, Ordering, Parker};
 
 use super::super::mail::Outwards;
 use super::code::Code;
 use super::errors;
-use super::wire::{ANSWER, CLOSED, FAILED, ITEM_BYTES_MAX, Item, MESSAGE, bundle};
+use super::outbox::Outbox;
+use super::wire::{ALIVE, ANSWER, CLOSED, FAILED, ITEM_BYTES_MAX, Item, MESSAGE};
 use crate::error::Error;
 use crate::product::Product;
 use crate::tx::Tables;
@@ -34,6 +35,13 @@ use crate::tx::Tables;
 /// After how long the sending thread looks whether a full link has room again. It does not wait at the link, because
 /// the receiving thread must not wait for it.
 const ROOM_WAIT: Duration = Duration::from_millis(1);
+
+/// How often the thread tries to send why its island has stopped, before the process ends.
+const LAST_TRIES: u32 = 100;
+
+/// How often an island that has no turns says that it is alive, while the database takes it for hanging if it says
+/// nothing.
+const SIGNS: u32 = 8;
 
 thread_local! {
     /// Whether this thread sends what it has put at the end of its round.
@@ -63,10 +71,13 @@ impl Wake for Wakes {
 
 /// What a process sends. See the file's head.
 pub(super) struct Outward {
-    code: Arc<Code>,
-    link: Mutex<UnixLink>,
-    /// To be sent, in order.
-    items: Mutex<Vec<Vec<u8>>>,
+    /// Present when the island is open.
+    code: OnceLock<Arc<Code>>,
+    outbox: Outbox,
+    /// How often to say that this process is alive while the island has no turns.
+    sign: Option<Duration>,
+    /// Whether the island has no turns: it opens, or it closes.
+    has_no_turns: AtomicBool,
     /// Calls under way that the sending thread has not seen yet.
     begun: Mutex<Vec<Awaited>>,
     wakes: Arc<Wakes>,
@@ -77,19 +88,33 @@ pub(super) struct Outward {
 }
 
 impl Outward {
-    pub(super) fn new(code: Arc<Code>, link: UnixLink) -> Self {
+    /// For an island that opens. `silence_max` is how long it may say nothing.
+    pub(super) fn new(link: Box<dyn Link>, silence_max: Option<Duration>) -> Self {
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
         Self {
-            code,
-            link: Mutex::new(link),
-            items: Mutex::new(Vec::new()),
+            code: OnceLock::new(),
+            outbox: Outbox::new(link),
+            sign: silence_max.map(|time| time / SIGNS),
+            has_no_turns: AtomicBool::new(true),
             begun: Mutex::new(Vec::new()),
             wakes,
             waker,
             is_over: AtomicBool::new(false),
             stopped: OnceLock::new(),
         }
+    }
+
+    /// The island is open, and runs this.
+    pub(super) fn opened(&self, code: Arc<Code>) {
+        self.code.get_or_init(|| code);
+        self.has_no_turns.store(false, Ordering::SeqCst);
+    }
+
+    /// The island closes.
+    pub(super) fn closes(&self) {
+        self.has_no_turns.store(true, Ordering::SeqCst);
+        self.wakes.parker.unpark(());
     }
 
     /// The calling thread sends what it puts by [`Outward::send_now`].
@@ -99,7 +124,7 @@ impl Outward {
 
     /// Puts an item behind those that are to be sent.
     pub(super) fn put(&self, item: Vec<u8>) {
-        self.items.lock().push(item);
+        self.outbox.put(item);
         if !SENDS_LATER.get() {
             self.wakes.parker.unpark(());
         }
@@ -125,32 +150,10 @@ impl Outward {
     /// # Errors
     /// When the link has ended.
     pub(super) fn send_now(&self) -> Result<(), LinkEnd> {
-        if self.items.lock().is_empty() {
-            return Ok(());
-        }
-        if !self.send(&mut self.link.lock())? {
+        if !self.outbox.send()? {
             self.wakes.parker.unpark(());
         }
         Ok(())
-    }
-
-    /// Sends what there is; returns whether nothing is left.
-    fn send(&self, link: &mut UnixLink) -> Result<bool, LinkEnd> {
-        let mut bytes = Vec::new();
-        loop {
-            if !link.flush()? {
-                return Ok(false);
-            }
-            let mut items = self.items.lock();
-            let bundled = bundle(&items, &mut bytes);
-            if bundled == 0 {
-                return Ok(true);
-            }
-            items.drain(..bundled);
-            drop(items);
-            let is_taken = link.send(&[&bytes])?;
-            assert!(is_taken, "a link that has sent everything takes one message");
-        }
     }
 
     /// Sends, and answers calls when they are done, until the process ends. For a thread of its own.
@@ -163,26 +166,46 @@ impl Outward {
             let done =
                 awaited.extract_if(.., |call| match call.answer.as_mut().poll(&mut context) {
                     Poll::Ready(answer) => {
-                        self.items.lock().push(answer_item(call.number, &answer));
+                        self.outbox.put(answer_item(call.number, &answer));
                         true
                     }
                     Poll::Pending => false,
                 });
             done.for_each(drop);
-            let stopped = self.stopped.get();
-            if let Some(why) = stopped {
-                let why = errors::encode(&Error::Poisoned(why.clone()));
-                self.items.lock().push(Item::new(CLOSED).rest(&why));
+            if let Some(why) = self.stopped.get() {
+                self.fail(why.clone());
             }
-            let Ok(is_sent) = self.send(&mut self.link.lock()) else {
-                return; // the receiving thread finds that, too
-            };
-            match (is_sent, stopped.is_some()) {
-                // Nothing of this island is written any more: its next process finds what is durable.
-                (_, true) => exit(1),
-                (true, false) if is_over => return,
-                (true, false) => self.wakes.parker.park(),
-                (false, false) => _ = self.wakes.parker.park_for(ROOM_WAIT),
+            match self.outbox.send() {
+                Ok(true) if is_over => return,
+                Ok(true) => self.sleep(),
+                Ok(false) => _ = self.wakes.parker.park_for(ROOM_WAIT),
+                Err(_) => return, // the receiving thread finds that, too
+            }
+        }
+    }
+
+    /// Sends why the island has stopped, and ends the process. Nothing of this island is written any more: its next
+    /// process finds what is durable.
+    fn fail(&self, why: Arc<str>) -> ! {
+        self.outbox.put(Item::new(CLOSED).rest(&errors::encode(&Error::Poisoned(why))));
+        for _ in 0..LAST_TRIES {
+            if self.outbox.send().is_err() || self.outbox.is_empty() {
+                break;
+            }
+            _ = self.wakes.parker.park_for(ROOM_WAIT);
+        }
+        exit(1)
+    }
+
+    /// Sleeps until there may be something to do; while the island has no turns, no longer than until it has to say
+    /// that it is alive.
+    fn sleep(&self) {
+        match self.sign.filter(|_| self.has_no_turns.load(Ordering::SeqCst)) {
+            None => self.wakes.parker.park(),
+            Some(sign) => {
+                if self.wakes.parker.park_for(sign).is_none() {
+                    self.lives();
+                }
             }
         }
     }
@@ -208,11 +231,16 @@ impl Outwards for Outward {
         locks: &Locks,
         part: &[u8],
     ) -> Executed {
-        self.code.run_part(me, site, locks, part)
+        let code = self.code.get().expect("an island that runs parts is open");
+        code.run_part(me, site, locks, part)
     }
 
     fn refuse_peer(&self, peer: IslandId, why: Refusal) {
         self.stopped(format!("{peer} is not understood: {why}").into());
+    }
+
+    fn lives(&self) {
+        self.put(Item::new(ALIVE).end());
     }
 
     fn stopped(&self, why: Arc<str>) {

@@ -5,21 +5,23 @@
 //!   call ─► noted among those that wait ─► sent ─► its thread sleeps ─► answered, or the process has ended
 //! ```
 //!
-//! Invariant: a call that was noted is answered once: with its answer, or as lost when the process ends. Not here: what
-//! follows from that end (`supervisor.rs`).
+//! Nothing but a caller waits for a process: threads that hand on what islands say leave it in the outbox when the link
+//! is full, because the process at its other end may hang.
+//!
+//! Invariant: a call that was noted is answered once: with its answer, or as lost when the process ends. What was put for
+//! one process never reaches the next one. Not here: what follows from that end (`supervisor.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_engine::link::{Link, LinkEnd, UnixLink};
 use tombolo_storage::sync::{AtomicU32, AtomicU64, Mutex, Ordering, Parker};
 
-use super::wire::bundle;
+use super::outbox::Outbox;
 use crate::error::Error;
 
-/// How long a thread waits at once for room in a link.
-const ROOM_WAIT: Duration = Duration::from_millis(100);
+/// After how long a full link is tried again.
+pub(super) const ROOM_WAIT: Duration = Duration::from_millis(1);
 
 /// What a call is answered.
 pub(super) type Answer = Result<Vec<u8>, Error>;
@@ -32,6 +34,8 @@ thread_local! {
 /// The calls that wait for an island.
 #[derive(Default)]
 struct Calls {
+    /// To its process, while there is one that listens.
+    outbox: Option<Arc<Outbox>>,
     is_up: bool,
     waiting: BTreeMap<u64, Arc<Parker<Answer>>>,
 }
@@ -39,7 +43,6 @@ struct Calls {
 /// See the file's head.
 pub(super) struct Seat {
     island: usize,
-    sending: Mutex<Option<UnixLink>>,
     calls: Mutex<Calls>,
     numbers: AtomicU64,
     /// Why the process is not there.
@@ -54,7 +57,6 @@ impl Seat {
     pub(super) fn new(island: usize, is_in_memory: bool) -> Self {
         Self {
             island,
-            sending: Mutex::new(None),
             calls: Mutex::default(),
             numbers: AtomicU64::new(0),
             why: Mutex::new("it has not started yet".into()),
@@ -85,39 +87,37 @@ impl Seat {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let sleeper = SLEEPER.with(Arc::clone);
         let mut calls = self.calls.lock();
-        if !calls.is_up {
+        let Some(outbox) = calls.outbox.clone().filter(|_| calls.is_up) else {
             drop(calls);
             return Err(self.refusal());
-        }
+        };
         calls.waiting.insert(number, sleeper.clone());
         drop(calls);
-        let sent = self.send(&[item(number)]);
-        // What was not sent was not run. If the process has ended meanwhile, the call was answered as lost.
-        if sent.is_err() && self.calls.lock().waiting.remove(&number).is_some() {
+        // What was not put was not run. If the process has ended meanwhile, the call was answered as lost.
+        if !outbox.put(item(number)) && self.calls.lock().waiting.remove(&number).is_some() {
             return Err(self.refusal());
+        }
+        // Should the link have ended, the end of its process answers the call.
+        while outbox.send() == Ok(false) {
+            if let Some(answer) = sleeper.park_for(ROOM_WAIT) {
+                return answer;
+            }
         }
         sleeper.park()
     }
 
-    /// Sends these, and waits while the link has no room.
-    ///
-    /// # Errors
-    /// When there is no process, or the link has ended.
-    pub(super) fn send(&self, items: &[Vec<u8>]) -> Result<(), LinkEnd> {
-        let mut sending = self.sending.lock();
-        let Some(link) = &mut *sending else { return Err(LinkEnd::Gone) };
-        let (mut bytes, mut left) = (Vec::new(), items);
-        while !left.is_empty() {
-            let bundled = bundle(left, &mut bytes);
-            while !link.send(&[&bytes])? {
-                link.wait(ROOM_WAIT);
-            }
-            left = &left[bundled..];
+    /// Sends these, or as much as the link has room for; what there is no process for is lost.
+    pub(super) fn send(&self, items: impl IntoIterator<Item = Vec<u8>>) {
+        let Some(outbox) = self.calls.lock().outbox.clone() else { return };
+        if items.into_iter().all(|item| outbox.put(item)) {
+            _ = outbox.send(); // what is left, its supervisor sends; an ended link it notices
         }
-        while !link.flush()? {
-            link.wait(ROOM_WAIT);
-        }
-        Ok(())
+    }
+
+    /// Sends what is left; returns whether the link is full.
+    pub(super) fn is_full(&self) -> bool {
+        let outbox = self.calls.lock().outbox.clone();
+        outbox.is_some_and(|outbox| outbox.send() == Ok(false))
     }
 
     /// Hands a call its answer.
@@ -129,8 +129,8 @@ impl Seat {
     }
 
     /// A process is there; it takes calls from [`Seat::opens`] on.
-    pub(super) fn begins(&self, sending: UnixLink, process: u32) {
-        *self.sending.lock() = Some(sending);
+    pub(super) fn begins(&self, outbox: Outbox, process: u32) {
+        self.calls.lock().outbox = Some(Arc::new(outbox));
         self.process.store(process, Ordering::SeqCst);
     }
 
@@ -139,16 +139,16 @@ impl Seat {
     }
 
     /// The process is gone: those that wait for an answer do not know whether they were run.
-    pub(super) fn ends(&self, why: Arc<str>) {
-        *self.why.lock() = why;
+    pub(super) fn ends(&self, why: &Arc<str>) {
+        *self.why.lock() = why.clone();
         self.process.store(0, Ordering::SeqCst);
-        *self.sending.lock() = None;
-        let mut calls = self.calls.lock();
-        calls.is_up = false;
-        let waiting = std::mem::take(&mut calls.waiting);
-        drop(calls);
+        let Calls { outbox, waiting, .. } = std::mem::take(&mut *self.calls.lock());
+        if let Some(outbox) = outbox {
+            outbox.close();
+        }
         for sleeper in waiting.into_values() {
-            sleeper.unpark(Err(Error::AnswerLost(self.island)));
+            let (island, why) = (self.island, why.clone());
+            sleeper.unpark(Err(Error::AnswerLost { island, why }));
         }
     }
 

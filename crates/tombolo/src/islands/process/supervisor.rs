@@ -1,10 +1,10 @@
 //! The processes of the islands, supervised: started, greeted, linked with each other, and started again when they end.
 //!
 //! ```text
-//!             welcome                 ready                      link ends
-//!   started ──────────► opens, recovers ─────► up: links, calls ───────────► down: others told, calls lost ─┐
-//!      ▲                     │ refused                                                                      │
-//!      └──────── pause ◄─────┴──────────────────────────────────────────────────────────────────────────────┘
+//!             welcome                 ready                      link ends, or it hangs
+//!   started ──────────► opens, recovers ─────► up: links, calls ────────────────────────► down: others told, ─┐
+//!      ▲                     │ refused, or it hangs                                       calls lost, killed  │
+//!      └──────── pause ◄─────┴────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Each island has a thread here, which starts its process, and receives what it sends. What one island says to another
@@ -14,18 +14,21 @@
 //! Invariant: an island is told that a link was made before anything that the other one says on it, and that it broke
 //! before it was made again. Not here: calls (`database.rs`).
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use tombolo_engine::link::{Link, LinkEnd, UnixLink};
+use tombolo_engine::link::{Link, UnixLink};
 use tombolo_engine::pipeline::remote_checkpoint::{Process, Program};
 use tombolo_engine::threads::pause;
 use tombolo_storage::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
-use super::seat::Seat;
+use super::outbox::Outbox;
+use super::seat::{ROOM_WAIT, Seat};
+use super::silence::Silence;
 use super::wire::{self, In, Item, Welcome, all_counted};
 use super::{VARIABLE, errors};
 use crate::error::Error;
@@ -34,8 +37,8 @@ use crate::error::Error;
 const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
-/// How long a thread waits at once for what a process sends.
-const WAIT: Duration = Duration::from_secs(60);
+/// How long a thread waits at once for what a process sends, before it tries again to send what a full link left.
+const WAIT: Duration = Duration::from_secs(1);
 
 /// The file of the program that runs, also if another version has its name now.
 const OWN_PROGRAM: &str = "/proc/self/exe";
@@ -48,6 +51,8 @@ pub(super) struct Supervised {
     /// No process is started any more.
     closes: AtomicBool,
     restarts: AtomicU64,
+    /// How long a process may be silent.
+    silence_max: Option<Duration>,
     /// The first error of closing.
     closed: Mutex<Option<Error>>,
     declaration: String,
@@ -61,12 +66,14 @@ impl Supervised {
         declaration: String,
         directory: Option<String>,
         arguments: Option<Vec<OsString>>,
+        silence_max: Option<Duration>,
     ) -> Self {
         Self {
             seats: (0..islands).map(|island| Seat::new(island, directory.is_none())).collect(),
             linking: Mutex::new(()),
             closes: AtomicBool::new(false),
             restarts: AtomicU64::new(0),
+            silence_max,
             closed: Mutex::new(None),
             declaration,
             directory,
@@ -83,7 +90,7 @@ impl Supervised {
     pub(super) fn close(&self) {
         self.closes.store(true, Ordering::SeqCst);
         for seat in &self.seats {
-            _ = seat.send(&[Item::new(wire::CLOSE).end()]); // one that is down has nothing to close
+            seat.send([Item::new(wire::CLOSE).end()]); // one that is down has nothing to close
         }
     }
 
@@ -139,24 +146,30 @@ impl Supervised {
         let (declaration, directory) = (self.declaration.clone(), self.directory.clone());
         let welcome = Welcome { island: island as u16, declaration, directory };
         sending.send(&[&welcome.encode()]).map_err(|end| failed(&end))?;
+        // The program may do anything before it opens the island.
+        let mut silence = Silence::new(None);
         loop {
             if let Some(message) = receiving.receive().map_err(|end| failed(&end))? {
-                let items = all_counted(message);
-                // A refusal is no bundle: it comes from a process that may be of another version.
-                let first = items.and_then(|items| items.first().copied()).unwrap_or(message);
-                let mut from = In(first);
-                match (from.u8(), from.u32()) {
-                    (Some(wire::READY), Some(id)) => {
-                        return Ok(Started { receiving, sending, process, id });
-                    }
-                    (Some(wire::REFUSED), _) => return Err(errors::decode(&first[1..], island)),
-                    _ => return Err(failed(&"it says something else than expected")),
+                if let Some(id) = greeted(message, island).map_err(|error| match error {
+                    Some(error) => error,
+                    None => failed(&"it says something else than expected"),
+                })? {
+                    return Ok(Started { receiving, sending, process, id });
                 }
+                // From here on it says that it is alive, without being asked.
+                silence = Silence::new(self.silence_max);
+                silence.expects();
+                continue;
             }
             if self.closes() {
                 return Err(Error::Closed);
             }
-            receiving.wait(CLOSING_WAIT);
+            if let Some(why) = silence.hangs() {
+                return Err(failed(&why));
+            }
+            let pause = silence.pause(CLOSING_WAIT);
+            receiving.wait(pause);
+            silence.lasts(pause);
         }
     }
 
@@ -165,45 +178,60 @@ impl Supervised {
         let Started { receiving, sending, process, id } = started;
         let seat = &self.seats[island];
         let linking = self.linking.lock();
-        seat.begins(sending, id);
+        seat.begins(Outbox::new(Box::new(sending)), id);
         for (other, peer) in self.others(island) {
-            _ = seat.send(&[Item::new(wire::LINK_MADE).u16(other as u16).end()]);
-            _ = peer.send(&[Item::new(wire::LINK_MADE).u16(island as u16).end()]);
+            seat.send([Item::new(wire::LINK_MADE).u16(other as u16).end()]);
+            peer.send([Item::new(wire::LINK_MADE).u16(island as u16).end()]);
         }
         seat.opens();
         drop(linking);
         if self.closes() {
-            _ = seat.send(&[Item::new(wire::CLOSE).end()]);
+            seat.send([Item::new(wire::CLOSE).end()]);
         }
         Linked { receiving, process }
     }
 
-    /// Hands on what a process sends until it ends.
+    /// Hands on what a process sends until it ends, or hangs.
     fn run(&self, island: usize, linked: Linked) {
         let Linked { mut receiving, process } = linked;
         let (seat, mut reason) = (&self.seats[island], None);
-        let end = loop {
+        let mut silence = Silence::new(self.silence_max);
+        // Whose links may be full.
+        let mut full: BTreeSet<usize> = (0..self.seats.len()).collect();
+        let end: String = loop {
             match receiving.receive() {
                 Ok(Some(bundle)) => {
-                    if self.received(island, bundle, &mut reason).is_none() {
-                        break LinkEnd::Damaged("no message of an island".to_owned());
+                    silence.ends();
+                    if self.received(island, bundle, &mut reason, &mut full).is_none() {
+                        break "the link to it is damaged: no message of an island".to_owned();
                     }
                 }
-                Ok(None) => receiving.wait(WAIT),
-                Err(end) => break end,
+                Ok(None) => {
+                    if let Some(why) = silence.hangs() {
+                        break why;
+                    }
+                    full.insert(island);
+                    full.retain(|island| self.seats[*island].is_full());
+                    let pause = silence.pause(if full.is_empty() { WAIT } else { ROOM_WAIT });
+                    receiving.wait(pause);
+                    if silence.lasts(pause) {
+                        seat.send([Item::new(wire::ASK).end()]);
+                    }
+                }
+                Err(end) => break end.to_string(),
             }
         };
-        drop(process); // ended, and waited for
         let why: Arc<str> = match &reason {
             Some(error) => error.to_string().into(),
-            None => end.to_string().into(),
+            None => end.into(),
         };
         let linking = self.linking.lock();
-        seat.ends(why);
+        seat.ends(&why);
         for (_, peer) in self.others(island) {
-            _ = peer.send(&[Item::new(wire::LINK_BROKEN).u16(island as u16).end()]);
+            peer.send([Item::new(wire::LINK_BROKEN).u16(island as u16).end()]);
         }
         drop(linking);
+        drop(process); // killed, and waited for
         if self.closes()
             && let Some(error) = reason
         {
@@ -217,8 +245,15 @@ impl Supervised {
         all.filter(move |(other, seat)| *other != island && seat.is_up())
     }
 
-    /// Hands on what an island has sent; `None` if it is nothing of that. `reason` is why it ends, if it says so.
-    fn received(&self, island: usize, bundle: &[u8], reason: &mut Option<Error>) -> Option<()> {
+    /// Hands on what an island has sent; `None` if it is nothing of that. `reason` is why it ends, if it says so;
+    /// `full` are islands to which something is left to be sent.
+    fn received(
+        &self,
+        island: usize,
+        bundle: &[u8],
+        reason: &mut Option<Error>,
+        full: &mut BTreeSet<usize>,
+    ) -> Option<()> {
         let mut said: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
         for item in all_counted(bundle)? {
             let mut from = In(item);
@@ -238,15 +273,35 @@ impl Supervised {
                     }
                 }
                 wire::CLOSED if from.is_over() => {}
+                wire::ALIVE => {}
                 wire::CLOSED => *reason = Some(errors::decode(from.0, island)),
                 _ => return None,
             }
         }
         for (to, messages) in said {
-            _ = self.seats[to].send(&messages); // if it is down, its link broke
+            self.seats[to].send(messages); // if it is down, its link broke
+            full.insert(to);
         }
         Some(())
     }
+}
+
+/// The number of a process that says that its island is open; `None` if that is still to come.
+///
+/// # Errors
+/// Why it is not opened; none if it says something else.
+fn greeted(message: &[u8], island: usize) -> Result<Option<u32>, Option<Error>> {
+    // A refusal may be no bundle: it comes from a process that may be of another version.
+    for item in all_counted(message).unwrap_or_else(|| vec![message]) {
+        let mut from = In(item);
+        match (from.u8(), from.u32()) {
+            (Some(wire::READY), Some(id)) => return Ok(Some(id)),
+            (Some(wire::REFUSED), _) => return Err(Some(errors::decode(&item[1..], island))),
+            (Some(wire::ALIVE), None) => {}
+            _ => return Err(None),
+        }
+    }
+    Ok(None)
 }
 
 /// How long a thread that starts a process waits at once.

@@ -3,6 +3,7 @@
 //! ```text
 //!   database                                       process of an island
 //!      │ ── welcome: version, which island of which database ──► │   opens it
+//!      │ ◄── alive, until it is open ─────────────────────────── │
 //!      │ ◄── ready, or why not ───────────────────────────────── │
 //!      │ ── calls, transactions, what other islands say ───────► │
 //!      │ ◄── answers, what it says to other islands ──────────── │
@@ -16,7 +17,7 @@
 use tombolo_engine::link::MESSAGE_BYTES_MAX;
 
 /// The version of everything here: changes with any message.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 /// The longest item that fits into a bundle.
 pub(super) const ITEM_BYTES_MAX: usize = MESSAGE_BYTES_MAX - LENGTH_BYTES;
@@ -30,12 +31,16 @@ pub(super) const BEGIN: u8 = 3;
 pub(super) const LINK_MADE: u8 = 4;
 pub(super) const LINK_BROKEN: u8 = 5;
 pub(super) const CLOSE: u8 = 6;
+/// Is it alive? It says so in the island's turn.
+pub(super) const ASK: u8 = 7;
 /// From an island.
 pub(super) const READY: u8 = 16;
 pub(super) const REFUSED: u8 = 17;
 pub(super) const ANSWER: u8 = 18;
 pub(super) const FAILED: u8 = 19;
 pub(super) const CLOSED: u8 = 20;
+/// Also sent without being asked while it opens and closes, when the island has no turns.
+pub(super) const ALIVE: u8 = 21;
 /// From both: what one island says to another; the number is that of the other one.
 pub(super) const MESSAGE: u8 = 32;
 
@@ -215,7 +220,8 @@ mod tests {
             assert!(Welcome::decode(&bytes[..8]).is_err());
             bytes[0] += 1;
             let refused = Welcome::decode(&bytes).unwrap_err();
-            assert!(refused.contains("version 2") && refused.contains("version 1"), "{refused}");
+            let versions = [VERSION, VERSION + 1].map(|version| format!("version {version}"));
+            assert!(versions.iter().all(|version| refused.contains(version)), "{refused}");
         }
     }
 
