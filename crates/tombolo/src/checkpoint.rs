@@ -13,6 +13,15 @@ use crate::database::Database;
 use crate::error::Error;
 
 impl Core {
+    /// See [`Database::checkpoint`].
+    pub(crate) fn checkpoint(&self) -> Result<(), Error> {
+        if on_database_thread() {
+            return Err(Error::Nested);
+        }
+        let asked = self.with_pipeline(Pipeline::checkpoint)?;
+        asked.wait().map_err(|refusal| self.checkpoint_refused(refusal))
+    }
+
     /// The error of a checkpoint that was not written.
     pub(crate) fn checkpoint_refused(&self, refusal: CheckpointRefusal) -> Error {
         // A failure of the log also ends checkpoints, and is then the error to report.
@@ -60,10 +69,6 @@ impl Database {
     /// [`Error::DiskFull`], after which a retry is possible; [`Error::CheckpointsFailed`] when the
     /// image's disk failed, now or before; [`Error::Poisoned`], [`Error::Closed`], [`Error::Nested`].
     pub fn checkpoint(&self) -> Result<(), Error> {
-        if on_database_thread() {
-            return Err(Error::Nested);
-        }
-        let asked = self.core().with_pipeline(Pipeline::checkpoint)?;
-        asked.wait().map_err(|refusal| self.core().checkpoint_refused(refusal))
+        self.core().checkpoint()
     }
 }

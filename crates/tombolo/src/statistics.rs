@@ -95,6 +95,9 @@ pub struct Statistics {
     pub second_copy_bytes: u64,
 }
 
+/// How many fields are numbers.
+const NUMBERS: usize = 32;
+
 impl Statistics {
     pub(crate) fn new(
         counted: &pipeline::Statistics,
@@ -145,11 +148,148 @@ impl Statistics {
         }
     }
 
+    /// Those of several islands together. Counts, bytes and times are added, the longest times are the longest of all;
+    /// of a failure, one is there. `archived_group` is the smallest: each island has a log of its own.
+    ///
+    /// ```
+    /// # use tombolo::{Database, Statistics};
+    /// let db = Database::builder().islands(2).in_memory()?;
+    /// for key in 0..10u64 {
+    ///     db.at(&key)?.transaction(|_| Ok(()))?;
+    /// }
+    /// assert_eq!(Statistics::sum(&db.statistics()).committed, 10);
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    pub fn sum<'s>(all: impl IntoIterator<Item = &'s Self>) -> Self {
+        let mut all = all.into_iter();
+        let mut sum = all.next().cloned().unwrap_or_default();
+        for one in all {
+            sum.add(one.clone());
+        }
+        sum
+    }
+
+    fn add(&mut self, mut other: Self) {
+        let flush_ns_max = self.flush_ns_max.max(other.flush_ns_max);
+        let overrun_ns_max = self.overrun_ns_max.max(other.overrun_ns_max);
+        let archived_group = self.archived_group.min(other.archived_group);
+        let both = self.numbers().into_iter().zip(other.numbers());
+        both.for_each(|(sum, other)| *sum = sum.saturating_add(*other));
+        (self.flush_ns_max, self.overrun_ns_max) = (flush_ns_max, overrun_ns_max);
+        self.archived_group = archived_group;
+        self.checkpoint_is_under_way |= other.checkpoint_is_under_way;
+        self.checkpoint_failure = self.checkpoint_failure.take().or(other.checkpoint_failure);
+        self.archive_failure = self.archive_failure.take().or(other.archive_failure);
+    }
+
+    /// All that are numbers, in the order of the fields.
+    pub(crate) const fn numbers(&mut self) -> [&mut u64; NUMBERS] {
+        let Self {
+            committed,
+            aborted,
+            panicked,
+            repeated,
+            expired,
+            cancelled,
+            over_islands,
+            over_islands_by_closure,
+            over_islands_by_messages,
+            over_islands_ordered,
+            refused,
+            waiting_to_run,
+            waiting_for_log,
+            waiting_to_leave,
+            flushes,
+            flushed_transactions,
+            flushed_bytes,
+            flush_ns,
+            flush_ns_max,
+            execution_ns,
+            overruns,
+            overrun_ns_max,
+            checkpoints,
+            checkpoint_bytes,
+            checkpoint_ns,
+            checkpoints_put_off,
+            checkpoint_is_under_way: _,
+            checkpoint_failure: _,
+            archived_group,
+            archive_files,
+            archive_bytes,
+            archive_failures,
+            archive_failure: _,
+            memory_bytes,
+            second_copy_bytes,
+        } = self;
+        [
+            committed,
+            aborted,
+            panicked,
+            repeated,
+            expired,
+            cancelled,
+            over_islands,
+            over_islands_by_closure,
+            over_islands_by_messages,
+            over_islands_ordered,
+            refused,
+            waiting_to_run,
+            waiting_for_log,
+            waiting_to_leave,
+            flushes,
+            flushed_transactions,
+            flushed_bytes,
+            flush_ns,
+            flush_ns_max,
+            execution_ns,
+            overruns,
+            overrun_ns_max,
+            checkpoints,
+            checkpoint_bytes,
+            checkpoint_ns,
+            checkpoints_put_off,
+            archived_group,
+            archive_files,
+            archive_bytes,
+            archive_failures,
+            memory_bytes,
+            second_copy_bytes,
+        ]
+    }
+
     /// Transactions a flush made durable on average; 0 before the first.
     pub fn transactions_per_flush(&self) -> f64 {
         if self.flushes == 0 {
             return 0.0;
         }
         self.flushed_transactions as f64 / self.flushes as f64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sum_adds_counts_and_keeps_the_longest_times() {
+        let mut one = Statistics::default();
+        one.numbers().into_iter().zip(1..).for_each(|(field, number)| *field = number);
+        let other = Statistics {
+            committed: 10,
+            flush_ns_max: 3,
+            overrun_ns_max: 1_000,
+            archived_group: 2,
+            checkpoint_is_under_way: true,
+            archive_failure: Some("the disk".into()),
+            ..Statistics::default()
+        };
+        let sum = Statistics::sum([&one, &other]);
+        assert_eq!(sum.committed, one.committed + 10);
+        assert_eq!(sum.second_copy_bytes, one.second_copy_bytes);
+        assert_eq!((sum.flush_ns_max, sum.overrun_ns_max), (one.flush_ns_max, 1_000));
+        assert_eq!(sum.archived_group, 2);
+        assert!(sum.checkpoint_is_under_way && sum.checkpoint_failure.is_none());
+        assert_eq!(sum.archive_failure.as_deref(), Some("the disk"));
+        assert_eq!(Statistics::sum([]), Statistics::default());
     }
 }

@@ -113,7 +113,7 @@ impl Islands {
 }
 
 /// Refuses a directory for a copy that holds islands.
-fn refuse_islands(directory: &Path) -> Result<(), Error> {
+pub(super) fn refuse_islands(directory: &Path) -> Result<(), Error> {
     match islands_in(directory) {
         0 => Ok(()),
         _ => Err(Error::Directory(format!(
@@ -134,8 +134,13 @@ fn on_all(
     let made = on_each(0..islands, |island| copy(island, &OsDisk::create(&place(island))?));
     let made: Result<Vec<_>, _> = made.into_iter().collect();
     if made.is_err() {
-        // What cannot be removed is marked as a copy, or lies next to the mark of an unfinished set.
-        (0..islands).for_each(|island| _ = fs::remove_dir_all(place(island)));
+        remove_copies(to, islands);
     }
     made
+}
+
+/// Removes the islands of a copy that is not complete. What cannot be removed is marked as a copy, or lies next to the
+/// mark of an unfinished set.
+pub(super) fn remove_copies(to: &Path, islands: usize) {
+    (0..islands).for_each(|island| _ = fs::remove_dir_all(to.join(island_directory(island))));
 }

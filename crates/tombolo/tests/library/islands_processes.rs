@@ -21,7 +21,7 @@ const ISLAND: &str = "ISLAND_OF_TOMBOLO";
 
 /// What is done with accounts.
 #[derive(Clone, Copy)]
-struct Procedures {
+pub(super) struct Procedures {
     book: IslandProcedure<(u64, i64), i64>,
     insert: IslandProcedure<u64, ()>,
     sum: IslandProcedure<(), i64>,
@@ -34,7 +34,7 @@ struct Procedures {
 const SILENCE_MAX: Duration = Duration::from_secs(2);
 
 /// Accounts in processes of which each runs `test`. In such a process it does not return.
-fn declared(test: &str, islands: usize) -> (ProcessesBuilder, Procedures) {
+pub(super) fn declared(test: &str, islands: usize) -> (ProcessesBuilder, Procedures) {
     let mut db = builder(islands).processes().arguments(["--exact", test, "--nocapture"]);
     if test.contains("hang") {
         db = db.silence_max(SILENCE_MAX);
@@ -82,25 +82,25 @@ fn declared(test: &str, islands: usize) -> (ProcessesBuilder, Procedures) {
     (db.become_island(), procedures)
 }
 
-struct Bank {
-    db: IslandProcesses,
-    to: Procedures,
+pub(super) struct Bank {
+    pub(super) db: IslandProcesses,
+    pub(super) to: Procedures,
 }
 
 impl Bank {
-    fn open((db, to): (ProcessesBuilder, Procedures), directory: &Path) -> Self {
+    pub(super) fn open((db, to): (ProcessesBuilder, Procedures), directory: &Path) -> Self {
         Self { db: db.open(directory).unwrap(), to }
     }
 
-    fn book(&self, id: u64, cents: i64) -> Result<i64, Error> {
+    pub(super) fn book(&self, id: u64, cents: i64) -> Result<i64, Error> {
         self.db.call(&self.to.book, &id, &(id, cents))
     }
 
-    fn give_all(&self, cents: i64) {
+    pub(super) fn give_all(&self, cents: i64) {
         (0..ACCOUNTS).for_each(|id| assert_eq!(self.book(id, cents), Ok(cents)));
     }
 
-    fn transfer(&self, from: u64, to: u64, cents: i64) -> Result<(i64, i64), Error> {
+    pub(super) fn transfer(&self, from: u64, to: u64, cents: i64) -> Result<(i64, i64), Error> {
         let mut across = self.db.across();
         let left = across.part(&self.to.book, &from, &(from, -cents))?;
         let more = across.part(&self.to.book, &to, &(to, cents))?;
@@ -109,7 +109,7 @@ impl Bank {
     }
 
     /// The money on all islands, at one moment.
-    fn money(&self) -> Result<i64, Error> {
+    pub(super) fn money(&self) -> Result<i64, Error> {
         let mut across = self.db.across();
         let parts = across.everywhere(&self.to.sum, &())?;
         let answers = across.commit()?;
@@ -117,19 +117,19 @@ impl Bank {
     }
 
     /// Two accounts on different islands.
-    fn apart(&self) -> (u64, u64) {
+    pub(super) fn apart(&self) -> (u64, u64) {
         let island = |key: u64| self.db.island_of(&key).unwrap();
         (0, (1..).find(|key| island(*key) != island(0)).unwrap())
     }
 
     /// Kills the process of an island, if there is one now.
-    fn kill(&self, island: usize) -> bool {
+    pub(super) fn kill(&self, island: usize) -> bool {
         self.db.process_of(island).is_some_and(|process| signal(process, "KILL"))
     }
 }
 
 /// Sends a process a signal; returns whether there is such a process.
-fn signal(process: u32, name: &str) -> bool {
+pub(super) fn signal(process: u32, name: &str) -> bool {
     // The shell has it built in.
     let sent = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status();
     sent.unwrap().success()
@@ -141,7 +141,7 @@ fn hung(error: &Error) -> bool {
 }
 
 /// Repeats what may be repeated.
-fn until_run<A>(run: impl Fn() -> Result<A, Error>) -> Result<A, Error> {
+pub(super) fn until_run<A>(run: impl Fn() -> Result<A, Error>) -> Result<A, Error> {
     loop {
         match run() {
             Err(error) if error.is_retryable() => pause(Duration::from_micros(200)),
@@ -380,6 +380,7 @@ fn killed_processes_lose_nothing_that_was_answered_and_no_money() {
     let bank = Bank::open(declared, place.path());
     bank.give_all(1_000);
     let (is_over, moved, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let all_answered = AtomicU64::new(0);
     let local = |thread: u64| {
         // Nobody else uses this account.
         let (id, mut answered, mut unknown) = (1_000 + thread, 0, 0);
@@ -388,6 +389,7 @@ fn killed_processes_lose_nothing_that_was_answered_and_no_money() {
                 Ok(cents) => {
                     assert!((answered + 1..=answered + 1 + unknown).contains(&cents), "{cents}");
                     (answered, unknown) = (cents, 0);
+                    all_answered.fetch_add(1, Ordering::SeqCst);
                 }
                 Err(Error::AnswerLost { .. }) => unknown += 1,
                 Err(error) => {
@@ -435,9 +437,14 @@ fn killed_processes_lose_nothing_that_was_answered_and_no_money() {
     let money = until_run(|| bank.money());
     assert_eq!(money, Ok(1_000 * ACCOUNTS as i64 + gained));
     let restarts = bank.db.restarts();
-    assert!(restarts * 2 > kills && moved.load(Ordering::SeqCst) > 0, "{restarts} restarts");
+    let [moved, lost, answered] = [moved, lost, all_answered].map(AtomicU64::into_inner);
+    assert!(restarts * 2 > kills && moved > 0, "{restarts} restarts");
     bank.db.close().unwrap();
     assert_eq!(money_of_one_process(place.path(), 2), 1_000 * ACCOUNTS as i64 + gained);
+    // For `cargo xtask kills --processes`.
+    println!(
+        "\n{{\"kills\": {kills}, \"restarts\": {restarts}, \"answered\": {answered}, \"moved\": {moved}, \"lost\": {lost}}}"
+    );
 }
 
 #[test]

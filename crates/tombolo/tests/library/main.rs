@@ -25,6 +25,7 @@ mod islands_histories;
 mod islands_loads;
 mod islands_ordered;
 mod islands_processes;
+mod islands_processes_upkeep;
 mod islands_repartition;
 mod islands_savepoints;
 mod islands_spread;

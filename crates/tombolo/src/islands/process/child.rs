@@ -23,10 +23,11 @@ use super::super::opening::OneIsland;
 use super::super::parts::{Transaction, Why};
 use super::code::Code;
 use super::outward::Outward;
+use super::upkeep::{self, Upkeep};
 use super::wire::{self, In, Item, Welcome, all_counted};
 use super::{Bindings, ProcessesBuilder, VARIABLE, errors};
 use crate::calls::{CallOptions, Pending, Settled, Started};
-use crate::core::Patience;
+use crate::core::{Core, Patience};
 use crate::error::Error;
 
 /// How long the process waits for its welcome.
@@ -94,6 +95,7 @@ struct Child {
     me: IslandId,
     one: OneIsland,
     code: Arc<Code>,
+    upkeep: Arc<Upkeep>,
 }
 
 /// What the database says that this process is to be.
@@ -115,7 +117,7 @@ fn open(builder: ProcessesBuilder, welcome: &Welcome) -> Result<Child, Error> {
     let bindings = Bindings { database: &one.database };
     let bound = builder.procedures.iter().map(|procedure| (procedure.bind)(&bindings));
     let code = Arc::new(Code::new(bound.collect::<Result<_, _>>()?));
-    Ok(Child { me: IslandId(me), one, code })
+    Ok(Child { me: IslandId(me), one, code, upkeep: Arc::default() })
 }
 
 impl Child {
@@ -187,10 +189,45 @@ impl Child {
                 put(Arrived::Message { from: IslandId(from.u16()?), bytes: from.0.to_vec() });
             }
             wire::ASK => put(Arrived::Ask),
+            wire::STATISTICS => {
+                let statistics = self.one.database.statistics();
+                outward.answer(from.u64()?, &Ok(upkeep::encode_statistics(statistics)));
+            }
+            wire::FLUSHED => {
+                outward.answer(from.u64()?, &upkeep::flushed(self.one.database.core()));
+            }
+            wire::CHECKPOINT => {
+                self.aside(from.u64()?, outward, |core| core.checkpoint().map(|()| Vec::new()));
+            }
+            wire::HOLD => {
+                let upkeep = self.upkeep.clone();
+                self.aside(from.u64()?, outward, move |core| upkeep.hold(core));
+            }
+            wire::COPY => {
+                let (number, group, me) = (from.u64()?, from.u64()?, self.me.index());
+                let to = String::from_utf8(from.0.to_vec()).ok()?;
+                self.aside(number, outward, move |core| upkeep::copy(core, me, group, &to));
+            }
+            wire::RELEASE => self.upkeep.release(),
             wire::CLOSE => return Some(Next::Closes),
             _ => return None,
         }
         Some(Next::GoesOn)
+    }
+
+    /// Does on a thread of its own what may take long, and answers it then.
+    fn aside(
+        &self,
+        number: u64,
+        outward: &Arc<Outward>,
+        work: impl FnOnce(&Core) -> Result<Vec<u8>, Error> + Send + 'static,
+    ) {
+        let (core, answers) = (self.one.database.core().clone(), outward.clone());
+        let started =
+            Running::start("tombolo-upkeep", move || answers.answer(number, &work(&core)));
+        if let Err(refused) = started {
+            outward.answer(number, &Err(refused.into()));
+        }
     }
 
     /// Begins a transaction over several islands.

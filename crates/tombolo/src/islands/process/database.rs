@@ -1,7 +1,7 @@
 //! `IslandProcesses`: a database whose islands are processes, as its program sees it.
 //!
 //! This process has no rows: it knows where keys are, sends calls there, and waits for their answers. Not here:
-//! transactions over several islands (`across.rs`), processes that end (`supervisor.rs`).
+//! transactions over several islands (`across.rs`), processes that end (`supervisor.rs`), upkeep (`upkeep.rs`).
 
 use std::fmt;
 use std::path::Path;
@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tombolo_engine::command_log::Arguments;
 use tombolo_engine::threads::Running;
+use tombolo_storage::sync::Mutex;
 use tombolo_storage::value_log::DirectoryLock;
 
 use super::super::Router;
@@ -37,6 +38,8 @@ pub struct IslandProcesses {
     /// Of the builder that declared its procedures.
     builder: u32,
     threads: Vec<Running>,
+    /// Held by a caller that backs up.
+    pub(super) backs_up: Mutex<()>,
     /// Keeps other programs from the directory.
     _lock: Option<DirectoryLock>,
 }
@@ -109,8 +112,8 @@ impl ProcessesBuilder {
         drop(first);
         // From here on dropping it closes what has started.
         let router = Router { keys, islands };
-        let own =
-            IslandProcesses { supervised, router, builder: self.number, threads, _lock: lock };
+        let (builder, backs_up) = (self.number, Mutex::default());
+        let own = IslandProcesses { supervised, router, builder, threads, backs_up, _lock: lock };
         opened.iter().take(own.threads.len()).fold(started, Result::and)?;
         Ok(own)
     }
@@ -246,6 +249,12 @@ pub(super) fn refuse_long(island: usize, bytes: usize) -> Result<(), Error> {
         "not run: an input of {bytes} bytes is more than the {bytes_max} that a process is sent at once"
     );
     Err(Error::InIsland { island, what, is_retryable: false })
+}
+
+/// An answer of the library's own that cannot be read.
+pub(super) fn unreadable(island: usize) -> Error {
+    let what = "its process answers something else than expected".to_owned();
+    Error::InIsland { island, what, is_retryable: false }
 }
 
 /// An answer that is not encoded as it is decoded.

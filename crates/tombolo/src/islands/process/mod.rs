@@ -17,6 +17,7 @@
 //! | `silence.rs` | whether a process hangs |
 //! | `child.rs` | the process of an island |
 //! | `outward.rs` | what it sends |
+//! | `upkeep.rs` | statistics, checkpoints, backups |
 //! | `outbox.rs` | how either side sends: in bundles, without waiting |
 //! | `code.rs` | procedures by number, with bytes as input and answer |
 //! | `wire.rs`, `errors.rs` | messages and errors as bytes |
@@ -35,6 +36,7 @@ mod outward;
 mod seat;
 mod silence;
 mod supervisor;
+mod upkeep;
 mod wire;
 
 use std::any::type_name;

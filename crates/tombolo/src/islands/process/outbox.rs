@@ -1,15 +1,16 @@
 //! `Outbox`: what leaves over a link, in bundles.
 //!
 //! ```text
-//!   put ──► [items] ──► the thread that sends: bundle ──► link
+//!   put ──┬──► [items] ──► the thread that sends: bundle ──► link
+//!         └──► [held back] ──► released
 //! ```
 //!
 //! Any thread puts items and then sends, unless another one does: that one takes them, too. So what is put while a
 //! system call lasts leaves with the next one. No thread waits for room in the link: one that finds it full tries again
 //! later. Not here: what items say (`wire.rs`), when a thread tries again (`seat.rs`, `outward.rs`).
 //!
-//! Invariants: items leave in the order in which they were put; none stays behind unless the link is full or the box is
-//! closed.
+//! Invariants: items leave in the order in which they were put, except for those that are put past what is held back;
+//! none stays behind unless it was held back, the link is full or the box is closed.
 
 use tombolo_engine::link::{Link, LinkEnd};
 use tombolo_storage::sync::Mutex;
@@ -26,6 +27,8 @@ pub(super) struct Outbox {
 #[derive(Default)]
 struct Waiting {
     items: Vec<Vec<u8>>,
+    /// Present while items are held back.
+    held: Option<Vec<Vec<u8>>>,
     /// Whether a thread sends: it looks at `items` again before it ends.
     is_sending: bool,
     /// Whether the link had no room for what it has taken.
@@ -51,8 +54,30 @@ impl Outbox {
         if waiting.is_closed {
             return false;
         }
-        waiting.items.push(item);
+        let Waiting { items, held, .. } = &mut *waiting;
+        held.as_mut().unwrap_or(items).push(item);
         true
+    }
+
+    /// The same for an item that is not held back.
+    pub(super) fn put_past(&self, item: Vec<u8>) -> bool {
+        let mut waiting = self.waiting.lock();
+        if !waiting.is_closed {
+            waiting.items.push(item);
+        }
+        !waiting.is_closed
+    }
+
+    /// What is put from here on is held back.
+    pub(super) fn hold(&self) {
+        self.waiting.lock().held.get_or_insert_default();
+    }
+
+    /// What was held back may leave, with the next [`Outbox::send`].
+    pub(super) fn release(&self) {
+        let mut waiting = self.waiting.lock();
+        let held = waiting.held.take();
+        waiting.items.extend(held.into_iter().flatten());
     }
 
     /// Sends what there is, unless another thread does; returns `false` if the link is full, so that this thread has to
@@ -103,7 +128,7 @@ impl Outbox {
     /// Nothing leaves any more.
     pub(super) fn close(&self) {
         let mut waiting = self.waiting.lock();
-        waiting.is_closed = true;
+        (waiting.is_closed, waiting.held) = (true, None);
         waiting.items.clear();
     }
 }
@@ -174,6 +199,24 @@ mod tests {
             receive(&mut other, &mut all);
         }
         assert_eq!(all, [long, vec![8]]);
+    }
+
+    #[test]
+    fn what_is_held_back_leaves_when_it_is_released_in_its_order() {
+        let (own, mut other) = memory_pair(MemoryFaults::default(), 1);
+        let (outbox, mut all) = (Outbox::new(Box::new(own)), Vec::new());
+        assert!(outbox.put(vec![1]));
+        outbox.hold();
+        assert!(outbox.put(vec![4]) && outbox.put_past(vec![2]) && outbox.put(vec![5]));
+        assert_eq!(outbox.send(), Ok(true));
+        assert!(outbox.put_past(vec![3]));
+        assert_eq!(outbox.send(), Ok(true));
+        while receive(&mut other, &mut all) {}
+        assert_eq!(all, [[1], [2], [3]]);
+        outbox.release();
+        assert_eq!(outbox.send(), Ok(true));
+        while receive(&mut other, &mut all) {}
+        assert_eq!(all, [[1], [2], [3], [4], [5]]);
     }
 
     #[test]

@@ -18,10 +18,21 @@ use std::time::Duration;
 use tombolo_storage::sync::{AtomicU32, AtomicU64, Mutex, Ordering, Parker};
 
 use super::outbox::Outbox;
+use super::wire::Item;
 use crate::error::Error;
 
 /// After how long a full link is tried again.
 pub(super) const ROOM_WAIT: Duration = Duration::from_millis(1);
+
+/// A process to which nothing is sent; dropped, what was held back is.
+pub(super) struct Held(Arc<Outbox>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.release();
+        _ = self.0.send(); // what a full link leaves, its supervisor sends
+    }
+}
 
 /// What a call is answered.
 pub(super) type Answer = Result<Vec<u8>, Error>;
@@ -84,6 +95,21 @@ impl Seat {
 
     /// Sends a call, which `item` puts together with its number, and sleeps until it is answered.
     pub(super) fn call(&self, item: impl FnOnce(u64) -> Vec<u8>) -> Answer {
+        self.answer_to(item, Outbox::put, None)
+    }
+
+    /// Asks the process, past what is held back, and sleeps until it answers, for `time_max` at most.
+    pub(super) fn ask(&self, kind: u8, time_max: Duration) -> Answer {
+        let item = |number| Item::new(kind).u64(number).end();
+        self.answer_to(item, Outbox::put_past, Some(time_max))
+    }
+
+    fn answer_to(
+        &self,
+        item: impl FnOnce(u64) -> Vec<u8>,
+        put: impl FnOnce(&Outbox, Vec<u8>) -> bool,
+        time_max: Option<Duration>,
+    ) -> Answer {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let sleeper = SLEEPER.with(Arc::clone);
         let mut calls = self.calls.lock();
@@ -93,17 +119,46 @@ impl Seat {
         };
         calls.waiting.insert(number, sleeper.clone());
         drop(calls);
+        let forget = || self.calls.lock().waiting.remove(&number).is_some();
         // What was not put was not run. If the process has ended meanwhile, the call was answered as lost.
-        if !outbox.put(item(number)) && self.calls.lock().waiting.remove(&number).is_some() {
+        if !put(&outbox, item(number)) && forget() {
             return Err(self.refusal());
         }
-        // Should the link have ended, the end of its process answers the call.
-        while outbox.send() == Ok(false) {
-            if let Some(answer) = sleeper.park_for(ROOM_WAIT) {
+        let mut left = time_max;
+        loop {
+            // Should the link have ended, the end of its process answers the call.
+            let is_full = outbox.send() == Ok(false);
+            let room = is_full.then_some(ROOM_WAIT);
+            let Some(time) = left.into_iter().chain(room).min() else { return sleeper.park() };
+            if let Some(answer) = sleeper.park_for(time) {
                 return answer;
             }
+            left = left.map(|left| left.saturating_sub(time));
+            if left.is_some_and(|left| left.is_zero()) {
+                return if forget() { Err(self.late()) } else { sleeper.park() };
+            }
         }
-        sleeper.park()
+    }
+
+    /// The error of a question that is not answered in time.
+    fn late(&self) -> Error {
+        let what = "not done: its process does not answer in time; retry".to_owned();
+        Error::InIsland { island: self.island, what, is_retryable: true }
+    }
+
+    /// Holds back what is sent to its process, except for questions, while the answer lives.
+    pub(super) fn hold(&self) -> Option<Held> {
+        let outbox = self.calls.lock().outbox.clone()?;
+        outbox.hold();
+        Some(Held(outbox))
+    }
+
+    /// Sends an item past what is held back.
+    pub(super) fn send_past(&self, item: Vec<u8>) {
+        let Some(outbox) = self.calls.lock().outbox.clone() else { return };
+        if outbox.put_past(item) {
+            _ = outbox.send();
+        }
     }
 
     /// Sends these, or as much as the link has room for; what there is no process for is lost.

@@ -81,6 +81,10 @@ impl Supervised {
         }
     }
 
+    pub(super) const fn is_in_memory(&self) -> bool {
+        self.directory.is_none()
+    }
+
     /// How often a process was started again.
     pub(super) fn restarts(&self) -> u64 {
         self.restarts.load(Ordering::Relaxed)
@@ -215,7 +219,7 @@ impl Supervised {
                     let pause = silence.pause(if full.is_empty() { WAIT } else { ROOM_WAIT });
                     receiving.wait(pause);
                     if silence.lasts(pause) {
-                        seat.send([Item::new(wire::ASK).end()]);
+                        seat.send_past(Item::new(wire::ASK).end());
                     }
                 }
                 Err(end) => break end.to_string(),

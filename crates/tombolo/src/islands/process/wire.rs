@@ -33,6 +33,14 @@ pub(super) const LINK_BROKEN: u8 = 5;
 pub(super) const CLOSE: u8 = 6;
 /// Is it alive? It says so in the island's turn.
 pub(super) const ASK: u8 = 7;
+/// Upkeep, each but the last with the number by which it is answered: the island's statistics; a checkpoint; none from
+/// here on; which group is flushed; a copy up to a group; checkpoints again.
+pub(super) const STATISTICS: u8 = 8;
+pub(super) const CHECKPOINT: u8 = 9;
+pub(super) const HOLD: u8 = 10;
+pub(super) const FLUSHED: u8 = 11;
+pub(super) const COPY: u8 = 12;
+pub(super) const RELEASE: u8 = 13;
 /// From an island.
 pub(super) const READY: u8 = 16;
 pub(super) const REFUSED: u8 = 17;
