@@ -82,7 +82,12 @@ impl Invocation {
         }
     }
 
-    fn run_into(&self, root: &Path, terminal: &mut impl Write) -> Result<Outcome, String> {
+    /// The same with what it prints in `terminal`.
+    pub(crate) fn run_into(
+        &self,
+        root: &Path,
+        terminal: &mut impl Write,
+    ) -> Result<Outcome, String> {
         let failed = |error: std::io::Error| format!("cannot run `{self}`: {error}");
         let mut child = self.command(root).stdout(Stdio::piped()).spawn().map_err(failed)?;
         let mut tests_passed = 0;

@@ -11,6 +11,8 @@
 //! Cases are determined by the seed, but not the state of a process when the kill strikes, so a failure may need
 //! several runs to reproduce. Its directory is kept.
 //!
+//! With `--processes N` processes of islands are killed instead (`processes.rs`).
+//!
 //! It does not crash the machine or the disk; the simulator does that (`cargo xtask sim`).
 
 mod answers;
@@ -18,6 +20,7 @@ mod case;
 mod chain;
 mod damage;
 mod place;
+mod processes;
 mod starve;
 mod strike;
 mod summary;
@@ -34,8 +37,8 @@ use crate::{needs, shipped};
 use chain::{CASES_PER_CHAIN, Chain, World};
 use summary::Summary;
 
-const OPTIONS: [&str; 7] =
-    ["--count", "--seed", "--chain", "--threads", "--seconds", "--program", "--out"];
+const OPTIONS: [&str; 8] =
+    ["--count", "--seed", "--chain", "--threads", "--seconds", "--program", "--out", "--processes"];
 
 /// A case waits for its process, the disk and strace most of the time.
 const CHAINS_PER_CORE: u64 = 2;
@@ -48,6 +51,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let number = |flag, default| given.number(flag, default);
     let (count, seed) = (number("--count", 100)? as usize, number("--seed", 1)?);
+    if given.get("--processes").is_some() {
+        let kills = number("--processes", 0)?;
+        return processes::run(root, kills, seed, given.get("--out"));
+    }
     let threads = number("--threads", CHAINS_PER_CORE * cores as u64)?.max(1) as usize;
     let seconds = number("--seconds", u64::MAX)?;
     // Only this chain, to repeat a failure.
