@@ -137,6 +137,7 @@ pub use tx::{Cursor, DynamicTable, NewRow, RowRef, Rows, Tx, VariableType};
 
 pub use tombolo_derive::{Enum, Table};
 pub use tombolo_engine::islands::placement::Placement;
+pub use tombolo_engine::link::LinkKind;
 pub use tombolo_engine::pipeline::Overrun;
 pub use tombolo_engine::settings::{ALL as SETTINGS, Setting};
 pub use tombolo_storage::disk::DiskError;

@@ -48,6 +48,10 @@ impl io::Write for Descriptors {
 }
 
 impl Stream for Descriptors {
+    fn another(&self) -> io::Result<Self> {
+        Ok(Self { input: self.input.try_clone()?, output: self.output.try_clone()? })
+    }
+
     fn wait(&mut self, writes: bool, time_max: Duration) {
         let mut ends =
             [PollFd::new(&self.input, PollFlags::IN), PollFd::new(&self.output, PollFlags::OUT)];

@@ -7,7 +7,7 @@
 //! The checksum is for mistakes of ours and of memory: a stream that loses or changes bytes says so
 //! itself. Not here: where bytes go. Invariant: at most one message that was taken is not on its way.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;
 
 use tombolo_storage::checksum;
@@ -25,6 +25,25 @@ const READ_BYTES: usize = 256 << 10;
 pub trait Stream: Read + Write + Send {
     /// Sleeps until bytes may have arrived, or with `writes` until some may be written.
     fn wait(&mut self, writes: bool, time_max: Duration);
+
+    /// Another end of the same stream, for another thread.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left, and by default: one thread reads and writes.
+    fn another(&self) -> io::Result<Self>
+    where
+        Self: Sized,
+    {
+        let what = "one thread receives from and sends over a link of this kind";
+        Err(io::Error::new(ErrorKind::Unsupported, what))
+    }
+
+    /// Sleeps until bytes have arrived, for `time_max` at most, and reads them, in one call of the system; none if this
+    /// stream has no such call.
+    fn wait_and_read(&mut self, into: &mut [u8], time_max: Duration) -> Option<io::Result<usize>> {
+        let _ = (into, time_max);
+        None
+    }
 }
 
 /// A [`Link`] over a stream of bytes. See the module's head.
@@ -38,6 +57,8 @@ pub struct Framed<S> {
     input: Vec<u8>,
     taken: usize,
     filled: usize,
+    /// Whether the last wait has read all that there was: then a look at the stream would find nothing.
+    has_read: bool,
     end: Option<LinkEnd>,
 }
 
@@ -45,11 +66,11 @@ impl<S: Stream> Framed<S> {
     /// Messages over `stream`, which does not block.
     pub fn new(stream: S) -> Self {
         let (out, input) = (Vec::new(), Vec::new());
-        Self { stream, out, written: 0, input, taken: 0, filled: 0, end: None }
+        Self { stream, out, written: 0, input, taken: 0, filled: 0, has_read: false, end: None }
     }
 
     /// What messages go over.
-    pub(super) fn stream(&self) -> &S {
+    pub(super) const fn stream(&self) -> &S {
         &self.stream
     }
 
@@ -66,7 +87,7 @@ impl<S: Stream> Framed<S> {
         self.end.get_or_insert(end).clone()
     }
 
-    fn fails(&mut self, error: &std::io::Error) -> LinkEnd {
+    fn fails(&mut self, error: &io::Error) -> LinkEnd {
         let is_gone = matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::ConnectionReset);
         self.ends(if is_gone { LinkEnd::Gone } else { LinkEnd::Failed(error.to_string()) })
     }
@@ -90,12 +111,23 @@ impl<S: Stream> Framed<S> {
 
     /// Reads more; whether there was any.
     fn fill(&mut self) -> Result<bool, LinkEnd> {
+        self.make_room();
+        let read = self.stream.read(&mut self.input[self.filled..]);
+        self.took(read)
+    }
+
+    /// Moves what was not given to the front, and makes room behind it.
+    fn make_room(&mut self) {
         self.input.copy_within(self.taken..self.filled, 0);
         (self.filled, self.taken) = (self.filled - self.taken, 0);
         if self.input.len() < self.filled + READ_BYTES {
             self.input.resize(self.filled + READ_BYTES, 0);
         }
-        match self.stream.read(&mut self.input[self.filled..]) {
+    }
+
+    /// What a read has found; whether that was anything.
+    fn took(&mut self, read: io::Result<usize>) -> Result<bool, LinkEnd> {
+        match read {
             Ok(0) => Err(self.ends(LinkEnd::Gone)),
             Ok(bytes) => {
                 self.filled += bytes;
@@ -108,7 +140,7 @@ impl<S: Stream> Framed<S> {
     }
 }
 
-impl<S: Stream> Link for Framed<S> {
+impl<S: Stream + 'static> Link for Framed<S> {
     fn send(&mut self, message: &[&[u8]]) -> Result<bool, LinkEnd> {
         if !self.flush()? {
             return Ok(false);
@@ -150,7 +182,7 @@ impl<S: Stream> Link for Framed<S> {
             if let Some(bytes) = self.arrived()? {
                 break bytes;
             }
-            if !self.fill()? {
+            if std::mem::take(&mut self.has_read) || !self.fill()? {
                 return Ok(None);
             }
         };
@@ -159,9 +191,26 @@ impl<S: Stream> Link for Framed<S> {
         Ok(Some(&self.input[from..from + bytes]))
     }
 
+    fn split(self: Box<Self>) -> io::Result<(Box<dyn Link>, Box<dyn Link>)> {
+        let sending = Self::new(self.stream.another()?);
+        Ok((self, Box::new(sending)))
+    }
+
     fn wait(&mut self, time_max: Duration) {
-        if self.end.is_none() {
-            self.stream.wait(!self.out.is_empty(), time_max);
+        if self.end.is_some() {
+            return;
         }
+        if self.out.is_empty() {
+            self.make_room();
+            let into = &mut self.input[self.filled..];
+            let room = into.len();
+            if let Some(read) = self.stream.wait_and_read(into, time_max) {
+                // A read that filled the room may have left something.
+                self.has_read = read.as_ref().is_ok_and(|bytes| *bytes < room);
+                _ = self.took(read); // the next one that receives learns of an end
+                return;
+            }
+        }
+        self.stream.wait(!self.out.is_empty(), time_max);
     }
 }

@@ -5,11 +5,13 @@
 //! socket itself. Not here: what passes over a link (its users), which kind is best (`tombolo links`).
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
 use rustix::fs::{CWD, MemfdFlags, Mode, OFlags, mkfifoat, open, unlink};
+use rustix::pipe::PipeFlags;
 
 use super::descriptors::Descriptors;
 use super::framed::Framed;
@@ -55,6 +57,12 @@ impl LinkKind {
         }
     }
 
+    /// Whether one thread may receive while another one sends ([`Link::split`]): not over a ring or queues, whose ends
+    /// have a state that both would change.
+    pub const fn has_halves(self) -> bool {
+        !matches!(self, Self::Ring | Self::MessageQueue)
+    }
+
     /// The kind of this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
@@ -85,11 +93,16 @@ fn say(link: &mut UnixLink, words: &str) -> io::Result<()> {
 
 /// Says what the other end is to open, and waits until it has.
 fn tell(control: &mut UnixLink, kind: LinkKind, places: [&str; 2]) -> io::Result<()> {
-    say(control, &[kind.name(), places[0], places[1]].join("\0"))?;
-    match hear(control)? {
+    match ask(control, kind, places)? {
         answer if answer == OPENED => Ok(()),
         answer => Err(failed(answer)),
     }
+}
+
+/// The same; what it answers.
+fn ask(control: &mut UnixLink, kind: LinkKind, places: [&str; 2]) -> io::Result<String> {
+    say(control, &[kind.name(), places[0], places[1]].join("\0"))?;
+    hear(control)
 }
 
 const OPENED: &str = "opened";
@@ -112,8 +125,10 @@ pub fn offer(kind: LinkKind, mut control: UnixLink, directory: &Path) -> io::Res
         }
         LinkKind::Tcp => offer_tcp(control),
         LinkKind::Pipe => {
-            let (own_input, output) = rustix::pipe::pipe()?;
-            let (input, own_output) = rustix::pipe::pipe()?;
+            // A process that is started meanwhile must not keep them open.
+            let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC);
+            let (own_input, output) = pipe()?;
+            let (input, own_output) = pipe()?;
             tell(&mut control, kind, [&seen_by_others(&input), &seen_by_others(&output)])?;
             Ok(Box::new(Framed::new(Descriptors::new(own_input, own_output)?)))
         }
@@ -131,9 +146,16 @@ pub fn offer(kind: LinkKind, mut control: UnixLink, directory: &Path) -> io::Res
 #[expect(clippy::disallowed_types, reason = "this is the link door")]
 fn offer_tcp(mut control: UnixLink) -> io::Result<Box<dyn Link>> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
-    tell(&mut control, LinkKind::Tcp, [&listener.local_addr()?.to_string(), ""])?;
-    let (socket, _) = listener.accept()?;
-    tcp(socket)
+    let answer = ask(&mut control, LinkKind::Tcp, [&listener.local_addr()?.to_string(), ""])?;
+    let address = answer.strip_prefix(OPENED).and_then(|rest| rest.trim().parse().ok());
+    let Some(address) = address else { return Err(failed(answer)) };
+    loop {
+        // Any process of the machine may connect; the other one is told by its address.
+        let (socket, from) = listener.accept()?;
+        if from == address {
+            return tcp(socket);
+        }
+    }
 }
 
 #[expect(clippy::disallowed_types, reason = "this is the link door")]
@@ -197,7 +219,7 @@ pub fn accept(mut control: UnixLink) -> io::Result<Box<dyn Link>> {
     };
     match opened {
         Ok(opened) => {
-            say(&mut control, OPENED)?;
+            say(&mut control, &opened.answer())?;
             opened.link(control)
         }
         Err(error) => {
@@ -211,6 +233,8 @@ pub fn accept(mut control: UnixLink) -> io::Result<Box<dyn Link>> {
 enum Opened {
     Control,
     Stream(Box<dyn Link>),
+    /// A connection from this address.
+    Connection(Box<dyn Link>, SocketAddr),
     Memory(OwnedFd),
     Queues(QueuePair),
 }
@@ -239,13 +263,23 @@ impl Opened {
 
     #[expect(clippy::disallowed_types, reason = "this is the link door")]
     fn connect(address: &str) -> io::Result<Self> {
-        Ok(Self::Stream(tcp(std::net::TcpStream::connect(address)?)?))
+        let socket = std::net::TcpStream::connect(address)?;
+        let own = socket.local_addr()?;
+        Ok(Self::Connection(tcp(socket)?, own))
+    }
+
+    /// What the other process is told.
+    fn answer(&self) -> String {
+        match self {
+            Self::Connection(_, own) => format!("{OPENED} {own}"),
+            _ => OPENED.to_owned(),
+        }
     }
 
     fn link(self, control: UnixLink) -> io::Result<Box<dyn Link>> {
         Ok(match self {
             Self::Control => Box::new(control),
-            Self::Stream(link) => link,
+            Self::Stream(link) | Self::Connection(link, _) => link,
             Self::Memory(memory) => {
                 Box::new(Framed::new(Ring::new(&memory, false, Control::of(control))?))
             }

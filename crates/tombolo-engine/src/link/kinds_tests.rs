@@ -64,6 +64,59 @@ fn converse(link: &mut dyn Link, count: u64, [own, other]: [u64; 2]) {
     }
 }
 
+/// Sends all messages over a half that only sends.
+fn send_all(link: &mut dyn Link, count: u64, own: u64) {
+    for n in 0..count {
+        while !link.send(&[&message(n, own)]).unwrap() {
+            threads::give_way();
+        }
+    }
+    while !link.flush().unwrap() {
+        threads::give_way();
+    }
+}
+
+/// Receives all of them over a half that only receives.
+fn receive_all(link: &mut dyn Link, count: u64, other: u64) {
+    let mut received = 0;
+    while received < count {
+        match link.receive().unwrap() {
+            Some(got) => {
+                assert!(got == message(received, other), "message {received}");
+                received += 1;
+            }
+            None => link.wait(Duration::from_secs(10)),
+        }
+    }
+}
+
+#[test]
+fn one_thread_receives_while_another_one_sends_where_a_kind_allows_it() {
+    for kind in LinkKind::ALL {
+        let [here, there] = pair(kind).map(Link::split);
+        assert_eq!(here.is_ok(), kind.has_halves(), "{kind:?}");
+        let (Ok((mut in_here, mut out_here)), Ok((mut in_there, mut out_there))) = (here, there)
+        else {
+            continue;
+        };
+        let (clock, start) = start();
+        std::thread::scope(|scope| {
+            scope.spawn(|| send_all(&mut *out_here, 200, 1));
+            scope.spawn(|| send_all(&mut *out_there, 200, 2));
+            scope.spawn(|| receive_all(&mut *in_here, 200, 2));
+            receive_all(&mut *in_there, 200, 1);
+        });
+        assert!(clock.now_ns() - start < SLEPT_TOO_LONG_NS, "{kind:?}: an end slept too long");
+        // The end is noticed although the half that sends is still there.
+        drop((in_there, out_there));
+        while in_here.receive() == Ok(None) {
+            in_here.wait(Duration::from_secs(10));
+        }
+        assert_eq!(in_here.receive(), Err(LinkEnd::Gone), "{kind:?}");
+        assert!(clock.now_ns() - start < SLEPT_TOO_LONG_NS, "{kind:?}: an end slept too long");
+    }
+}
+
 #[test]
 fn every_kind_carries_whole_messages_in_order_both_ways() {
     for kind in LinkKind::ALL {

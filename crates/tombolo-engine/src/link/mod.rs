@@ -27,9 +27,8 @@ mod queue;
 mod ring;
 mod unix;
 
-use std::fmt;
-
 use std::time::Duration;
+use std::{fmt, io};
 
 pub use framed::{Framed, MESSAGE_BYTES_MAX};
 pub use kinds::{LinkKind, accept, offer};
@@ -82,6 +81,13 @@ pub trait Link: Send {
     /// # Errors
     /// When the link has ended, and all that arrived whole before was given.
     fn receive(&mut self) -> Result<Option<&[u8]>, LinkEnd>;
+
+    /// Two links over the same stream: one that only receives, and one that only sends, for two threads. Nothing may
+    /// have been sent that is not on its way.
+    ///
+    /// # Errors
+    /// When the system has no descriptor left, and where one thread has to do both ([`LinkKind::has_halves`]).
+    fn split(self: Box<Self>) -> io::Result<(Box<dyn Link>, Box<dyn Link>)>;
 
     /// Sleeps until something may have arrived, or what was taken may be sent, for `time_max` at most.
     /// For a thread that has nothing else to do.

@@ -93,6 +93,7 @@ fn who_is_gone_is_noticed_behind_what_it_sent() {
     drop(other);
     own.wait(Duration::from_secs(10));
     assert_eq!(own.receive(), Ok(Some(&b"last words"[..])));
+    own.wait(Duration::from_secs(10));
     assert_eq!(own.receive(), Err(LinkEnd::Gone));
     assert_eq!(own.send(&[b"?"]), Err(LinkEnd::Gone));
 }

@@ -9,6 +9,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::framed::{Framed, Stream};
 
@@ -18,9 +19,27 @@ type Socket = std::os::unix::net::UnixStream;
 /// A [`super::Link`] to another process of this machine.
 pub type UnixLink = Framed<UnixEnd>;
 
-/// One of two connected sockets, which does not block.
+/// One of two connected sockets. It blocks only in [`Stream::wait_and_read`].
 #[derive(Debug)]
-pub struct UnixEnd(Socket);
+pub struct UnixEnd {
+    socket: Socket,
+    /// How long a read that blocks lasts at most, as the system was told; zero: it was not.
+    time_max: Duration,
+}
+
+impl UnixEnd {
+    const fn new(socket: Socket) -> Self {
+        Self { socket, time_max: Duration::ZERO }
+    }
+}
+
+fn read_now(socket: &Socket, into: &mut [u8]) -> io::Result<usize> {
+    Ok(recv(socket, into, RecvFlags::DONTWAIT)?.0)
+}
+
+fn write_now(socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
+    Ok(send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
+}
 
 /// A link, and its other end for a process that is started.
 ///
@@ -28,9 +47,7 @@ pub struct UnixEnd(Socket);
 /// When the system has no sockets left.
 pub fn pair() -> io::Result<(UnixLink, OwnedFd)> {
     let (own, other) = Socket::pair()?;
-    own.set_nonblocking(true)?;
-    // What is shared is the socket, not this: the other end may block or not.
-    Ok((Framed::new(UnixEnd(own)), other.into()))
+    Ok((Framed::new(UnixEnd::new(own)), other.into()))
 }
 
 /// The link that this process was started with as its standard input.
@@ -40,48 +57,52 @@ pub fn pair() -> io::Result<(UnixLink, OwnedFd)> {
 pub fn inherited() -> io::Result<UnixLink> {
     let own = Socket::from(io::stdin().as_fd().try_clone_to_owned()?);
     own.peer_addr()?;
-    own.set_nonblocking(true)?;
-    Ok(Framed::new(UnixEnd(own)))
+    Ok(Framed::new(UnixEnd::new(own)))
 }
 
 impl UnixLink {
-    /// Two links over the same socket: one that only receives, and one that only sends, for two threads. Nothing may
-    /// have been sent that is not on its way.
-    ///
-    /// # Errors
-    /// When the system has no descriptor left.
-    pub fn split(self) -> io::Result<(Self, Self)> {
-        let sending = Framed::new(UnixEnd(self.stream().0.try_clone()?));
-        Ok((self, sending))
-    }
-
     /// The number of its socket in this process.
     pub(super) fn descriptor(&self) -> i32 {
-        self.stream().0.as_raw_fd()
+        self.stream().socket.as_raw_fd()
     }
 }
 
 impl Read for UnixEnd {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.0.read(into)
+        read_now(&self.socket, into)
     }
 }
 
 impl Write for UnixEnd {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.write(bytes)
+        write_now(&self.socket, bytes)
     }
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        Ok(())
     }
 }
 
 impl Stream for UnixEnd {
+    fn another(&self) -> io::Result<Self> {
+        Ok(Self::new(self.socket.try_clone()?))
+    }
+
     fn wait(&mut self, writes: bool, time_max: Duration) {
         let flags = if writes { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let mut ends = [PollFd::new(&self.0, flags)];
+        let mut ends = [PollFd::new(&self.socket, flags)];
         // What has gone wrong the next read or write finds.
         _ = poll(&mut ends, Some(&timespec(time_max)));
+    }
+
+    fn wait_and_read(&mut self, into: &mut [u8], time_max: Duration) -> Option<io::Result<usize>> {
+        if time_max.is_zero() {
+            return None;
+        }
+        if time_max != self.time_max {
+            self.socket.set_read_timeout(Some(time_max)).ok()?;
+            self.time_max = time_max;
+        }
+        Some(recv(&self.socket, into, RecvFlags::empty()).map(|read| read.0).map_err(Into::into))
     }
 }
 
@@ -103,7 +124,7 @@ pub(super) struct Control {
 impl Control {
     /// Over the socket of a link that carried its last message.
     pub(super) fn of(link: UnixLink) -> Self {
-        Self { socket: link.into_stream().0, is_gone: false }
+        Self { socket: link.into_stream().socket, is_gone: false }
     }
 
     /// Whether the other process was gone when this one looked last.
@@ -114,14 +135,14 @@ impl Control {
     /// Wakes the other process, should it sleep.
     pub(super) fn ring(&self) {
         // Where there is no room it has been woken often enough; if it is gone that is found later.
-        _ = (&self.socket).write(&[1]);
+        _ = write_now(&self.socket, &[1]);
     }
 
     /// Takes what the other process woke this one with, and finds out whether it is gone.
     pub(super) fn look(&mut self) {
         let mut rings = [0; 64];
         loop {
-            match (&self.socket).read(&mut rings) {
+            match read_now(&self.socket, &mut rings) {
                 Ok(0) => self.is_gone = true,
                 Ok(_) => continue,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
@@ -142,7 +163,5 @@ impl AsFd for Control {
 #[cfg(not(loom))]
 #[cfg(test)]
 pub(super) fn of(other: OwnedFd) -> UnixLink {
-    let own = Socket::from(other);
-    own.set_nonblocking(true).unwrap();
-    Framed::new(UnixEnd(own))
+    Framed::new(UnixEnd::new(Socket::from(other)))
 }

@@ -8,7 +8,11 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use tombolo::{Database, Error, IslandProcedure, IslandProcesses, Islands, ProcessesBuilder, Stop};
+use tombolo::{
+    Database, Error, IslandProcedure, IslandProcesses, Islands, LinkKind, ProcessesBuilder, Stop,
+};
+use tombolo_engine::link::Link;
+use tombolo_engine::pipeline::remote_checkpoint::Program;
 use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::{on_each, pause};
 
@@ -39,6 +43,10 @@ pub(super) fn declared(test: &str, islands: usize) -> (ProcessesBuilder, Procedu
     if test.contains("hang") {
         db = db.silence_max(SILENCE_MAX);
     }
+    declare(db)
+}
+
+fn declare(mut db: ProcessesBuilder) -> (ProcessesBuilder, Procedures) {
     let procedures = Procedures {
         book: db.closure(
             "book",
@@ -261,8 +269,7 @@ fn while_one_process_is_killed_the_others_answer_and_it_comes_back_with_all_it_h
 
 #[test]
 fn a_process_that_hangs_is_killed_and_the_others_answer_meanwhile() {
-    let test =
-        "islands_processes::a_process_that_hangs_is_killed_and_the_others_answer_meanwhile";
+    let test = "islands_processes::a_process_that_hangs_is_killed_and_the_others_answer_meanwhile";
     let declared = declared(test, 2);
     let place = tempfile::tempdir().unwrap();
     let bank = Bank::open(declared, place.path());
@@ -515,6 +522,66 @@ fn programs_that_do_not_fit_are_refused_by_name() {
     let lone = builder.in_memory().unwrap();
     assert!(matches!(lone.call(&own, &7, &1), Err(Error::Schema(_))));
     assert!(matches!(lone.call(&to.book, &7, &(1, 1)), Err(Error::Schema(_))));
+}
+
+/// Islands that are linked like this answer, and one comes back when its process was killed.
+fn linked_by(kind: LinkKind, test: &str) {
+    let db = builder(2).processes().link(kind);
+    let declared = declare(db.arguments(["--exact", test]));
+    let place = tempfile::tempdir().unwrap();
+    let bank = Bank::open(declared, place.path());
+    let (a, b) = bank.apart();
+    bank.give_all(100);
+    let long = bank.db.call(&bank.to.panic, &a, &"long".repeat(500_000)).unwrap_err();
+    assert!(matches!(long, Error::Panicked(_)), "{long}");
+    for round in 1..=3 {
+        assert_eq!(bank.transfer(a, b, 10), Ok((100 - 10 * round, 100 + 10 * round)));
+        assert!(bank.kill(bank.db.island_of(&b).unwrap()));
+        let found = loop {
+            match bank.book(b, 0) {
+                Err(Error::AnswerLost { .. }) => {} // it had not ended yet
+                Err(error) if error.is_retryable() => pause(Duration::from_micros(200)),
+                found => break found,
+            }
+        };
+        assert_eq!(found, Ok(100 + 10 * round));
+    }
+    assert_eq!(bank.money(), Ok(100 * ACCOUNTS as i64));
+    bank.db.close().unwrap();
+}
+
+#[test]
+fn islands_are_linked_by_tcp() {
+    linked_by(LinkKind::Tcp, "islands_processes::islands_are_linked_by_tcp");
+}
+
+#[test]
+fn islands_are_linked_by_pipes() {
+    linked_by(LinkKind::Pipe, "islands_processes::islands_are_linked_by_pipes");
+}
+
+#[test]
+fn islands_are_linked_by_named_pipes() {
+    linked_by(LinkKind::Fifo, "islands_processes::islands_are_linked_by_named_pipes");
+}
+
+#[test]
+fn a_program_that_speaks_another_version_is_refused_by_name() {
+    let test = "islands_processes::a_program_that_speaks_another_version_is_refused_by_name";
+    // In the process of an island this does not return.
+    drop(declared(test, 2));
+    let arguments = ["--exact", test].map(Into::into).to_vec();
+    let program = Program { path: env::current_exe().unwrap(), arguments };
+    let (mut link, _process) = program.spawn_with(Some((ISLAND, "yes"))).unwrap();
+    let other = 9_999u16;
+    assert_eq!(link.send(&[&other.to_le_bytes(), b"what that version says here"]), Ok(true));
+    let answer = loop {
+        match link.receive().unwrap() {
+            Some(answer) => break String::from_utf8_lossy(answer).into_owned(),
+            None => link.wait(Duration::from_secs(1)),
+        }
+    };
+    assert!(answer.contains("speaks version 9999 of the islands' protocol"), "{answer}");
 }
 
 #[test]

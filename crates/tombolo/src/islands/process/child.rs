@@ -9,13 +9,13 @@
 //! it. When the link ends, the island is closed, so that its directory is free. Not here: starting it
 //! (`supervisor.rs`).
 
-use std::env;
 use std::process::exit;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{env, io};
 
 use tombolo_engine::islands::commit::{Event, IslandId};
-use tombolo_engine::link::{Link, UnixLink, inherited};
+use tombolo_engine::link::{Link, LinkKind, UnixLink, accept, inherited};
 use tombolo_engine::threads::Running;
 
 use super::super::mail::{Item as Arrived, Outwards};
@@ -24,7 +24,7 @@ use super::super::parts::{Transaction, Why};
 use super::code::Code;
 use super::outward::Outward;
 use super::upkeep::{self, Upkeep};
-use super::wire::{self, In, Item, Welcome, all_counted};
+use super::wire::{self, In, Item, Welcome, all_counted, bundle};
 use super::{Bindings, ProcessesBuilder, VARIABLE, errors};
 use crate::calls::{CallOptions, Pending, Settled, Started};
 use crate::core::{Core, Patience};
@@ -60,17 +60,18 @@ pub(super) fn run(builder: ProcessesBuilder) -> ! {
 struct Failed;
 
 fn serve(builder: ProcessesBuilder, link: UnixLink) -> Result<(), Failed> {
-    let (mut receiving, mut sending) = link.split().map_err(|_| Failed)?;
+    let mut control = link;
     let refused = |error: &Error| Item::new(wire::REFUSED).rest(&errors::encode(error));
-    let welcome = match welcomed(&builder, &mut receiving) {
+    let welcome = match welcomed(&builder, &mut control) {
         Ok(welcome) => welcome,
         Err(error) => {
             // No bundle: the database's process may be of another version.
-            _ = sending.send(&[&refused(&error)]);
+            _ = control.send(&[&refused(&error)]);
             return Err(Failed);
         }
     };
-    let outward = Arc::new(Outward::new(Box::new(sending), builder.silence_max));
+    let (receiving, sending) = linked(control, builder.link).map_err(|_| Failed)?;
+    let outward = Arc::new(Outward::new(sending, builder.silence_max));
     let sends = outward.clone();
     let Ok(sender) = Running::start("tombolo-sending", move || sends.run()) else {
         return Err(Failed);
@@ -98,6 +99,20 @@ struct Child {
     upkeep: Arc<Upkeep>,
 }
 
+/// The link of this kind, as one that receives and one that sends. Another one than that over which the process was
+/// welcomed, the database offers as soon as this process says something.
+fn linked(mut control: UnixLink, kind: LinkKind) -> io::Result<(Box<dyn Link>, Box<dyn Link>)> {
+    let link: Box<dyn Link> = if kind == LinkKind::Unix {
+        Box::new(control)
+    } else {
+        let mut alive = Vec::new();
+        bundle(&[Item::new(wire::ALIVE).end()], &mut alive);
+        control.send(&[&alive]).map_err(io::Error::other)?;
+        accept(control)?
+    };
+    link.split()
+}
+
 /// What the database says that this process is to be.
 fn welcomed(builder: &ProcessesBuilder, receiving: &mut UnixLink) -> Result<Welcome, Error> {
     let failed =
@@ -121,12 +136,12 @@ fn open(builder: ProcessesBuilder, welcome: &Welcome) -> Result<Child, Error> {
 }
 
 impl Child {
-    fn serve(self, mut receiving: UnixLink, outward: &Arc<Outward>) -> Result<(), Failed> {
+    fn serve(self, mut receiving: Box<dyn Link>, outward: &Arc<Outward>) -> Result<(), Failed> {
         outward.opened(self.code.clone());
         self.one.mail.set_outwards(self.me, outward.clone());
         Outward::sends_later();
         outward.put(Item::new(wire::READY).u32(std::process::id()).end());
-        let is_asked_to_close = self.receive(&mut receiving, outward);
+        let is_asked_to_close = self.receive(&mut *receiving, outward);
         outward.closes();
         let closed = self.one.close();
         let words = closed.as_ref().err().map(errors::encode).unwrap_or_default();
@@ -136,7 +151,7 @@ impl Child {
 
     /// Runs what arrives; returns whether the database closes. Otherwise its process is gone, or sends what is
     /// damaged.
-    fn receive(&self, receiving: &mut UnixLink, outward: &Arc<Outward>) -> bool {
+    fn receive(&self, receiving: &mut dyn Link, outward: &Arc<Outward>) -> bool {
         let core = self.one.database.core();
         loop {
             loop {

@@ -3,13 +3,14 @@
 //! This process has no rows: it knows where keys are, sends calls there, and waits for their answers. Not here:
 //! transactions over several islands (`across.rs`), processes that end (`supervisor.rs`), upkeep (`upkeep.rs`).
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use std::{env, fmt};
 
 use tombolo_engine::command_log::Arguments;
+use tombolo_engine::pipeline::remote_checkpoint::Program;
 use tombolo_engine::threads::Running;
 use tombolo_storage::sync::Mutex;
 use tombolo_storage::value_log::DirectoryLock;
@@ -17,12 +18,15 @@ use tombolo_storage::value_log::DirectoryLock;
 use super::super::Router;
 use super::super::key::IslandKey;
 use super::code::{decoded, encoded};
-use super::supervisor::Supervised;
+use super::supervisor::{Starting, Supervised};
 use super::wire::{self, ITEM_BYTES_MAX, Item};
 use super::{AcrossProcesses, IslandProcedure, ProcessesBuilder};
 use crate::calls::{on_database_thread, wait_a_moment};
 use crate::error::Error;
 use crate::open::make_directory;
+
+/// The file of the program that runs, also if another version has its name now.
+const OWN_PROGRAM: &str = "/proc/self/exe";
 
 /// How long an opening waits for the processes of an earlier program that has just ended.
 const ORPHANS_MAX: Duration = Duration::from_secs(10);
@@ -94,10 +98,11 @@ impl ProcessesBuilder {
         lock: Option<DirectoryLock>,
     ) -> Result<IslandProcesses, Error> {
         let (islands, keys) = (self.islands.islands, self.islands.keys.clone());
-        let (words, silence_max) = (self.words(), self.silence_max);
-        let supervised =
-            Supervised::new(islands, words, directory, self.arguments, silence_max);
-        let supervised = Arc::new(supervised);
+        let (declaration, silence_max, kind) = (self.words(), self.silence_max, self.link);
+        let arguments = self.arguments.unwrap_or_else(|| env::args_os().skip(1).collect());
+        let program = Program { path: OWN_PROGRAM.into(), arguments };
+        let starting = Starting { program, declaration, directory, silence_max, kind };
+        let supervised = Arc::new(Supervised::new(islands, starting));
         let (first, opened) = channel();
         let mut threads = Vec::new();
         let mut started = Ok(());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   program: router, callers, supervision                     the same program again, once for each island
-//!   ┌───────────────────────────────────┐   UNIX sockets   ┌──────────────────────────────────────────────┐
+//!   ┌───────────────────────────────────┐      links       ┌──────────────────────────────────────────────┐
 //!   │ call ─► seat ─► sleeps            │ ◄──────────────► │ receiving ─► its engine ─► sending           │
 //!   │ supervisor: one thread an island  │                  └──────────────────────────────────────────────┘
 //!   └───────────────────────────────────┘ ◄──────────────►  …
@@ -47,6 +47,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_engine::command_log::Arguments;
+use tombolo_engine::link::LinkKind;
 use tombolo_engine::procedure::Procedure;
 use tombolo_storage::schema::{DeclaredIndex, DeclaredTable};
 use tombolo_storage::store::{Index, Table};
@@ -131,6 +132,7 @@ pub struct ProcessesBuilder {
     arguments: Option<Vec<OsString>>,
     /// How long the process of an island may be silent.
     silence_max: Option<Duration>,
+    link: LinkKind,
 }
 
 /// How long the process of an island may be silent by default. Too short a time costs a restart with recovery, too
@@ -165,8 +167,8 @@ impl IslandsBuilder {
     /// ```
     pub fn processes(self) -> ProcessesBuilder {
         let (procedures, number, arguments) = (Vec::new(), next_number(), None);
-        let silence_max = Some(SILENCE_MAX);
-        ProcessesBuilder { islands: self, procedures, number, arguments, silence_max }
+        let (silence_max, link) = (Some(SILENCE_MAX), LinkKind::Unix);
+        ProcessesBuilder { islands: self, procedures, number, arguments, silence_max, link }
     }
 }
 
@@ -234,6 +236,14 @@ impl ProcessesBuilder {
         self
     }
 
+    /// What links islands' processes with this one (ISL-11): UNIX sockets, unless something else is asked for. TCP
+    /// (over the loopback), pipes and named pipes are slower here and promise the same; `tombolo links` measures them.
+    /// A ring and message queues are refused by [`ProcessesBuilder::open`]: of these, one thread has to receive and send.
+    pub const fn link(mut self, kind: LinkKind) -> Self {
+        self.link = kind;
+        self
+    }
+
     /// In a process that was started as an island, is that island and does not return; otherwise does nothing. `open`
     /// calls it. A program that does something else first, which its islands should not do, calls it before.
     pub fn become_island(self) -> Self {
@@ -254,6 +264,14 @@ impl ProcessesBuilder {
             let what = format!("silence_max is at least {SILENCE_MIN:?}, or None");
             return Err(Error::Setting(what));
         }
+        if !own.link.has_halves() {
+            let kind = own.link.name();
+            let what = format!(
+                "islands in processes are not linked by {kind}: one thread receives while others send; choose unix, \
+                 tcp, pipe or fifo"
+            );
+            return Err(Error::Setting(what));
+        }
         if own.islands.is_auto {
             let what = "islands in processes are as many as the program says: give islands(n)";
             return Err(Error::Setting(what.to_owned()));
@@ -269,6 +287,7 @@ impl ProcessesBuilder {
             format!("version {} of the library", env!("CARGO_PKG_VERSION")),
             format!("{} islands, keys by {}", islands.islands, islands.keys),
             format!("tables spread {:?}", islands.spreads),
+            format!("links of kind {}", self.link.name()),
         ];
         lines.extend(
             islands.builder.own_tables().iter().flatten().map(|table| format!("{table:?}")),
@@ -327,6 +346,11 @@ mod tests {
         let ordered = Database::builder().islands(2).atomic_commit(AtomicCommit::Ordered);
         let refused = ordered.processes().in_memory().unwrap_err().to_string();
         assert!(refused.contains("TwoPhase"), "{refused}");
+        for kind in [LinkKind::Ring, LinkKind::MessageQueue] {
+            let linked = Database::builder().islands(2).processes().link(kind);
+            let refused = linked.in_memory().unwrap_err().to_string();
+            assert!(refused.contains(kind.name()), "{refused}");
+        }
         let hasty = Database::builder().islands(2).processes().silence_max(Duration::ZERO);
         let refused = hasty.in_memory().unwrap_err().to_string();
         assert!(refused.contains("at least 100ms"), "{refused}");

@@ -15,13 +15,12 @@
 //! before it was made again. Not here: calls (`database.rs`).
 
 use std::collections::BTreeSet;
-use std::env;
-use std::ffi::OsString;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
+use std::{env, fmt, io};
 
-use tombolo_engine::link::{Link, UnixLink};
+use tombolo_engine::link::{Link, LinkKind, offer};
 use tombolo_engine::pipeline::remote_checkpoint::{Process, Program};
 use tombolo_engine::threads::pause;
 use tombolo_storage::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
@@ -40,49 +39,47 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// How long a thread waits at once for what a process sends, before it tries again to send what a full link left.
 const WAIT: Duration = Duration::from_secs(1);
 
-/// The file of the program that runs, also if another version has its name now.
-const OWN_PROGRAM: &str = "/proc/self/exe";
+/// How the process of an island is started.
+pub(super) struct Starting {
+    pub(super) program: Program,
+    /// What it has to declare, too.
+    pub(super) declaration: String,
+    /// Of the database; none for one in memory.
+    pub(super) directory: Option<String>,
+    /// How long it may be silent.
+    pub(super) silence_max: Option<Duration>,
+    /// What links it with this process.
+    pub(super) kind: LinkKind,
+}
 
 /// What the threads of all islands share.
 pub(super) struct Supervised {
     pub(super) seats: Vec<Seat>,
+    starting: Starting,
     /// Held while islands are linked or parted.
     linking: Mutex<()>,
     /// No process is started any more.
     closes: AtomicBool,
     restarts: AtomicU64,
-    /// How long a process may be silent.
-    silence_max: Option<Duration>,
     /// The first error of closing.
     closed: Mutex<Option<Error>>,
-    declaration: String,
-    directory: Option<String>,
-    arguments: Vec<OsString>,
 }
 
 impl Supervised {
-    pub(super) fn new(
-        islands: usize,
-        declaration: String,
-        directory: Option<String>,
-        arguments: Option<Vec<OsString>>,
-        silence_max: Option<Duration>,
-    ) -> Self {
+    pub(super) fn new(islands: usize, starting: Starting) -> Self {
+        let is_in_memory = starting.directory.is_none();
         Self {
-            seats: (0..islands).map(|island| Seat::new(island, directory.is_none())).collect(),
+            seats: (0..islands).map(|island| Seat::new(island, is_in_memory)).collect(),
+            starting,
             linking: Mutex::new(()),
             closes: AtomicBool::new(false),
             restarts: AtomicU64::new(0),
-            silence_max,
             closed: Mutex::new(None),
-            declaration,
-            directory,
-            arguments: arguments.unwrap_or_else(|| env::args_os().skip(1).collect()),
         }
     }
 
     pub(super) const fn is_in_memory(&self) -> bool {
-        self.directory.is_none()
+        self.starting.directory.is_none()
     }
 
     /// How often a process was started again.
@@ -121,7 +118,7 @@ impl Supervised {
                         self.restarts.fetch_add(1, Ordering::Relaxed);
                     }
                     self.run(island, began);
-                    if self.directory.is_none() {
+                    if self.is_in_memory() {
                         return; // what it had is lost
                     }
                     pauses = PAUSE;
@@ -141,38 +138,50 @@ impl Supervised {
 
     /// Starts an island's process, and waits until the island is open.
     fn start(&self, island: usize) -> Result<Started, Error> {
-        let program = Program { path: OWN_PROGRAM.into(), arguments: self.arguments.clone() };
-        let (link, process) = program.spawn_with(Some((VARIABLE, "yes"))).map_err(Error::System)?;
-        let failed = |why: &dyn std::fmt::Display| {
-            Error::System(format!("the process of island {island} did not start: {why}"))
-        };
-        let (mut receiving, mut sending) = link.split().map_err(|error| failed(&error))?;
-        let (declaration, directory) = (self.declaration.clone(), self.directory.clone());
+        let Starting { program, declaration, directory, silence_max, kind } = &self.starting;
+        let (mut control, process) =
+            program.spawn_with(Some((VARIABLE, "yes"))).map_err(Error::System)?;
+        let (declaration, directory) = (declaration.clone(), directory.clone());
         let welcome = Welcome { island: island as u16, declaration, directory };
-        sending.send(&[&welcome.encode()]).map_err(|end| failed(&end))?;
+        control.send(&[&welcome.encode()]).map_err(|end| not_started(island, &end))?;
         // The program may do anything before it opens the island.
-        let mut silence = Silence::new(None);
+        let mut id = self.greeting(island, &mut control, &mut Silence::new(None))?;
+        let link: io::Result<Box<dyn Link>> = match kind {
+            LinkKind::Unix => Ok(Box::new(control)),
+            kind => offer(*kind, control, &env::temp_dir()),
+        };
+        let halves = link.and_then(<dyn Link>::split);
+        let (mut receiving, sending) = halves.map_err(|error| not_started(island, &error))?;
+        // From here on it says that it is alive, without being asked.
+        while id.is_none() {
+            let mut silence = Silence::new(*silence_max);
+            silence.expects();
+            id = self.greeting(island, &mut *receiving, &mut silence)?;
+        }
+        let id = id.unwrap_or_default();
+        Ok(Started { receiving, sending, process, id })
+    }
+
+    /// Waits for what a process says next while it opens its island: it is open, and this is the number of the process,
+    /// or not yet.
+    fn greeting(
+        &self,
+        island: usize,
+        link: &mut dyn Link,
+        silence: &mut Silence,
+    ) -> Result<Option<u32>, Error> {
         loop {
-            if let Some(message) = receiving.receive().map_err(|end| failed(&end))? {
-                if let Some(id) = greeted(message, island).map_err(|error| match error {
-                    Some(error) => error,
-                    None => failed(&"it says something else than expected"),
-                })? {
-                    return Ok(Started { receiving, sending, process, id });
-                }
-                // From here on it says that it is alive, without being asked.
-                silence = Silence::new(self.silence_max);
-                silence.expects();
-                continue;
+            if let Some(message) = link.receive().map_err(|end| not_started(island, &end))? {
+                return greeted(message, island);
             }
             if self.closes() {
                 return Err(Error::Closed);
             }
             if let Some(why) = silence.hangs() {
-                return Err(failed(&why));
+                return Err(not_started(island, &why));
             }
             let pause = silence.pause(CLOSING_WAIT);
-            receiving.wait(pause);
+            link.wait(pause);
             silence.lasts(pause);
         }
     }
@@ -182,7 +191,7 @@ impl Supervised {
         let Started { receiving, sending, process, id } = started;
         let seat = &self.seats[island];
         let linking = self.linking.lock();
-        seat.begins(Outbox::new(Box::new(sending)), id);
+        seat.begins(Outbox::new(sending), id);
         for (other, peer) in self.others(island) {
             seat.send([Item::new(wire::LINK_MADE).u16(other as u16).end()]);
             peer.send([Item::new(wire::LINK_MADE).u16(island as u16).end()]);
@@ -199,7 +208,7 @@ impl Supervised {
     fn run(&self, island: usize, linked: Linked) {
         let Linked { mut receiving, process } = linked;
         let (seat, mut reason) = (&self.seats[island], None);
-        let mut silence = Silence::new(self.silence_max);
+        let mut silence = Silence::new(self.starting.silence_max);
         // Whose links may be full.
         let mut full: BTreeSet<usize> = (0..self.seats.len()).collect();
         let end: String = loop {
@@ -290,19 +299,23 @@ impl Supervised {
     }
 }
 
-/// The number of a process that says that its island is open; `None` if that is still to come.
+fn not_started(island: usize, why: &dyn fmt::Display) -> Error {
+    Error::System(format!("the process of island {island} did not start: {why}"))
+}
+
+/// The number of a process that says that its island is open; none if that is still to come.
 ///
 /// # Errors
-/// Why it is not opened; none if it says something else.
-fn greeted(message: &[u8], island: usize) -> Result<Option<u32>, Option<Error>> {
+/// Why it is not opened.
+fn greeted(message: &[u8], island: usize) -> Result<Option<u32>, Error> {
     // A refusal may be no bundle: it comes from a process that may be of another version.
     for item in all_counted(message).unwrap_or_else(|| vec![message]) {
         let mut from = In(item);
         match (from.u8(), from.u32()) {
             (Some(wire::READY), Some(id)) => return Ok(Some(id)),
-            (Some(wire::REFUSED), _) => return Err(Some(errors::decode(&item[1..], island))),
+            (Some(wire::REFUSED), _) => return Err(errors::decode(&item[1..], island)),
             (Some(wire::ALIVE), None) => {}
-            _ => return Err(None),
+            _ => return Err(not_started(island, &"it says something else than expected")),
         }
     }
     Ok(None)
@@ -313,14 +326,14 @@ const CLOSING_WAIT: Duration = Duration::from_millis(100);
 
 /// A process that takes calls.
 struct Linked {
-    receiving: UnixLink,
+    receiving: Box<dyn Link>,
     process: Box<dyn Process>,
 }
 
 /// A process whose island is open.
 struct Started {
-    receiving: UnixLink,
-    sending: UnixLink,
+    receiving: Box<dyn Link>,
+    sending: Box<dyn Link>,
     process: Box<dyn Process>,
     id: u32,
 }
