@@ -158,7 +158,7 @@ impl<'d> AcrossProcesses<'d> {
             if let Some(down) = parts.iter().find(|part| !seats[part.island].is_up()) {
                 return Err(seats[down.island].refusal());
             }
-            match seats[first].call(item) {
+            match database.supervised.call(first, item) {
                 // All are up, and have not greeted each other yet.
                 Err(error) if errors::is_unreached(&error) && waited < REACHED_MAX => {
                     wait_a_moment(REACHED_WAIT);

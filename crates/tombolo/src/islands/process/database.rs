@@ -201,7 +201,7 @@ impl IslandProcesses {
         let island = self.island_of(key)?;
         let (number, input) = self.ready(procedure, island, input)?;
         let item = |call| begins(call).u32(number).rest(&input);
-        let answer = self.supervised.seats[island].call(item)?;
+        let answer = self.supervised.call(island, item)?;
         decoded(&answer).ok_or_else(|| unlike(island))
     }
 

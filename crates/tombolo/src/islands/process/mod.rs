@@ -12,7 +12,9 @@
 //! |---|---|
 //! | `database.rs` | the database as its program sees it: opening, calls, closing |
 //! | `across.rs` | transactions over several islands |
-//! | `seat.rs` | an island's link, and the calls that wait for its answers |
+//! | `seat.rs` | the calls that wait for an island's answers |
+//! | `line.rs` | its link, and which thread reads what arrives |
+//! | `reading.rs` | what arrives, handed on |
 //! | `supervisor.rs` | processes started, linked with each other, and started again |
 //! | `silence.rs` | whether a process hangs |
 //! | `child.rs` | the process of an island |
@@ -31,8 +33,10 @@ mod child;
 pub(super) mod code;
 mod database;
 pub(super) mod errors;
+mod line;
 mod outbox;
 mod outward;
+mod reading;
 mod seat;
 mod silence;
 mod supervisor;

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 use tombolo_storage::sync::{AtomicU32, AtomicU64, Mutex, Ordering, Parker};
 
+use super::line::Line;
 use super::outbox::Outbox;
 use super::wire::Item;
 use crate::error::Error;
@@ -25,12 +26,12 @@ use crate::error::Error;
 pub(super) const ROOM_WAIT: Duration = Duration::from_millis(1);
 
 /// A process to which nothing is sent; dropped, what was held back is.
-pub(super) struct Held(Arc<Outbox>);
+pub(super) struct Held(Arc<Line>);
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.0.release();
-        _ = self.0.send(); // what a full link leaves, its supervisor sends
+        self.0.outbox.release();
+        _ = self.0.outbox.send(); // what a full link leaves, its supervisor sends
     }
 }
 
@@ -42,11 +43,20 @@ thread_local! {
     static SLEEPER: Arc<Parker<Answer>> = Arc::new(Parker::new());
 }
 
+/// A call that was put.
+pub(super) struct Begun {
+    pub(super) line: Arc<Line>,
+    number: u64,
+    pub(super) sleeper: Arc<Parker<Answer>>,
+    /// Whether no other call of the island waited then.
+    pub(super) is_alone: bool,
+}
+
 /// The calls that wait for an island.
 #[derive(Default)]
 struct Calls {
     /// To its process, while there is one that listens.
-    outbox: Option<Arc<Outbox>>,
+    line: Option<Arc<Line>>,
     is_up: bool,
     waiting: BTreeMap<u64, Arc<Parker<Answer>>>,
 }
@@ -95,39 +105,49 @@ impl Seat {
 
     /// Sends a call, which `item` puts together with its number, and sleeps until it is answered.
     pub(super) fn call(&self, item: impl FnOnce(u64) -> Vec<u8>) -> Answer {
-        self.answer_to(item, Outbox::put, None)
+        self.wait(self.begin(item)?, None)
     }
 
     /// Asks the process, past what is held back, and sleeps until it answers, for `time_max` at most.
     pub(super) fn ask(&self, kind: u8, time_max: Duration) -> Answer {
         let item = |number| Item::new(kind).u64(number).end();
-        self.answer_to(item, Outbox::put_past, Some(time_max))
+        self.wait(self.put(item, Outbox::put_past)?, Some(time_max))
     }
 
-    fn answer_to(
+    /// Notes a call, and puts it behind what is to be sent.
+    pub(super) fn begin(&self, item: impl FnOnce(u64) -> Vec<u8>) -> Result<Begun, Error> {
+        self.put(item, Outbox::put)
+    }
+
+    fn put(
         &self,
         item: impl FnOnce(u64) -> Vec<u8>,
         put: impl FnOnce(&Outbox, Vec<u8>) -> bool,
-        time_max: Option<Duration>,
-    ) -> Answer {
+    ) -> Result<Begun, Error> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         let sleeper = SLEEPER.with(Arc::clone);
         let mut calls = self.calls.lock();
-        let Some(outbox) = calls.outbox.clone().filter(|_| calls.is_up) else {
+        let Some(line) = calls.line.clone().filter(|_| calls.is_up) else {
             drop(calls);
             return Err(self.refusal());
         };
         calls.waiting.insert(number, sleeper.clone());
+        let is_alone = calls.waiting.len() == 1;
         drop(calls);
-        let forget = || self.calls.lock().waiting.remove(&number).is_some();
         // What was not put was not run. If the process has ended meanwhile, the call was answered as lost.
-        if !put(&outbox, item(number)) && forget() {
+        if !put(&line.outbox, item(number)) && self.forgets(number) {
             return Err(self.refusal());
         }
+        Ok(Begun { line, number, sleeper, is_alone })
+    }
+
+    /// Sends what was put, and sleeps until a call is answered, for `time_max` at most.
+    pub(super) fn wait(&self, begun: Begun, time_max: Option<Duration>) -> Answer {
+        let Begun { line, number, sleeper, .. } = begun;
         let mut left = time_max;
         loop {
             // Should the link have ended, the end of its process answers the call.
-            let is_full = outbox.send() == Ok(false);
+            let is_full = line.outbox.send() == Ok(false);
             let room = is_full.then_some(ROOM_WAIT);
             let Some(time) = left.into_iter().chain(room).min() else { return sleeper.park() };
             if let Some(answer) = sleeper.park_for(time) {
@@ -135,9 +155,19 @@ impl Seat {
             }
             left = left.map(|left| left.saturating_sub(time));
             if left.is_some_and(|left| left.is_zero()) {
-                return if forget() { Err(self.late()) } else { sleeper.park() };
+                return if self.forgets(number) { Err(self.late()) } else { sleeper.park() };
             }
         }
+    }
+
+    /// Gives up waiting for an answer; `false` if there is one.
+    fn forgets(&self, number: u64) -> bool {
+        self.calls.lock().waiting.remove(&number).is_some()
+    }
+
+    /// Whether no call waits.
+    pub(super) fn is_idle(&self) -> bool {
+        self.calls.lock().waiting.is_empty()
     }
 
     /// The error of a question that is not answered in time.
@@ -148,31 +178,31 @@ impl Seat {
 
     /// Holds back what is sent to its process, except for questions, while the answer lives.
     pub(super) fn hold(&self) -> Option<Held> {
-        let outbox = self.calls.lock().outbox.clone()?;
-        outbox.hold();
-        Some(Held(outbox))
+        let line = self.calls.lock().line.clone()?;
+        line.outbox.hold();
+        Some(Held(line))
     }
 
     /// Sends an item past what is held back.
     pub(super) fn send_past(&self, item: Vec<u8>) {
-        let Some(outbox) = self.calls.lock().outbox.clone() else { return };
-        if outbox.put_past(item) {
-            _ = outbox.send();
+        let Some(line) = self.calls.lock().line.clone() else { return };
+        if line.outbox.put_past(item) {
+            _ = line.outbox.send();
         }
     }
 
     /// Sends these, or as much as the link has room for; what there is no process for is lost.
     pub(super) fn send(&self, items: impl IntoIterator<Item = Vec<u8>>) {
-        let Some(outbox) = self.calls.lock().outbox.clone() else { return };
-        if items.into_iter().all(|item| outbox.put(item)) {
-            _ = outbox.send(); // what is left, its supervisor sends; an ended link it notices
+        let Some(line) = self.calls.lock().line.clone() else { return };
+        if items.into_iter().all(|item| line.outbox.put(item)) {
+            _ = line.outbox.send(); // what is left, its supervisor sends; an ended link it notices
         }
     }
 
     /// Sends what is left; returns whether the link is full.
     pub(super) fn is_full(&self) -> bool {
-        let outbox = self.calls.lock().outbox.clone();
-        outbox.is_some_and(|outbox| outbox.send() == Ok(false))
+        let line = self.calls.lock().line.clone();
+        line.is_some_and(|line| line.outbox.send() == Ok(false))
     }
 
     /// Hands a call its answer.
@@ -184,8 +214,8 @@ impl Seat {
     }
 
     /// A process is there; it takes calls from [`Seat::opens`] on.
-    pub(super) fn begins(&self, outbox: Outbox, process: u32) {
-        self.calls.lock().outbox = Some(Arc::new(outbox));
+    pub(super) fn begins(&self, line: Arc<Line>, process: u32) {
+        self.calls.lock().line = Some(line);
         self.process.store(process, Ordering::SeqCst);
     }
 
@@ -197,9 +227,9 @@ impl Seat {
     pub(super) fn ends(&self, why: &Arc<str>) {
         *self.why.lock() = why.clone();
         self.process.store(0, Ordering::SeqCst);
-        let Calls { outbox, waiting, .. } = std::mem::take(&mut *self.calls.lock());
-        if let Some(outbox) = outbox {
-            outbox.close();
+        let Calls { line, waiting, .. } = std::mem::take(&mut *self.calls.lock());
+        if let Some(line) = line {
+            line.outbox.close();
         }
         for sleeper in waiting.into_values() {
             let (island, why) = (self.island, why.clone());

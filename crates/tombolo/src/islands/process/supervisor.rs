@@ -7,14 +7,13 @@
 //!      └──────── pause ◄─────┴────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Each island has a thread here, which starts its process, and receives what it sends. What one island says to another
+//! Each island has a thread here, which starts its process, and mostly receives what it sends (`line.rs`). What one island says to another
 //! passes through this process: it is put into the other's link, or dropped if that one is down. So messages keep
 //! their order, none comes twice, and one that was lost was lost because a link broke, of which the sender is told.
 //!
 //! Invariant: an island is told that a link was made before anything that the other one says on it, and that it broke
 //! before it was made again. Not here: calls (`database.rs`).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
@@ -25,8 +24,8 @@ use tombolo_engine::pipeline::remote_checkpoint::{Process, Program};
 use tombolo_engine::threads::pause;
 use tombolo_storage::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 
-use super::outbox::Outbox;
-use super::seat::{ROOM_WAIT, Seat};
+use super::line::Line;
+use super::seat::Seat;
 use super::silence::Silence;
 use super::wire::{self, In, Item, Welcome, all_counted};
 use super::{VARIABLE, errors};
@@ -37,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// How long a thread waits at once for what a process sends, before it tries again to send what a full link left.
-const WAIT: Duration = Duration::from_secs(1);
+pub(super) const WAIT: Duration = Duration::from_secs(1);
 
 /// How the process of an island is started.
 pub(super) struct Starting {
@@ -191,7 +190,8 @@ impl Supervised {
         let Started { receiving, sending, process, id } = started;
         let seat = &self.seats[island];
         let linking = self.linking.lock();
-        seat.begins(Outbox::new(sending), id);
+        let line = Arc::new(Line::new(receiving, sending, self.seats.len()));
+        seat.begins(line.clone(), id);
         for (other, peer) in self.others(island) {
             seat.send([Item::new(wire::LINK_MADE).u16(other as u16).end()]);
             peer.send([Item::new(wire::LINK_MADE).u16(island as u16).end()]);
@@ -201,37 +201,38 @@ impl Supervised {
         if self.closes() {
             seat.send([Item::new(wire::CLOSE).end()]);
         }
-        Linked { receiving, process }
+        Linked { line, process }
     }
 
-    /// Hands on what a process sends until it ends, or hangs.
+    /// Hands on what a process sends, or leaves that to callers, until it ends, or hangs.
     fn run(&self, island: usize, linked: Linked) {
-        let Linked { mut receiving, process } = linked;
-        let (seat, mut reason) = (&self.seats[island], None);
-        let mut silence = Silence::new(self.starting.silence_max);
-        // Whose links may be full.
-        let mut full: BTreeSet<usize> = (0..self.seats.len()).collect();
-        let end: String = loop {
-            match receiving.receive() {
-                Ok(Some(bundle)) => {
-                    silence.ends();
-                    if self.received(island, bundle, &mut reason, &mut full).is_none() {
-                        break "the link to it is damaged: no message of an island".to_owned();
+        let Linked { line, process } = linked;
+        let seat = &self.seats[island];
+        let (mut silence, mut heard) = (Silence::new(self.starting.silence_max), 0);
+        let (end, reason) = loop {
+            let quiet = match line.take() {
+                None => line.leave_to_callers(),
+                Some(mut reading) => {
+                    let read = self.read(island, &line, &mut reading, silence.pause(WAIT));
+                    let reason = if read.is_err() { reading.reason.take() } else { None };
+                    line.leave(reading);
+                    match read {
+                        Err(end) => break (end, reason),
+                        Ok(Some(time)) => time,
+                        // The next caller may be alone.
+                        Ok(None) if seat.is_idle() => line.leave_to_callers(),
+                        Ok(None) => Duration::ZERO,
                     }
                 }
-                Ok(None) => {
-                    if let Some(why) = silence.hangs() {
-                        break why;
-                    }
-                    full.insert(island);
-                    full.retain(|island| self.seats[*island].is_full());
-                    let pause = silence.pause(if full.is_empty() { WAIT } else { ROOM_WAIT });
-                    receiving.wait(pause);
-                    if silence.lasts(pause) {
-                        seat.send_past(Item::new(wire::ASK).end());
-                    }
-                }
-                Err(end) => break end.to_string(),
+            };
+            if line.heard() != heard {
+                heard = line.heard();
+                silence.ends();
+            } else if silence.lasts(quiet) {
+                seat.send_past(Item::new(wire::ASK).end());
+            }
+            if let Some(why) = silence.hangs() {
+                break (why, None);
             }
         };
         let why: Arc<str> = match &reason {
@@ -256,46 +257,6 @@ impl Supervised {
     fn others(&self, island: usize) -> impl Iterator<Item = (usize, &Seat)> {
         let all = self.seats.iter().enumerate();
         all.filter(move |(other, seat)| *other != island && seat.is_up())
-    }
-
-    /// Hands on what an island has sent; `None` if it is nothing of that. `reason` is why it ends, if it says so;
-    /// `full` are islands to which something is left to be sent.
-    fn received(
-        &self,
-        island: usize,
-        bundle: &[u8],
-        reason: &mut Option<Error>,
-        full: &mut BTreeSet<usize>,
-    ) -> Option<()> {
-        let mut said: Vec<(usize, Vec<Vec<u8>>)> = Vec::new();
-        for item in all_counted(bundle)? {
-            let mut from = In(item);
-            match from.u8()? {
-                wire::ANSWER => self.seats[island].answered(from.u64()?, Ok(from.0.to_vec())),
-                wire::FAILED => {
-                    let (number, error) = (from.u64()?, errors::decode(from.0, island));
-                    self.seats[island].answered(number, Err(error));
-                }
-                wire::MESSAGE => {
-                    let to = usize::from(from.u16()?);
-                    self.seats.get(to)?;
-                    let message = Item::new(wire::MESSAGE).u16(island as u16).rest(from.0);
-                    match said.iter_mut().find(|(other, _)| *other == to) {
-                        Some((_, messages)) => messages.push(message),
-                        None => said.push((to, vec![message])),
-                    }
-                }
-                wire::CLOSED if from.is_over() => {}
-                wire::ALIVE => {}
-                wire::CLOSED => *reason = Some(errors::decode(from.0, island)),
-                _ => return None,
-            }
-        }
-        for (to, messages) in said {
-            self.seats[to].send(messages); // if it is down, its link broke
-            full.insert(to);
-        }
-        Some(())
     }
 }
 
@@ -326,7 +287,7 @@ const CLOSING_WAIT: Duration = Duration::from_millis(100);
 
 /// A process that takes calls.
 struct Linked {
-    receiving: Box<dyn Link>,
+    line: Arc<Line>,
     process: Box<dyn Process>,
 }
 
@@ -336,4 +297,102 @@ struct Started {
     sending: Box<dyn Link>,
     process: Box<dyn Process>,
     id: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use tombolo_engine::link::{MemoryFaults, memory_pair};
+    use tombolo_engine::rng::Rng;
+    use tombolo_engine::threads::{give_way, on_each};
+
+    use super::super::wire::bundle;
+    use super::*;
+
+    struct NoProcess;
+
+    impl Process for NoProcess {
+        fn ended(&mut self) -> Option<String> {
+            None
+        }
+
+        fn kill(&mut self) {}
+    }
+
+    /// An island of one database, whose process is the other two ends.
+    fn linked(faults: MemoryFaults, seed: u64) -> (Supervised, Linked, [impl Link; 2]) {
+        let starting = Starting {
+            program: Program { path: "none".into(), arguments: Vec::new() },
+            declaration: String::new(),
+            directory: None,
+            silence_max: None,
+            kind: LinkKind::Unix,
+        };
+        let supervised = Supervised::new(1, starting);
+        let (receiving, sends) = memory_pair(faults, seed);
+        let (sending, receives) = memory_pair(faults, seed + 1);
+        let (receiving, sending) = (Box::new(receiving), Box::new(sending));
+        let started = Started { receiving, sending, process: Box::new(NoProcess), id: 1 };
+        let linked = supervised.link(0, started);
+        (supervised, linked, [receives, sends])
+    }
+
+    /// Answers calls with what they say.
+    fn echo([receives, sends]: &mut [impl Link; 2], is_over: impl Fn() -> bool) {
+        let mut bytes = Vec::new();
+        while !is_over() {
+            if let Some(items) = receives.receive().unwrap().and_then(all_counted) {
+                let answer = |item: &[u8]| [&[wire::ANSWER], &item[1..]].concat();
+                let answers: Vec<_> = items.into_iter().map(answer).collect();
+                bundle(&answers, &mut bytes);
+                while sends.send(&[&bytes]) == Ok(false) {
+                    give_way();
+                }
+            }
+            _ = sends.flush();
+            give_way();
+        }
+    }
+
+    #[test]
+    fn whichever_thread_reads_each_answer_finds_its_call_and_the_end_all_that_wait() {
+        const CALLERS: u64 = 3;
+        const CALLS: u64 = 100;
+        for seed in 0..4 {
+            let faults = MemoryFaults { capacity_bytes: 200, delays: 3, ..MemoryFaults::default() };
+            let (supervised, linked, ends) = linked(faults, 2 * seed);
+            let (linked, ends) = (Mutex::new(Some(linked)), Mutex::new(Some(ends)));
+            let done = AtomicU64::new(0);
+            on_each(0..CALLERS + 2, |thread| match thread {
+                0 => supervised.run(0, linked.lock().take().unwrap()),
+                1 => {
+                    let mut ends = ends.lock().take().unwrap();
+                    echo(&mut ends, || done.load(Ordering::SeqCst) == CALLERS);
+                }
+                caller => {
+                    let mut random = Rng::stream(seed, &[caller]);
+                    let call = |what: u64| {
+                        supervised.call(0, |number| {
+                            Item::new(wire::CALL).u64(number).rest(&what.to_le_bytes())
+                        })
+                    };
+                    for _ in 0..CALLS {
+                        let what = random.below(u64::MAX);
+                        assert_eq!(call(what), Ok(what.to_le_bytes().to_vec()));
+                        (0..random.below(3)).for_each(|_| give_way());
+                    }
+                    done.fetch_add(1, Ordering::SeqCst);
+                    // Its process is about to end, or has.
+                    let lost = loop {
+                        if let Err(lost) = call(7) {
+                            break lost;
+                        }
+                    };
+                    let is_known =
+                        matches!(lost, Error::AnswerLost { .. } | Error::IslandStopped(0));
+                    assert!(is_known, "{lost}");
+                }
+            });
+            assert!(supervised.seats[0].is_idle());
+        }
+    }
 }

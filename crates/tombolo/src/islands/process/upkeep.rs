@@ -220,9 +220,9 @@ fn decode_statistics(bytes: &[u8]) -> Option<Statistics> {
 mod tests {
     use tombolo_engine::link::{Link, MemoryFaults, memory_pair};
     use tombolo_engine::threads::pause;
-    use tombolo_storage::sync::{AtomicBool, AtomicU32, Ordering};
+    use tombolo_storage::sync::{Arc, AtomicBool, AtomicU32, Ordering};
 
-    use super::super::outbox::Outbox;
+    use super::super::line::Line;
     use super::super::wire::all_counted;
     use super::*;
 
@@ -261,8 +261,9 @@ mod tests {
         let (mut seats, mut ends) = (Vec::new(), Vec::new());
         for island in 0..2 {
             let (own, other) = memory_pair(MemoryFaults::default(), island);
+            let (none, _) = memory_pair(MemoryFaults::default(), island);
             let seat = Seat::new(island as usize, false);
-            seat.begins(Outbox::new(Box::new(own)), 1);
+            seat.begins(Arc::new(Line::new(Box::new(none), Box::new(own), 2)), 1);
             seat.opens();
             seats.push(seat);
             ends.push(Mutex::new(other));
