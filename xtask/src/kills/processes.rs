@@ -1,9 +1,9 @@
 //! `cargo xtask kills --processes N`: kills N processes of islands while callers move money between them.
 //!
 //! The database is the library's own test (`crates/tombolo/tests/library/islands_processes.rs`): two islands in
-//! processes, of which one is killed at a random moment, again and again. What was answered has to be there, money has to be
-//! whole, and at the end islands of one process have to find the same in the directory. A run of all checks has 20
-//! kills. Not here: processes that are whole databases (`mod.rs`).
+//! processes, of which one is killed at a random moment, again and again. What was answered has to be there, money has
+//! to be whole, and at the end islands of one process have to find the same in the directory. A run of all checks has
+//! 20 kills. Not here: processes that are whole databases (`mod.rs`).
 
 use std::io::Write;
 use std::path::Path;

@@ -74,8 +74,8 @@ pub enum Error {
         /// Why its process ended, or does not start.
         why: Arc<str>,
     },
-    /// The process of the island of this number ended, or hung and was killed, while the call was under way: it may have
-    /// committed. The island goes on when its process has been started again.
+    /// The process of the island of this number ended, or hung and was killed, while the call was under way: it may
+    /// have committed. The island goes on when its process has been started again.
     AnswerLost {
         /// The island.
         island: usize,

@@ -448,10 +448,14 @@ fn killed_processes_lose_nothing_that_was_answered_and_no_money() {
     assert!(restarts * 2 > kills && moved > 0, "{restarts} restarts");
     bank.db.close().unwrap();
     assert_eq!(money_of_one_process(place.path(), 2), 1_000 * ACCOUNTS as i64 + gained);
-    // For `cargo xtask kills --processes`.
-    println!(
-        "\n{{\"kills\": {kills}, \"restarts\": {restarts}, \"answered\": {answered}, \"moved\": {moved}, \"lost\": {lost}}}"
-    );
+    say([kills, restarts, answered, moved, lost]);
+}
+
+/// Prints counts, for `cargo xtask kills --processes`.
+fn say(counts: [u64; 5]) {
+    let names = ["kills", "restarts", "answered", "moved", "lost"];
+    let fields = names.iter().zip(counts).map(|(name, count)| format!("\"{name}\": {count}"));
+    println!("\n{{{}}}", fields.collect::<Vec<_>>().join(", "));
 }
 
 #[test]

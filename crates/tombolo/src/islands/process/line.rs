@@ -6,8 +6,8 @@
 //!   the supervisor ────────────┘
 //! ```
 //!
-//! A caller that waits alone reads its answer itself: otherwise the answer would wake the supervisor, and that the caller.
-//! The supervisor leaves reading to such callers while they follow each other closely, and reads when several
+//! A caller that waits alone reads its answer itself: otherwise the answer would wake the supervisor, and that the
+//! caller. The supervisor leaves reading to such callers while they follow each other closely, and reads when several
 //! wait, or none does. Not here: what is done with what arrives (`reading.rs`).
 //!
 //! Invariants: at most one thread reads; where calls wait, one does, or the supervisor has been woken or wakes

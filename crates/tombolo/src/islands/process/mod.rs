@@ -242,7 +242,8 @@ impl ProcessesBuilder {
 
     /// What links islands' processes with this one (ISL-11): UNIX sockets, unless something else is asked for. TCP
     /// (over the loopback), pipes and named pipes are slower here and promise the same; `tombolo links` measures them.
-    /// A ring and message queues are refused by [`ProcessesBuilder::open`]: of these, one thread has to receive and send.
+    /// A ring and message queues are refused by [`ProcessesBuilder::open`]: one thread has to receive and to send
+    /// there.
     pub const fn link(mut self, kind: LinkKind) -> Self {
         self.link = kind;
         self

@@ -8,8 +8,8 @@
 //! Nothing but a caller waits for a process: threads that hand on what islands say leave it in the outbox when the link
 //! is full, because the process at its other end may hang.
 //!
-//! Invariant: a call that was noted is answered once: with its answer, or as lost when the process ends. What was put for
-//! one process never reaches the next one. Not here: what follows from that end (`supervisor.rs`).
+//! Invariant: a call that was noted is answered once: with its answer, or as lost when the process ends. What was put
+//! for one process never reaches the next one. Not here: what follows from that end (`supervisor.rs`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -7,10 +7,10 @@
 //!      └──────── pause ◄─────┴────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
-//! Each island has a thread here, which starts its process, and mostly receives what it sends (`line.rs`). What one island says to another
-//! passes through this process: it is put into the other's link, or dropped if that one is down. So messages keep
-//! their order, none comes twice, and one that was lost was lost because a link broke, of which the sender is told.
-//!
+//! Each island has a thread here, which starts its process, and mostly receives what it sends (`line.rs`). What one
+//! island says to another passes through this process: it is put into the other's link, or dropped if that one is
+//! down. So messages keep their order, none comes twice, and one that was lost was lost because a link broke, of which
+//! the sender is told.
 //! Invariant: an island is told that a link was made before anything that the other one says on it, and that it broke
 //! before it was made again. Not here: calls (`database.rs`).
 

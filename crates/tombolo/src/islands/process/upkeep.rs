@@ -38,9 +38,10 @@ use crate::statistics::Statistics;
 const ANSWER_MAX: Duration = Duration::from_secs(1);
 
 impl IslandProcesses {
-    /// The counters of each island since its process was started, as [`Islands::statistics`](crate::Islands::statistics)
-    /// has them; [`Statistics::sum`] adds them up. An island that does not answer within a second has an error instead:
-    /// its process is being started again, or a transaction in memory takes long.
+    /// The counters of each island since its process was started, as
+    /// [`Islands::statistics`](crate::Islands::statistics) has them; [`Statistics::sum`] adds them up. An island that
+    /// does not answer within a second has an error instead: its process is being started again, or a transaction in
+    /// memory takes long.
     ///
     /// ```no_run
     /// # fn printed(db: &tombolo::IslandProcesses) {
