@@ -35,7 +35,7 @@ pub(super) struct Procedures {
 }
 
 /// How long processes may be silent where they are made to hang.
-const SILENCE_MAX: Duration = Duration::from_secs(2);
+const SILENCE_MAX: Duration = Duration::from_secs(5);
 
 /// Accounts in processes of which each runs `test`. In such a process it does not return.
 pub(super) fn declared(test: &str, islands: usize) -> (ProcessesBuilder, Procedures) {

@@ -86,7 +86,7 @@ fn what_cannot_be_backed_up_is_reported_and_nothing_is_left_of_it() {
     let (db, to) = declared(test, 2);
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name);
-    let bank = Bank::open((db.silence_max(std::time::Duration::from_secs(2)), to), &path("own"));
+    let bank = Bank::open((db.silence_max(std::time::Duration::from_secs(5)), to), &path("own"));
     bank.give_all(5);
     let says = |refused: Result<Vec<tombolo::Backup>, Error>, what: &str| {
         let text = refused.unwrap_err().to_string();
