@@ -161,6 +161,13 @@ impl HeldLocks {
         self.owned.get(self.held).map(|owned| owned.request)
     }
 
+    /// The requests that the next two locks use.
+    #[inline(always)]
+    pub(super) fn free_two(&self) -> Option<[u32; 2]> {
+        let [first, second] = self.owned.get(self.held..)?.first_chunk()?;
+        Some([first.request, second.request])
+    }
+
     /// How many locks the stock suffices for.
     #[inline(always)]
     pub(super) fn free_count(&self) -> usize {

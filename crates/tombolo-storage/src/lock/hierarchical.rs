@@ -54,15 +54,33 @@ impl<L: Latching> Hierarchical<L> {
         patient: bool,
     ) -> Result<At, LockError> {
         let Some(id) = held.free_request() else { return Err(LockError::TableFull) };
-        match self.table.acquire(held.session, name, mode, id, patient && L::WAITS) {
-            Answer::Granted => {}
-            Answer::Waits => self.wait(held.session, name)?,
-            Answer::Unavailable => return Err(LockError::Unavailable),
+        let answer = self.table.acquire(held.session, name, mode, id, patient && L::WAITS);
+        self.granted_by(held, name, answer)?;
+        Ok(self.add(held, vacant, name, mode))
+    }
+
+    /// Waits, if need be, until what was asked for is granted.
+    #[inline(always)]
+    fn granted_by(
+        &self,
+        held: &HeldLocks,
+        name: LockName,
+        answer: Answer,
+    ) -> Result<(), LockError> {
+        match answer {
+            Answer::Granted => Ok(()),
+            Answer::Waits => self.wait(held.session, name),
+            Answer::Unavailable => Err(LockError::Unavailable),
         }
+    }
+
+    /// Notes a lock that was granted.
+    #[inline(always)]
+    fn add(&self, held: &mut HeldLocks, vacant: Vacant, name: LockName, mode: Mode) -> At {
         probe::count(Counter::Locks, 1);
         probe::count(Counter::RowLocks, name.is_row().into());
         probe::count(Counter::IntentionLocks, (mode.is_intention() && !name.is_row()).into());
-        Ok(held.add(vacant, name, mode, self.below_max(name)))
+        held.add(vacant, name, mode, self.below_max(name))
     }
 
     /// Makes sure that the held lock `at` grants `wanted` too.
@@ -93,11 +111,8 @@ impl<L: Latching> Hierarchical<L> {
         let now = held.mode(at);
         let mode = now.supremum(wanted);
         let lock = (name, held.request(at));
-        match self.table.convert(held.session, lock, (now, mode), patient && L::WAITS) {
-            Answer::Granted => {}
-            Answer::Waits => self.wait(held.session, name)?,
-            Answer::Unavailable => return Err(LockError::Unavailable),
-        }
+        let answer = self.table.convert(held.session, lock, (now, mode), patient && L::WAITS);
+        self.granted_by(held, name, answer)?;
         held.set_mode(at, mode);
         Ok(())
     }
@@ -187,17 +202,11 @@ impl<L: Latching> Hierarchical<L> {
         patient: bool,
     ) -> Result<(), LockError> {
         let (name, page) = (LockName::row(row), LockName::page(store, LockName::page_of(row)));
-        let mut vacant = vacant;
         let above = match held.search(page) {
             Ok(above) if held.mode(above).covers_below(mode) => return Ok(()),
             Ok(above) => Some(above).filter(|at| held.mode(*at).covers(mode.intention())),
             Err(free) if self.allows_page(held, store, mode.intention()) => {
-                let above = self.acquire(held, free, page, mode.intention(), patient)?;
-                if free == vacant {
-                    let Err(next) = held.search(name) else { unreachable!("the row is not held") };
-                    vacant = next;
-                }
-                Some(above)
+                return self.page_and_row(held, [(free, page), (vacant, name)], mode, patient);
             }
             Err(_) => None,
         };
@@ -207,6 +216,37 @@ impl<L: Latching> Hierarchical<L> {
             }
             _ => self.row_from_above(held, store, row, mode, patient),
         }
+    }
+
+    /// Locks a page, with the intention, and a row of it, neither of which is held.
+    #[inline(always)]
+    fn page_and_row(
+        &self,
+        held: &mut HeldLocks,
+        [(free, page), (vacant, row)]: [(Vacant, LockName); 2],
+        mode: Mode,
+        patient: bool,
+    ) -> Result<(), LockError> {
+        let Some([first, second]) = held.free_two() else { return Err(LockError::TableFull) };
+        let intention = mode.intention();
+        let asked = [(page, intention, first), (row, mode, second)];
+        let answers = self.table.acquire_both(held.session, asked, patient && L::WAITS);
+        if let Err(answer) = answers {
+            self.granted_by(held, page, answer)?;
+        }
+        let above = self.add(held, free, page, intention);
+        held.count_below(above);
+        // The page may have taken the row's place.
+        let vacant = match free == vacant {
+            true => held.search(row).err().unwrap_or(vacant),
+            false => vacant,
+        };
+        let Ok(answer) = answers else {
+            return self.acquire(held, vacant, row, mode, patient).map(drop);
+        };
+        self.granted_by(held, row, answer)?;
+        self.add(held, vacant, row, mode);
+        Ok(())
     }
 
     /// Whether a page of `store` may be locked in `mode`, and a row of it, with no more than what is held; counts
@@ -219,6 +259,7 @@ impl<L: Latching> Hierarchical<L> {
                 held_mode.covers(mode)
                     && !held_mode.covers_below(mode)
                     && held.free_count() > 1
+                    && self.rows_per_page_max > 0
                     && held.count_below(whole)
             }
             Err(_) => false,
@@ -486,14 +527,16 @@ impl<L: Latching> Locking for Hierarchical<L> {
 
     #[inline]
     fn release_all(&self, held: &mut HeldLocks) {
+        let mut releases = self.table.releases();
         // The last granted first: rows before pages before stores.
         held.remove_all(self.batch as usize, |lock, may_stay| {
             let stays = may_stay && self.table.keep(lock.1);
             if !stays {
-                self.table.release(lock);
+                releases.release(lock);
             }
             stays
         });
+        drop(releases);
         if held.gaps > 0 {
             self.release_gaps(held);
         }

@@ -52,7 +52,8 @@ use crate::store::Damage;
 /// The sizes and limits of a lock table.
 #[derive(Clone, Copy, Debug)]
 pub struct LockSettings {
-    /// Chains the locks are hashed into; rounded up to a power of two.
+    /// Chains the locks are hashed into, those of a page and its rows into one bucket; rounded up so that the number
+    /// of buckets is a power of two.
     pub buckets: u32,
     /// Locks that all transactions together can hold or wait for.
     pub requests_max: u32,

@@ -26,6 +26,11 @@ const ROW: u64 = 3 << 62;
 const KIND: u64 = 3 << 62;
 const SLOT_BITS: u32 = 16;
 
+/// Chains of a bucket for rows, by slot, and for what is of another kind.
+const ROW_CHAINS: usize = 8;
+const OTHER_CHAINS: usize = 4;
+pub(super) const CHAINS: usize = ROW_CHAINS + OTHER_CHAINS;
+
 /// 2^64 divided by the golden ratio: multiplying by it spreads neighbours over the high bits.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -94,6 +99,22 @@ impl LockName {
     #[inline(always)]
     pub(super) const fn hash(self) -> u64 {
         self.0.wrapping_mul(SPREAD)
+    }
+
+    /// A hash in the high bits, the same of a page and its rows.
+    #[inline(always)]
+    pub(super) const fn neighbours_hash(self) -> u32 {
+        let slot_bits = if self.is_row() { SLOT_BITS } else { 0 };
+        ((self.0 >> slot_bits) as u32).wrapping_mul((SPREAD >> 32) as u32)
+    }
+
+    /// Which of its bucket's chains has its queue.
+    #[inline(always)]
+    pub(super) const fn chain(self) -> usize {
+        match self.is_row() {
+            true => self.0 as usize % ROW_CHAINS,
+            false => ROW_CHAINS + (self.0 >> KIND.trailing_zeros()) as usize % OTHER_CHAINS,
+        }
     }
 
     #[inline(always)]
@@ -166,6 +187,12 @@ mod tests {
             assert_ne!(name.word(), 0);
         }
         assert_eq!(LockName::page_of(row), 7);
+        // A page and its rows are in one bucket, whatever the store, in chains of their own.
+        let neighbours = [2, 3].map(|at: usize| names[at].neighbours_hash());
+        assert_eq!(neighbours[0], neighbours[1]);
+        assert_eq!(names[1].neighbours_hash(), neighbours[0]);
+        assert_eq!([names[2].chain(), names[3].chain()], [ROW_CHAINS + 2, 3]);
+        assert!(names.iter().all(|name| name.chain() < CHAINS));
         let expected = [None, None, None, Some(7), None, None, None, None];
         assert_eq!(names.map(LockName::row_page), expected);
         for (i, name) in names.iter().enumerate() {

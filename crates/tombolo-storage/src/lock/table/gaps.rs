@@ -11,7 +11,7 @@
 use super::super::mode::Mode;
 use super::super::name::LockName;
 use super::super::session::{NONE, Verdict};
-use super::{Answer, Bucket, Group, State, Table};
+use super::{Answer, Group, Place, State, Table};
 use crate::latch::Latching;
 use crate::sync::Ordering;
 
@@ -39,31 +39,31 @@ impl<L: Latching> Table<L> {
     /// Grants a session S on a gap, with its free request `id`; `false` if it has that, from a gap that was
     /// handed on.
     pub(in super::super) fn share_gap(&self, session: u32, name: LockName, id: u32) -> bool {
-        let bucket = self.bucket(name);
-        let _latched = bucket.latch.hold();
-        let first = self.find(bucket, name);
+        let place = self.place(name);
+        let _latched = place.bucket.latch.hold();
+        let first = self.find(place, name);
         if self.shares(first, session) {
             return false;
         }
         let shared = State { session, granted: Some(Mode::Shared), wanted: None };
-        self.enqueue(bucket, first, name, id, shared);
+        self.enqueue(place, first, name, id, shared);
         true
     }
 
     /// Whether no other session than `session` holds S on a gap, and whether that one does.
     pub(in super::super) fn gap_holders_of(&self, session: u32, name: LockName) -> (bool, bool) {
-        let bucket = self.bucket(name);
-        let _latched = bucket.latch.hold();
-        let first = self.find(bucket, name);
+        let place = self.place(name);
+        let _latched = place.bucket.latch.hold();
+        let first = self.find(place, name);
         (!self.is_shared_by_others(first, session), self.shares(first, session))
     }
 
     /// Asks for IX on a gap with the free request `id`, which stays the session's: `Granted` if it may look
     /// at the gap again, otherwise it is queued.
     pub(in super::super) fn ask_to_enter(&self, session: u32, name: LockName, id: u32) -> Answer {
-        let bucket = self.bucket(name);
-        let _latched = bucket.latch.hold();
-        let first = self.find(bucket, name);
+        let place = self.place(name);
+        let _latched = place.bucket.latch.hold();
+        let first = self.find(place, name);
         if !self.is_shared_by_others(first, session) {
             return Answer::Granted;
         }
@@ -71,7 +71,7 @@ impl<L: Latching> Table<L> {
             return Answer::Unavailable;
         }
         let asked = State { session, granted: None, wanted: Some(Mode::IntentionExclusive) };
-        self.enqueue(bucket, first, name, id, asked);
+        self.enqueue(place, first, name, id, asked);
         self.sessions.get(session).set_waits_for(Some(name));
         Answer::Waits
     }
@@ -80,13 +80,13 @@ impl<L: Latching> Table<L> {
     /// they hold nothing yet. The caller has the leaf of `from` alone and that of `to` too.
     #[cold]
     pub(in super::super) fn hand_on(&self, own: u32, from: LockName, to: LockName) {
-        let (source, target) = (self.bucket(from), self.bucket(to));
+        let (source, target) = (self.place(from), self.place(to));
         let (low, high) = match self.bucket_number(from) <= self.bucket_number(to) {
             true => (source, target),
             false => (target, source),
         };
-        let _low = low.latch.hold();
-        let _high = (!std::ptr::eq(low, high)).then(|| high.latch.hold());
+        let _low = low.bucket.latch.hold();
+        let _high = (!std::ptr::eq(low.bucket, high.bucket)).then(|| high.bucket.latch.hold());
         let mut first = self.find(source, from);
         let mut at = first;
         while at != NONE {
@@ -116,35 +116,35 @@ impl<L: Latching> Table<L> {
         let request = self.request(id);
         loop {
             let name = request.name();
-            let bucket = self.bucket(name);
-            let _latched = bucket.latch.hold();
+            let place = self.place(name);
+            let _latched = place.bucket.latch.hold();
             // Names change under the latches of both buckets.
             if request.name() == name {
-                return self.leave(bucket, id);
+                return self.leave(place, id);
             }
         }
     }
 
     /// Lets in what waits in a gap's queue that starts with `first` and is not held up any more.
-    pub(super) fn let_pass(&self, bucket: &Bucket<L>, first: u32) {
+    pub(super) fn let_pass(&self, place: Place<'_, L>, first: u32) {
         let group = self.request(first).group();
         if group.allows(Mode::IntentionExclusive) {
-            return self.let_in(bucket, first, |_| true);
+            return self.let_in(place, first, |_| true);
         }
         // One that is left may be the waiting session's own.
         let mut sharing = self.queue(first).map(|id| self.request(id).state());
         let mut sharing = sharing.by_ref().filter(|state| state.granted.is_some());
         if let (Some(last), None) = (sharing.next(), sharing.next()) {
-            self.let_in(bucket, first, |session| session == last.session);
+            self.let_in(place, first, |session| session == last.session);
         }
     }
 
     /// Lets in those of a gap's waiting sessions that `may` enter.
-    fn let_in(&self, bucket: &Bucket<L>, mut first: u32, may: impl Fn(u32) -> bool) {
+    fn let_in(&self, place: Place<'_, L>, mut first: u32, may: impl Fn(u32) -> bool) {
         let may_enter = |state: State| state.wanted.is_some() && may(state.session);
         while let Some(id) = self.queue(first).find(|id| may_enter(self.request(*id).state())) {
             let session = self.sessions.get(self.request(id).state().session);
-            first = self.take_out(bucket, first, id);
+            first = self.take_out(place, first, id);
             session.set_waits_for(None);
             session.parker.unpark(Verdict::Granted);
         }
@@ -163,7 +163,7 @@ impl<L: Latching> Table<L> {
     }
 
     /// Puts the free request `id` behind the others of a gap's queue.
-    fn enqueue(&self, bucket: &Bucket<L>, first: u32, name: LockName, id: u32, state: State) {
+    fn enqueue(&self, place: Place<'_, L>, first: u32, name: LockName, id: u32, state: State) {
         let request = self.request(id);
         request.name.set(name.word());
         request.set_state(state);
@@ -171,8 +171,8 @@ impl<L: Latching> Table<L> {
         let (head, group) = match first {
             NONE => {
                 request.previous.set(id);
-                request.below.set(bucket.first.get());
-                bucket.first.set(id);
+                request.below.set(place.first.get());
+                place.first.set(id);
                 (request, Group(0))
             }
             _ => {

@@ -2,11 +2,14 @@
 //! it.
 //!
 //! ```text
-//!   bucket: latch, first ─► request ──below──► request ──below──► …    one per lock of the bucket
-//!                      next │ ▲ previous        │ next
-//!                           ▼ │                  ▼
-//!                           request            (alone: the common case)
+//!   bucket: latch
+//!           chain ─► request ──below──► request ──below──► …    one per lock of the chain
+//!               next │ ▲ previous        │ next
+//!                    ▼ │                  ▼
+//!                    request            (alone: the common case)
 //! ```
+//!
+//! A page and its rows are in one bucket, so both are locked, and released, with its latch taken once.
 //!
 //! A lock exists only as its queue of requests, in the order in which they came; so there is no
 //! lock head to allocate, and a lock without requests leaves nothing behind. The first of a queue
@@ -37,6 +40,7 @@
 //! whose wait ends by that.
 
 mod gaps;
+mod release;
 mod request;
 
 use std::cell::Cell;
@@ -47,16 +51,33 @@ pub(super) use request::{Request, State};
 use super::LockError;
 use super::group::{Group, REQUESTS_MAX};
 use super::mode::Mode;
-use super::name::LockName;
+use super::name::{CHAINS, LockName};
 use super::session::{NONE, Sessions, Verdict};
 use crate::latch::{GuardedU32, GuardedU64, Latch, Latching, ShortLatch};
 use crate::sync::AtomicU32;
 
-/// The queues of the locks whose names hash alike.
+/// The queues of a page and its rows, and of what hashes alike, in chains. A cache line.
+#[repr(align(64))]
 struct Bucket<L: Latching> {
     latch: ShortLatch<L>,
-    first: GuardedU32,
+    chains: [GuardedU32; CHAINS],
 }
+
+/// The chain that has a name's queue, if there is one.
+struct Place<'a, L: Latching> {
+    bucket: &'a Bucket<L>,
+    /// The first request of the first queue.
+    first: &'a GuardedU32,
+}
+
+impl<L: Latching> Clone for Place<'_, L> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<L: Latching> Copy for Place<'_, L> {}
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +106,11 @@ impl<L: Latching> Table<L> {
         assert!(0 < requests_max && requests_max < NONE, "requests_max is out of range");
         assert!(sessions_max <= REQUESTS_MAX, "sessions_max is out of range");
         // At least two, so that `shift` is less than the width of a hash.
-        let count = buckets.max(2).next_power_of_two();
-        let bucket = |_| Bucket { latch: ShortLatch::default(), first: GuardedU32::new(NONE) };
+        let count = buckets.div_ceil(CHAINS as u32).max(2).next_power_of_two();
+        let bucket = |_| Bucket {
+            latch: ShortLatch::default(),
+            chains: std::array::from_fn(|_| GuardedU32::new(NONE)),
+        };
         let request = |id: u32| Request {
             name: GuardedU64::new(0),
             group: GuardedU64::new(0),
@@ -97,7 +121,7 @@ impl<L: Latching> Table<L> {
         };
         Self {
             buckets: (0..count).map(bucket).collect(),
-            shift: u64::BITS - count.trailing_zeros(),
+            shift: u32::BITS - count.trailing_zeros(),
             requests: (0..requests_max).map(request).collect(),
             free: Latch::new(Cell::new(0)),
             gap_holders: AtomicU32::new(0),
@@ -114,9 +138,16 @@ impl<L: Latching> Table<L> {
         self.requests.len() as u32
     }
 
+    /// The number of the bucket that holds `name`.
     #[inline(always)]
-    fn bucket(&self, name: LockName) -> &Bucket<L> {
-        &self.buckets[(name.hash() >> self.shift) as usize]
+    pub(super) fn bucket_number(&self, name: LockName) -> usize {
+        (name.neighbours_hash() >> self.shift) as usize
+    }
+
+    #[inline(always)]
+    fn place(&self, name: LockName) -> Place<'_, L> {
+        let bucket = &self.buckets[self.bucket_number(name)];
+        Place { bucket, first: &bucket.chains[name.chain()] }
     }
 
     /// Takes up to `count` requests from the common chain and passes them to `take`; at least one.
@@ -154,12 +185,44 @@ impl<L: Latching> Table<L> {
         id: u32,
         patient: bool,
     ) -> Answer {
-        let bucket = self.bucket(name);
-        let _latched = bucket.latch.hold();
-        let mut first = self.find(bucket, name);
+        let place = self.place(name);
+        let _latched = place.bucket.latch.hold();
+        self.ask(place, session, (name, mode, id), patient)
+    }
+
+    /// The same for a page and a row of it, whose bucket is visited once: what became of the request for the row.
+    ///
+    /// # Errors
+    /// What became of that for the page, which was not granted; the row was not asked for then.
+    #[inline(always)]
+    pub(super) fn acquire_both(
+        &self,
+        session: u32,
+        [page, row]: [(LockName, Mode, u32); 2],
+        patient: bool,
+    ) -> Result<Answer, Answer> {
+        debug_assert_eq!(self.bucket_number(page.0), self.bucket_number(row.0));
+        let (page_place, row_place) = (self.place(page.0), self.place(row.0));
+        let _latched = page_place.bucket.latch.hold();
+        match self.ask(page_place, session, page, patient) {
+            Answer::Granted => Ok(self.ask(row_place, session, row, patient)),
+            refused => Err(refused),
+        }
+    }
+
+    /// Asks for a mode on a name with a free request. The bucket is latched.
+    #[inline(always)]
+    fn ask(
+        &self,
+        place: Place<'_, L>,
+        session: u32,
+        (name, mode, id): (LockName, Mode, u32),
+        patient: bool,
+    ) -> Answer {
+        let mut first = self.find(place, name);
         if first != NONE {
             if name.is_store() && !self.request(first).group().allows(mode) {
-                first = self.call_in(bucket, first, NONE, mode);
+                first = self.call_in(place, first, NONE, mode);
             }
             if first != NONE {
                 let asked = State { session, granted: None, wanted: Some(mode) };
@@ -172,8 +235,8 @@ impl<L: Latching> Table<L> {
         request.set_state(State { session, granted: Some(mode), wanted: None });
         request.next.set(NONE);
         request.previous.set(id);
-        request.below.set(bucket.first.get());
-        bucket.first.set(id);
+        request.below.set(place.first.get());
+        place.first.set(id);
         Answer::Granted
     }
 
@@ -216,13 +279,13 @@ impl<L: Latching> Table<L> {
         (now, wanted): (Mode, Mode),
         patient: bool,
     ) -> Answer {
-        let (bucket, request) = (self.bucket(name), self.request(id));
-        let _latched = bucket.latch.hold();
+        let (place, request) = (self.place(name), self.request(id));
+        let _latched = place.bucket.latch.hold();
         let held = State { session, granted: Some(now), wanted: None };
         assert!(request.state() == held, "the lock is not held as its holder believes");
-        let mut first = self.find(bucket, name);
+        let mut first = self.find(place, name);
         if name.is_store() && !self.request(first).group().without(now).allows(wanted) {
-            first = self.call_in(bucket, first, id, wanted);
+            first = self.call_in(place, first, id, wanted);
         }
         let head = self.request(first);
         let group = head.group();
@@ -242,9 +305,9 @@ impl<L: Latching> Table<L> {
 
     /// Lowers the granted request `id` on `name` from one mode to a weaker one.
     pub(super) fn lower(&self, (name, id): (LockName, u32), now: Mode, weaker: Mode) {
-        let (bucket, request) = (self.bucket(name), self.request(id));
-        let _latched = bucket.latch.hold();
-        let first = self.find(bucket, name);
+        let (place, request) = (self.place(name), self.request(id));
+        let _latched = place.bucket.latch.hold();
+        let first = self.find(place, name);
         let head = self.request(first);
         let group = head.group().without(now).with(weaker);
         request.set_state_beside(State { granted: Some(weaker), ..request.state() }, group);
@@ -281,7 +344,7 @@ impl<L: Latching> Table<L> {
     /// Returns the first request of the queue then, if any.
     #[cold]
     #[inline(never)]
-    fn call_in(&self, bucket: &Bucket<L>, first: u32, own: u32, wanted: Mode) -> u32 {
+    fn call_in(&self, place: Place<'_, L>, first: u32, own: u32, wanted: Mode) -> u32 {
         let excluding: Vec<u32> = self
             .queue(first)
             .filter(|id| *id != own && self.request(*id).state().excludes(Some(wanted)))
@@ -298,7 +361,7 @@ impl<L: Latching> Table<L> {
                 if is_kept {
                     let granted = State::from_word(word).granted;
                     let group = self.request(first).group();
-                    first = self.unlink(bucket, first, id);
+                    first = self.unlink(place, first, id);
                     if first != NONE {
                         let left = granted.map_or(group, |mode| group.without(mode));
                         self.request(first).set_group(left);
@@ -310,37 +373,22 @@ impl<L: Latching> Table<L> {
         first
     }
 
-    /// Releases the granted request `id` on `name`, which is free afterwards.
-    #[inline(always)]
-    pub(super) fn release(&self, (name, id): (LockName, u32)) {
-        let (bucket, request) = (self.bucket(name), self.request(id));
-        let latched = bucket.latch.hold();
-        if bucket.first.get() == id && request.next.get() == NONE {
-            bucket.first.set(request.below.get());
-        } else if name.is_gap() {
-            drop(latched);
-            self.release_gap(id);
-        } else {
-            self.leave(bucket, id);
-        }
-    }
-
     /// Ends the wait of `session` for `name` without a grant: a conversion keeps what it was granted,
     /// a new request leaves. The `verdict` is handed over if there is one. Says whether there was a
     /// wait; if not, a verdict has been handed over already.
     #[cold]
     pub(super) fn cancel(&self, session: u32, name: LockName, verdict: Option<Verdict>) -> bool {
-        let bucket = self.bucket(name);
-        let _latched = bucket.latch.hold();
-        let place = self.sessions.get(session);
-        if place.waits_for() != Some(name) {
+        let place = self.place(name);
+        let _latched = place.bucket.latch.hold();
+        let waiting = self.sessions.get(session);
+        if waiting.waits_for() != Some(name) {
             return false;
         }
-        let first = self.find(bucket, name);
+        let first = self.find(place, name);
         let waits = |state: State| state.session == session && state.wanted.is_some();
         let id = self.queue(first).find(|id| waits(self.request(*id).state()));
         let Some(id) = id else { panic!("a session waits for a lock without a request for it") };
-        place.set_waits_for(None);
+        waiting.set_waits_for(None);
         let state = self.request(id).state();
         if state.granted.is_some() {
             let head = self.request(first);
@@ -349,10 +397,10 @@ impl<L: Latching> Table<L> {
             head.set_group(group);
             self.grant(first);
         } else {
-            self.leave(bucket, id);
+            self.leave(place, id);
         }
         if let Some(verdict) = verdict {
-            place.parker.unpark(verdict);
+            waiting.parker.unpark(verdict);
         }
         true
     }
@@ -360,12 +408,12 @@ impl<L: Latching> Table<L> {
     /// Calls `visit` for every session that `session` waits for, if it waits.
     pub(super) fn blockers(&self, session: u32, mut visit: impl FnMut(u32)) {
         let Some(name) = self.sessions.get(session).waits_for() else { return };
-        let bucket = self.bucket(name);
-        let _latched = bucket.latch.hold();
+        let place = self.place(name);
+        let _latched = place.bucket.latch.hold();
         if self.sessions.get(session).waits_for() != Some(name) {
             return;
         }
-        let first = self.find(bucket, name);
+        let first = self.find(place, name);
         let states = || self.queue(first).map(|id| self.request(id).state());
         let is_own = |state: &State| state.session == session && state.wanted.is_some();
         let Some(own) = states().find(is_own) else { return };
@@ -386,18 +434,15 @@ impl<L: Latching> Table<L> {
     pub(super) fn for_each_queue(&self, mut visit: impl FnMut(usize, &[u32])) {
         for (number, bucket) in self.buckets.iter().enumerate() {
             let _latched = bucket.latch.hold();
-            let mut first = bucket.first.get();
-            while first != NONE {
-                let queue: Vec<u32> = self.queue(first).take(self.requests.len()).collect();
-                visit(number, &queue);
-                first = self.request(first).below.get();
+            for chain in &bucket.chains {
+                let mut first = chain.get();
+                while first != NONE {
+                    let queue: Vec<u32> = self.queue(first).take(self.requests.len()).collect();
+                    visit(number, &queue);
+                    first = self.request(first).below.get();
+                }
             }
         }
-    }
-
-    /// The number of the bucket that holds `name`.
-    pub(super) fn bucket_number(&self, name: LockName) -> usize {
-        (name.hash() >> self.shift) as usize
     }
 
     /// How long the common chain of free requests is.
@@ -408,8 +453,8 @@ impl<L: Latching> Table<L> {
 
     /// The first request of `name`'s queue. The bucket is latched, as for all below.
     #[inline(always)]
-    fn find(&self, bucket: &Bucket<L>, name: LockName) -> u32 {
-        let mut at = bucket.first.get();
+    fn find(&self, place: Place<'_, L>, name: LockName) -> u32 {
+        let mut at = place.first.get();
         while at != NONE && self.request(at).name.get() != name.word() {
             at = self.request(at).below.get();
         }
@@ -426,16 +471,16 @@ impl<L: Latching> Table<L> {
 
     /// Takes request `id` out of its queue and grants what that makes possible.
     #[inline(never)]
-    fn leave(&self, bucket: &Bucket<L>, id: u32) {
+    fn leave(&self, place: Place<'_, L>, id: u32) {
         let request = self.request(id);
-        let first = self.find(bucket, request.name());
+        let first = self.find(place, request.name());
         let (state, group) = (request.state(), self.request(first).group());
-        let first = self.take_out(bucket, first, id);
+        let first = self.take_out(place, first, id);
         if first == NONE || !self.request(first).group().waits() {
             return;
         }
         if request.name().is_gap() {
-            self.let_pass(bucket, first);
+            self.let_pass(place, first);
         } else if !state.granted.is_some_and(|granted| group.has_three(granted)) {
             self.grant(first);
         }
@@ -443,14 +488,14 @@ impl<L: Latching> Table<L> {
 
     /// Takes request `id` out of the queue that starts with `first` and out of its granted group; returns
     /// what the queue starts with then.
-    fn take_out(&self, bucket: &Bucket<L>, first: u32, id: u32) -> u32 {
+    fn take_out(&self, place: Place<'_, L>, first: u32, id: u32) -> u32 {
         let (state, group) = (self.request(id).state(), self.request(first).group());
         let left = match state.granted {
             Some(granted) => group.without(granted),
             None => group,
         };
         let left = if state.wanted.is_some() { left.without_waiting() } else { left };
-        let first = self.unlink(bucket, first, id);
+        let first = self.unlink(place, first, id);
         if first != NONE {
             self.request(first).set_group(left);
         }
@@ -459,7 +504,7 @@ impl<L: Latching> Table<L> {
 
     /// Takes request `id` out of the queue that starts with `first`; returns what that starts with
     /// then.
-    fn unlink(&self, bucket: &Bucket<L>, first: u32, id: u32) -> u32 {
+    fn unlink(&self, place: Place<'_, L>, first: u32, id: u32) -> u32 {
         let request = self.request(id);
         let (previous, next) = (request.previous.get(), request.next.get());
         if first != id {
@@ -475,10 +520,10 @@ impl<L: Latching> Table<L> {
             self.request(next).below.set(below);
             self.request(next).previous.set(previous);
         }
-        if bucket.first.get() == id {
-            bucket.first.set(heir);
+        if place.first.get() == id {
+            place.first.set(heir);
         } else {
-            let mut above = bucket.first.get();
+            let mut above = place.first.get();
             while self.request(above).below.get() != id {
                 above = self.request(above).below.get();
             }
