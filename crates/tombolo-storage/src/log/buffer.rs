@@ -53,7 +53,7 @@ struct Copying {
 #[derive(Debug)]
 pub(super) struct Publisher(Arc<Copying>);
 
-/// What publishing a record demands and changes besides its bytes.
+/// What publishing a record, or several at once, demands and changes besides their bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Claim {
     /// What its transaction had reserved of the file, in bytes.
@@ -62,6 +62,8 @@ pub(super) struct Claim {
     pub(super) reserved_after: u64,
     /// What must be left of the file besides, in bytes.
     pub(super) left: u64,
+    /// How many records it is besides the first.
+    pub(super) more: u64,
     /// How many transactions it commits.
     pub(super) commits: u64,
     /// How many it ends otherwise.
@@ -203,7 +205,7 @@ impl Ring {
         self.common.lock()
     }
 
-    /// Publishes the record that `record` holds, together with `image` where that is its last part;
+    /// Publishes the record that `record` holds, or several, together with `image` where that is its last part;
     /// says at which position.
     ///
     /// # Errors
@@ -238,9 +240,11 @@ impl Ring {
             // Relaxed: a caller that has seen what the transaction changed had a latch or lock after it.
             self.newest_commit.0.fetch_max(at, Ordering::Relaxed);
         }
-        copying.records.set(copying.records.get() + 1);
-        copying.commits.set(copying.commits.get() + claim.commits);
-        copying.aborts.set(copying.aborts.get() + claim.aborts);
+        copying.records.set(copying.records.get() + 1 + claim.more);
+        if claim.commits + claim.aborts > 0 {
+            copying.commits.set(copying.commits.get() + claim.commits);
+            copying.aborts.set(copying.aborts.get() + claim.aborts);
+        }
         // Release: partner of the Acquire in `wait_until_copied`.
         copying.from.store(NOTHING, Ordering::Release);
         Ok(at)

@@ -31,6 +31,7 @@ mod numbers;
 mod prepare;
 mod read;
 pub mod record;
+mod run;
 mod session;
 mod settings;
 mod transaction;
@@ -310,6 +311,24 @@ pub trait Logging: Sized + Send + 'static {
         before: &[u8],
         after: &[u8],
     ) -> Result<Stamp, Error>;
+
+    /// Logs several changes of one page, one behind the other: of each its image after, and none before. Each can be
+    /// undone, and clears nothing away when its transaction commits.
+    ///
+    /// # Errors
+    /// As [`Logging::change`]: none of them was logged then.
+    #[inline(always)]
+    fn changes<'a>(
+        &self,
+        transaction: &mut Self::Transaction,
+        changes: impl Iterator<Item = (Change, &'a [u8])>,
+    ) -> Result<Stamp, Error> {
+        let mut stamp = None;
+        for (change, after) in changes {
+            stamp = self.change(transaction, change, &[], after)?;
+        }
+        Ok(stamp)
+    }
 
     /// Logs what one step of a structure will do to pages, all held alone: they are redone all or none,
     /// belong to no transaction and are never undone. Returns the number to stamp on all of them.

@@ -84,6 +84,25 @@ impl<L: Latching> Logging for Numbers<L> {
         Ok(Some(lsn))
     }
 
+    #[inline(always)]
+    fn changes<'a>(
+        &self,
+        transaction: &mut NumberedTransaction,
+        changes: impl Iterator<Item = (Change, &'a [u8])>,
+    ) -> Result<Stamp, Error> {
+        let (mut bytes, mut newest) = (0, None);
+        for (change, after) in changes {
+            newest = Some(bytes);
+            bytes += change_bytes(change.kind, after.len());
+        }
+        let Some(newest) = newest else { return Ok(None) };
+        let first = self.take(bytes);
+        transaction.add(first);
+        transaction.last = first + newest as u64;
+        probe::count(Counter::LsnWrites, 1); // the page's
+        Ok(Some(transaction.last))
+    }
+
     fn step<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp, Error> {
         let (records, images) = (step.records(), step.images.len() + step.changed.len());
         probe::count(Counter::LsnWrites, records as u64);

@@ -405,7 +405,9 @@ impl<'a> Record<'a> {
         out.reserve(bytes + CONTROL_HEADER_BYTES);
         out.extend_from_slice(&self.header());
         out.truncate(start + self.header_bytes());
-        out.extend_from_slice(before);
+        if !before.is_empty() {
+            out.extend_from_slice(before);
+        }
         out.extend_from_slice(after);
         out.extend_from_slice(&[0; ALIGNMENT_BYTES]);
         out.truncate(start + bytes);

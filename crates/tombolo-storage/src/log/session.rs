@@ -161,7 +161,7 @@ impl Core {
             result = self.ring.publish(publisher, record, image, claim);
         }
         let Ok(lsn) = result else { unreachable!("the loop ends with success") };
-        probe::count(Counter::LogRecords, 1);
+        probe::count(Counter::LogRecords, 1 + claim.more);
         probe::count(Counter::LogBytes, (record.len() + image.len()) as u64);
         Ok(lsn)
     }
@@ -411,6 +411,15 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
             content: Content::Change { change, before, after },
         };
         self.log(transaction, &record, change.kind)
+    }
+
+    #[inline(always)]
+    fn changes<'a>(
+        &self,
+        transaction: &mut LogTransaction,
+        changes: impl Iterator<Item = (Change, &'a [u8])>,
+    ) -> Result<Stamp, Error> {
+        self.publish_run(transaction, changes)
     }
 
     fn step<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp, Error> {

@@ -80,7 +80,8 @@ impl Model {
                 session.is_open = true;
                 Ok(())
             }
-            (true, 0..7) => self.change(&mut session),
+            (true, 0..6) => self.change(&mut session),
+            (true, 6) => self.changes(&mut session),
             (true, 7) => self.abort(&mut session),
             (true, _) => self.commit(&mut session),
         };
@@ -106,6 +107,33 @@ impl Model {
             is_redo_only,
             what: What::Change(change, before, after),
         });
+        Ok(())
+    }
+
+    /// Several changes at once.
+    fn changes(&mut self, session: &mut Session) -> Result<(), Error> {
+        let kinds = [ChangeKind::RowCreated, ChangeKind::EntryInserted];
+        let kind = kinds[self.random.below(2) as usize];
+        let changes: Vec<_> = (0..self.random.below(64))
+            .map(|_| {
+                let change = Change { kind, ..update(self.random.below(1_000)) };
+                (change, bytes(&mut self.random, 300))
+            })
+            .collect();
+        let shown = changes.iter().map(|(change, after)| (*change, &after[..]));
+        let newest = self.log.changes(&mut session.transaction, shown)?;
+        let (transaction, first) = (session.transaction.id(), self.expected.len());
+        let records = changes.iter().map(|(change, after)| {
+            let content = Content::Change { change: *change, before: &[], after };
+            Record { is_redo_only: false, transaction, previous: 0, content }
+        });
+        // Backwards from the newest one, each as long before the next as it is.
+        let mut next = newest.unwrap_or_default() + records.clone().next_back().map_or(0, bytes_of);
+        for record in records.rev() {
+            next -= bytes_of(record);
+            self.expected.insert(first, Expected::of(next, &record));
+        }
+        session.undoable.extend(first..self.expected.len());
         Ok(())
     }
 
@@ -176,6 +204,10 @@ impl Model {
             assert_eq!(found, expected);
         }
     }
+}
+
+fn bytes_of(record: Record<'_>) -> u64 {
+    record.bytes() as u64
 }
 
 fn run(seed: u64, durability: Durability) {
