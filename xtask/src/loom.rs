@@ -12,11 +12,12 @@ use crate::stopwatch::Stopwatch;
 use std::path::Path;
 
 /// The explored modules: a name, the package, and the filter of its tests.
-const MODULES: [(&str, &str, &str); 8] = [
+const MODULES: [(&str, &str, &str); 9] = [
     ("latch", "tombolo-storage", "latch::loom_tests"),
     ("lock", "tombolo-storage", "lock::loom_tests"),
     ("pool", "tombolo-storage", "paged::pool::loom_tests"),
     ("log", "tombolo-storage", "log::loom_tests"),
+    ("tree", "tombolo-storage", "paged::btree::loom_tests"),
     ("queue", "tombolo-engine", "pipeline::transport::queue::loom_tests"),
     ("seat", "tombolo-engine", "pipeline::transport::seat::loom_tests"),
     ("carry", "tombolo-engine", "pipeline::callers::carrying::loom_tests"),

@@ -19,7 +19,7 @@ use tombolo_storage::disk::MemDisk;
 use tombolo_storage::key::KeyPart;
 use tombolo_storage::latch::{Latched, Unlatched};
 use tombolo_storage::paged::btree::{
-    BTree, Inserted, IntegerKeys, KeyFormat, KeyShape, LastInsertion, Meet, TypedColumns,
+    BTree, Inserted, IntegerKeys, KeyFormat, KeyShape, LastInsertions, Meet, Routes, TypedColumns,
 };
 use tombolo_storage::paged::heap::{Place, Stamp};
 use tombolo_storage::paged::page::{SmallPages, StoreId};
@@ -67,7 +67,7 @@ fn spread(n: u64) -> u64 {
 }
 
 fn put<P: PageAccess, K: KeyFormat>(access: &P, tree: &BTree<P, K>, key: &[u8], row: u64) -> Probe {
-    let (mut meet, mut last) = (|_, _| Meet::Duplicate, LastInsertion::default());
+    let (mut meet, mut last) = (|_, _| Meet::Duplicate, LastInsertions::default());
     let inserted =
         tree.insert(access, (key, RowId::new(row)), &mut last, &mut meet, unlogged, &())?;
     assert_eq!(inserted, Inserted::Done);
@@ -81,7 +81,7 @@ fn work<P: PageAccess, K: KeyFormat>(
     key: Key,
     what: &str,
 ) -> Probe {
-    let mut out = Vec::with_capacity(64);
+    let (mut out, mut routes) = (Vec::with_capacity(64), Routes::default());
     for n in 0..REPEATS {
         match what {
             "find" => {
@@ -91,7 +91,7 @@ fn work<P: PageAccess, K: KeyFormat>(
                     found = Some(row);
                     ControlFlow::Break(())
                 };
-                tree.find(access, &out, visit, &())?;
+                tree.find(access, &mut routes, &out, visit, &())?;
                 black_box(found);
             }
             "insert" => {

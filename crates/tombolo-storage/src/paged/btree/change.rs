@@ -5,6 +5,7 @@ use super::node::{
     BASE, CHILD_BYTES, COUNT, DELETED, ENTRIES, Entry, FORM, HAS_ROW, HEAD_BITS, HEAP, LEAF_PACKED,
     LEVEL, NEWEST, Node, ROW_BYTES, SLOT_BYTES, SLOT_HEAD, SLOTS, UNIT, USED, place_in, u16_at,
 };
+use super::run::Extent;
 
 /// A node to be changed.
 #[derive(Debug)]
@@ -50,7 +51,44 @@ impl<'a, K: KeyFormat> NodeMut<'a, K> {
         }
     }
 
-    /// The same without a head.
+    /// Inserts entries of a leaf one behind the other, from `at` on, for which there is room, with what their keys
+    /// begin with, which ascends. Leaves the bytes that are left by one insertion for each, as a restart makes them.
+    #[inline(always)]
+    pub(super) fn insert_run<'k>(
+        &mut self,
+        at: usize,
+        Extent { entries, key_bytes, leading }: Extent,
+        run: impl Iterator<Item = (Entry<'k>, u128)>,
+    ) {
+        let (node, bytes) = (self.read(), key_bytes + entries * ROW_BYTES);
+        let (count, heap) = (node.count(), u16_at(self.body, HEAP));
+        let (slots_at, slots_end) = (SLOTS + at * SLOT_BYTES, SLOTS + count * SLOT_BYTES);
+        if self.keys.packed
+            || heap < slots_end + entries * SLOT_BYTES + bytes
+            || leading.iter().any(|leading| node.distance(*leading).is_none())
+        {
+            // Entries move together or heads are counted anew at one of them.
+            return run.enumerate().for_each(|(i, (entry, leading))| {
+                self.insert(at + i, &entry, leading);
+            });
+        }
+        self.body.copy_within(slots_at..slots_end, slots_at + entries * SLOT_BYTES);
+        let mut start = heap;
+        for (i, (entry, leading)) in run.enumerate() {
+            let length = ROW_BYTES + entry.key.len();
+            start -= length;
+            self.set_word(start, entry.word);
+            self.body[start + ROW_BYTES..start + length].copy_from_slice(entry.key);
+            self.set_place(at + i, start, length);
+            self.set_head(at + i, self.read().distance(leading).unwrap_or_default());
+        }
+        self.set_u16(HEAP, start);
+        self.set_u16(USED, u16_at(self.body, USED) + bytes);
+        self.set_u16(COUNT, count + entries);
+        self.set_u16(NEWEST, at + entries);
+    }
+
+    /// Inserts an entry without a head.
     #[inline(always)]
     fn put(&mut self, at: usize, entry: &Entry<'_>) {
         let (count, prefix) = (self.read().count(), self.read().prefix());

@@ -26,8 +26,9 @@
 //! first steps choose from (some 40 instructions), and a caller that looks several keys up finds the
 //! leaves of all and asks for them (`leaf_of`) before any is searched (`find_in`).
 //!
-//! An insertion that comes right behind the caller's last one finds its leaf without a descent, if that has not been
-//! divided or united since ([`LastInsertion`]).
+//! An insertion that comes right behind one of the caller's last ones finds its leaf without a descent, if that has not
+//! been divided or united since ([`LastInsertions`]); several of them are one change of the leaf (`run.rs`). A look-up
+//! goes by its session's copies of inner nodes ([`Routes`]).
 //!
 //! Gaps between entries are what a session locks against insertions (`gaps.rs`): a tree says which gap a search
 //! ended in, which one an insertion divides, and which one grows when an entry goes.
@@ -41,11 +42,16 @@ mod keys;
 mod node;
 mod read;
 mod redo;
+mod route;
+mod run;
 mod search;
 mod shrink;
 mod split;
 mod write;
 
+#[cfg(test)]
+#[cfg(loom)]
+mod loom_tests;
 #[cfg(test)]
 #[cfg(not(loom))]
 mod tests;
@@ -58,19 +64,22 @@ pub use gaps::{GapEnd, Gaps};
 pub use keys::{IntegerKeys, KeyFormat, KeyShape, Position, TypedColumns};
 pub use read::LeafHint;
 pub(super) use redo::EntryRedo;
-pub use write::{Inserted, LastInsertion, Meet, Newcomer};
+pub use route::Routes;
+pub use run::{LastInsertions, RunEntry};
+pub use write::{Inserted, Meet, Newcomer};
 
 use self::change::NodeMut;
 use self::keys::StoredKeys;
 use self::node::Node;
+use self::route::VERSIONS;
 use super::page::{Page, PageBuffer, PageId, PageKind, PageMut, StoreId};
 use super::pool::{
     ExclusivePage, PageAccess, PageError, PageFailure, ReadPage, Result, SpaceStep, set_free,
 };
 use super::step::Step;
 use super::structure::set_stamp;
-use crate::latch::Latch;
-use crate::sync::{AtomicU64, Ordering};
+use crate::latch::{GuardedU64, Latch};
+use crate::sync::AtomicU64;
 
 /// An index on pages.
 pub struct BTree<P: PageAccess, K: KeyFormat> {
@@ -83,6 +92,8 @@ pub struct BTree<P: PageAccess, K: KeyFormat> {
     steps: Latch<(), P::Latching>,
     /// How many steps changed its nodes since it was opened.
     changes: AtomicU64,
+    /// How many steps changed each of its nodes, by page; some share a number.
+    versions: Box<[GuardedU64]>,
     marker: PhantomData<fn() -> P>,
 }
 
@@ -143,7 +154,15 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 
     fn with(store: StoreId, root: PageId, shape: KeyShape) -> Self {
         let (keys, steps) = (StoredKeys::of(shape.parts()), Latch::default());
-        Self { root, store, shape, keys, steps, changes: AtomicU64::new(0), marker: PhantomData }
+        let versions = (0..VERSIONS).map(|_| GuardedU64::new(0)).collect();
+        let (changes, marker) = (AtomicU64::new(0), PhantomData);
+        Self { root, store, shape, keys, steps, changes, versions, marker }
+    }
+
+    /// The number that tells a node's versions apart.
+    #[inline(always)]
+    fn version(&self, page: PageId) -> &GuardedU64 {
+        &self.versions[page.0 as usize % VERSIONS]
     }
 
     /// Where the index begins, for good.
@@ -237,7 +256,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let (freed, space) = (step.freed(), step.image());
         let changes = Step { freed, space, changed: &changed, ..Step::of(&images) };
         let stamp = structure.changes(&changes).map_err(PageFailure::Log)?;
-        for page in pages {
+        for page in &mut *pages {
             if let Some(image) = &page.image {
                 page.held.page_mut().copy_from(image.page());
             }
@@ -247,9 +266,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             set_free(*page, freed.next, stamp);
         }
         step.finish(stamp);
-        // Relaxed: changed by one thread at a time, and asked for under the latch of a leaf, which this step has too
-        // if it changes the leaf.
-        self.changes.store(self.changes.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        let changed = pages.iter().map(|page| page.held.page().id());
+        self.count_step(changed.chain(gone.iter().map(|page| page.page().id())));
         Ok(())
     }
 }

@@ -334,6 +334,14 @@ impl<'a, K: KeyFormat> Node<'a, K> {
         }
     }
 
+    /// What the key of an entry begins with, as of a probe.
+    pub(super) fn leading(self, at: usize) -> u128 {
+        match self.is_packed() {
+            true => u64_at(self.key(at), 0).into(),
+            false => self.keys.leading(self.key(at)),
+        }
+    }
+
     /// Where a key that begins with `leading` lies, counted from the base in units; `None` outside.
     #[inline(always)]
     pub(super) fn distance(self, leading: u128) -> Option<u64> {

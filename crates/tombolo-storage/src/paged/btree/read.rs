@@ -11,6 +11,7 @@ use super::BTree;
 use super::gaps::{Beyond, GapEnd, Gaps};
 use super::keys::{KeyFormat, Position, Probe};
 use super::node::Node;
+use super::route::Routes;
 use super::search::Found;
 use crate::paged::page::{PageId, PageKind};
 use crate::paged::pool::{PageAccess, PageError, ReadPage, Result};
@@ -135,7 +136,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// Visits the entries of a whole key in the order of their rows: the row, and whether it is
     /// marked deleted. The leaf is latched meanwhile: the visitor may try locks, it must not wait
     /// for one, nor reach pages. Unless the visitor breaks off, `gaps` reads the gap behind the last one; an
-    /// entry may be visited more than once then.
+    /// entry may be visited more than once then. `routes` are the caller's.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
@@ -143,38 +144,58 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     pub fn find(
         &self,
         access: &P,
+        routes: &mut Routes,
         key: &[u8],
         mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
         gaps: &impl Gaps,
     ) -> Result<()> {
         let probe = Probe::first_of(&self.keys, key);
-        let page = self.leaf(access, &probe)?;
+        let page = self.leaf_by(access, routes, &probe)?;
         let found = self.node(page.page()).search(&probe);
         self.visit_key(access, page, found, &probe, &mut visit, gaps)
     }
 
-    /// The root, held for reading: for [`BTree::leaf_of`].
+    /// The leaf that entries of `key` were in a moment ago: for [`BTree::find_in`]. Leaves are not
+    /// reached, so several can be asked for before the first one is waited for; the root is held for all, in `root`,
+    /// if `routes` do not lead there.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
     #[inline]
-    pub fn root_of<'a>(&self, access: &'a P) -> Result<P::Shared<'a>> {
-        access.fix_shared(self.root)
+    pub fn leaf_of<'a>(
+        &self,
+        access: &'a P,
+        routes: &mut Routes,
+        root: &mut Option<P::Shared<'a>>,
+        key: &[u8],
+    ) -> Result<LeafHint> {
+        let probe = Probe::first_of(&self.keys, key);
+        let leaf = match self.route(routes, &probe) {
+            Some(routed) => routed.leaf,
+            None => self.leaf_below(access, routes, root, &probe)?,
+        };
+        Ok(LeafHint { leaf, leading: probe.leading })
     }
 
-    /// The leaf that entries of `key` were in a moment ago: for [`BTree::find_in`]. Leaves are not
-    /// reached, so several can be asked for before the first one is waited for; the root is held for all.
-    ///
-    /// # Errors
-    /// As [`PageAccess::fix_shared`].
-    #[inline]
-    pub fn leaf_of(&self, access: &P, root: &P::Shared<'_>, key: &[u8]) -> Result<LeafHint> {
-        let probe = Probe::first_of(&self.keys, key);
+    /// The same by latches.
+    #[inline(never)]
+    fn leaf_below<'a>(
+        &self,
+        access: &'a P,
+        routes: &mut Routes,
+        root: &mut Option<P::Shared<'a>>,
+        probe: &Probe<'_>,
+    ) -> Result<PageId> {
+        let root = match root {
+            Some(root) => root,
+            None => root.insert(access.fix_shared(self.root)?),
+        };
         let (mut id, mut level) = (self.root, self.node(root.page()).level());
         let mut below: Option<P::Shared<'_>> = None;
         while level > 0 {
-            let page = below.as_ref().map_or(root.page(), |below| below.page());
-            id = self.child(self.node(page), &probe);
+            let page = below.as_ref().unwrap_or(root);
+            self.note_visit(routes, page);
+            id = self.child(self.node(page.page()), probe);
             level -= 1;
             if level > 0 {
                 let next = access.fix_shared(id)?;
@@ -182,10 +203,50 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 below = Some(next);
             }
         }
-        Ok(LeafHint { leaf: id, leading: probe.leading })
+        Ok(id)
     }
 
-    /// The same as [`BTree::find`], if the leaf of `hint` still is the leaf of `key` without a descent.
+    /// The leaf that holds what is at the probe, held together with other readers: by the caller's routes, if they
+    /// lead there.
+    #[inline(always)]
+    fn leaf_by<'a>(
+        &self,
+        access: &'a P,
+        routes: &mut Routes,
+        probe: &Probe<'_>,
+    ) -> Result<P::Shared<'a>> {
+        if let Some(routed) = self.route(routes, probe)
+            && let Some(leaf) = access.fix_resident(routed.leaf)
+            && self.is_at_end(&leaf, &routed)
+        {
+            return Ok(leaf);
+        }
+        self.leaf_noted(access, routes, probe)
+    }
+
+    /// The same by latches, which notes the nodes on the way.
+    #[inline(never)]
+    fn leaf_noted<'a>(
+        &self,
+        access: &'a P,
+        routes: &mut Routes,
+        probe: &Probe<'_>,
+    ) -> Result<P::Shared<'a>> {
+        let mut page = access.fix_shared(self.root)?;
+        let mut level = self.node(page.page()).level();
+        while level > 0 {
+            self.note_visit(routes, &page);
+            let id = self.child(self.node(page.page()), probe);
+            let next = access.fix_shared(id)?;
+            page = next;
+            level -= 1;
+            self.verify_level(self.node(page.page()), id, level)?;
+        }
+        Ok(page)
+    }
+
+    /// The same as [`BTree::find`], if the leaf of `hint` still is the leaf of `key`; `false` if only a descent can
+    /// tell.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].
@@ -197,20 +258,20 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         key: &[u8],
         mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
         gaps: &impl Gaps,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let probe = Probe::first_with(&self.keys, hint.leading, key);
-        if let Some(page) = access.fix_resident(hint.leaf)
-            && page.page().kind() == PageKind::Leaf
-            && page.page().store() == self.store
-        {
-            let node = self.node(page.page());
-            let found = node.search(&probe);
-            // Leaves divide the keys: what lies between two entries of one is nowhere else.
-            if found.at > 0 && found.at < node.count() {
-                return self.visit_key(access, page, found, &probe, &mut visit, gaps);
-            }
+        let Some(page) = access.fix_resident(hint.leaf) else { return Ok(false) };
+        if page.page().kind() != PageKind::Leaf || page.page().store() != self.store {
+            return Ok(false);
         }
-        self.find(access, key, visit, gaps)
+        let node = self.node(page.page());
+        let found = node.search(&probe);
+        // Leaves divide the keys: what lies between two entries of one is nowhere else.
+        if found.at == 0 || found.at >= node.count() {
+            return Ok(false);
+        }
+        self.visit_key(access, page, found, &probe, &mut visit, gaps)?;
+        Ok(true)
     }
 
     /// Visits the entries of the probe's key from the one on that was found in a leaf.

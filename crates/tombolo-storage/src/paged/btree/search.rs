@@ -52,7 +52,7 @@ fn first_from(slots: &[Slot], head: u64, is_below: impl Fn(&Slot) -> bool) -> us
 
 /// How many slots at the beginning are `before`, which the others are not: in few steps where they are few.
 #[inline(always)]
-fn count_near(slots: &[Slot], before: impl Fn(&Slot) -> bool) -> usize {
+pub(super) fn count_near<T>(slots: &[T], before: impl Fn(&T) -> bool) -> usize {
     let (mut low, mut high) = (0, 1);
     while high <= slots.len() && before(&slots[high - 1]) {
         (low, high) = (high, high * 2 + 1);
@@ -63,7 +63,7 @@ fn count_near(slots: &[Slot], before: impl Fn(&Slot) -> bool) -> usize {
 
 /// How many slots at the end are not `before`, which the others are.
 #[inline(always)]
-fn count_near_end(slots: &[Slot], before: impl Fn(&Slot) -> bool) -> usize {
+pub(super) fn count_near_end<T>(slots: &[T], before: impl Fn(&T) -> bool) -> usize {
     let (mut low, mut high) = (0, 1);
     while high <= slots.len() && !before(&slots[slots.len() - high]) {
         (low, high) = (high, high * 2 + 1);

@@ -6,14 +6,14 @@ use super::gaps::{Gap, GapEnd, Gaps};
 use super::keys::{KeyFormat, Position, Probe};
 use super::node::{Entry, Node};
 use super::read::Target;
+use super::run::{LastInsertion, LastInsertions};
 use super::search::Found;
 use super::{BTree, Structure, set_stamp};
 use crate::key::KEY_BYTES_MAX;
 use crate::paged::heap::{Place, Stamp};
-use crate::paged::page::{PageId, PageKind};
+use crate::paged::page::PageId;
 use crate::paged::pool::{PageAccess, PageError, PageFailure, ReadPage, Result};
 use crate::row::RowId;
-use crate::sync::Ordering::Relaxed;
 
 /// What an entry with an equal key in a unique index means to the inserting transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,17 +31,6 @@ pub enum Meet {
 pub trait Newcomer: Gaps {
     /// What to do about the entry of a row, marked deleted or not.
     fn meet(&mut self, row: RowId, deleted: bool) -> Meet;
-}
-
-/// Where a caller inserted an entry the last time that it had to look for the leaf.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LastInsertion {
-    /// The leaf; page 0 for none.
-    leaf: PageId,
-    /// How many steps had changed the tree by then.
-    changes: u64,
-    /// At most what the keys behind the leaf began with.
-    fence: u128,
 }
 
 /// What became of an insertion.
@@ -94,8 +83,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// may be shown one more than once. Then it is asked whether it may enter the gap. `log` is called
     /// once with the place where the entry will be, while the leaf is held alone; the number it
     /// returns is stamped on the leaf. Both run under the leaf's latch: they may try locks, not
-    /// wait, nor reach pages. `last` is the caller's last insertion into the index: an entry that comes
-    /// right behind that one needs no descent.
+    /// wait, nor reach pages. `last` are the caller's last insertions into the index: an entry that comes
+    /// right behind one of them needs no descent.
     ///
     /// # Errors
     /// What `log` fails with, as [`PageAccess::fix_exclusive`] and [`PageAccess::new_page`], or
@@ -105,7 +94,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         &self,
         access: &P,
         (key, row): (&[u8], RowId),
-        last: &mut LastInsertion,
+        last: &mut LastInsertions,
         newcomer: &mut impl Newcomer,
         log: impl FnOnce(Place) -> Result<Stamp, E>,
         structure: &impl Structure,
@@ -147,9 +136,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
                 let place = (at, steps.is_some());
                 match self.enter(access, &leaf, place, (key, row), newcomer)? {
                     Entrance::Open(_gap) => {
-                        // Relaxed: see `publish`.
-                        let changes = self.changes.load(Relaxed);
-                        *last = LastInsertion { leaf: leaf.page().id(), changes, fence };
+                        let (changes, newest) = (self.changes_seen(), probe.leading);
+                        last.note(LastInsertion { leaf: leaf.page().id(), changes, newest, fence });
                         self.put(leaf, at, &probe, row, &mut log)?;
                         return Ok(Inserted::Done);
                     }
@@ -164,34 +152,6 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             drop((leaf, steps.take()));
             self.split(access, &Probe::entry(&self.keys, key, row), structure)?;
         }
-    }
-
-    /// The leaf of the last insertion, held alone, and the place of the probe's entry, if it has room for that and
-    /// the place is right behind the entry inserted last. What lies between two entries of a leaf is nowhere else,
-    /// whatever became of the page meanwhile; what lies behind its last one is there as long as no step changed the
-    /// tree.
-    #[inline(always)]
-    fn leaf_of_run<'a>(
-        &self,
-        access: &'a P,
-        last: &LastInsertion,
-        probe: &Probe<'_>,
-    ) -> Option<(P::Exclusive<'a>, usize)> {
-        if last.leaf == PageId(0) {
-            return None;
-        }
-        let leaf = access.fix_resident_alone(last.leaf)?;
-        let (page, node) = (leaf.page(), self.node(leaf.page()));
-        if page.kind() != PageKind::Leaf
-            || page.store() != self.store
-            || !node.has_room(probe.key.len())
-        {
-            return None;
-        }
-        // Relaxed: see `publish`.
-        let is_within = || probe.leading < last.fence && self.changes.load(Relaxed) == last.changes;
-        let at = node.place_in_run(probe, is_within)?;
-        Some((leaf, at))
     }
 
     /// Asks whether an entry of a key and a row may be put into a leaf with room for it, at a place; `steps` is
@@ -489,7 +449,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 }
 
 #[inline(always)]
-fn place_in(leaf: &impl ReadPage, at: usize) -> Place {
+pub(super) fn place_in(leaf: &impl ReadPage, at: usize) -> Place {
     Place::of_record(leaf.page().id(), at as u16)
 }
 

@@ -16,7 +16,7 @@ use crate::key::{IndexType, Range, packed_bits};
 use crate::lock::Mode;
 use crate::log::{ChangeKind, Logging};
 use crate::memory::variable::HANDLE_BYTES;
-use crate::paged::btree::{KeyFormat, LastInsertion};
+use crate::paged::btree::{KeyFormat, LastInsertions};
 use crate::paged::heap::{Place, RowFile, read_handle};
 use crate::probe::{self, Counter};
 use crate::profile::PagedProfile;
@@ -28,6 +28,9 @@ use crate::store::{Damage, Index, Order, Phase, Store, Table, TableType, Usage, 
 type PinOf<'a, P> = <<P as PagedProfile>::Pages as RowAccess<
     <<P as PagedProfile>::Log as Logging>::Ahead,
 >>::Pin<'a>;
+
+/// Most entries that are inserted together.
+const RUN_MAX: usize = 64;
 
 impl<P: PagedProfile> Session<P> {
     /// Holds a locked row for reading; `None` if there is none.
@@ -135,11 +138,37 @@ impl<P: PagedProfile> Session<P> {
         key: I::Key<'_>,
         row: RowId,
     ) -> Result<()> {
+        self.encode_key(database, index, key)?;
+        self.insert_entry(database, index.position() as u32, store, row)
+    }
+
+    /// Puts the stored form of a key that is to be inserted into `self.key`.
+    #[inline(always)]
+    fn encode_key<I: IndexType>(
+        &mut self,
+        database: &Database<P>,
+        index: &Index<I>,
+        key: I::Key<'_>,
+    ) -> Result<()> {
         let has_form = P::Keys::encode::<I>(index.shape(), key, &mut self.key);
         if !has_form || is_outside_range::<P, I>(index.shape(), key) {
             return Err(key_out_of_range(&database.schema, index, key));
         }
-        self.insert_entry(database, index.position() as u32, store, row)
+        Ok(())
+    }
+
+    /// Adds the stored form of a key that is to be inserted to `self.probes`.
+    #[inline(always)]
+    fn add_key<I: IndexType>(
+        &mut self,
+        database: &Database<P>,
+        index: &Index<I>,
+        store: &IndexStore<P>,
+        key: I::Key<'_>,
+    ) -> Result<()> {
+        self.encode_key(database, index, key)?;
+        self.probes.push_hint(&self.key, store.tree.hint_of(&self.key));
+        Ok(())
     }
 }
 
@@ -268,7 +297,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
             Some(database) => {
                 database.create_table(table)?;
                 let count = database.indexes.len();
-                self.session.last_insertions.resize(count, LastInsertion::default());
+                self.session.last_insertions.resize(count, LastInsertions::default());
                 Ok(())
             }
             None => Err(SchemaError::new(
@@ -515,9 +544,17 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let (database, session) = (&*self.database, &mut self.session);
         session.note(database, true);
         let store = database.index(index);
-        let mut entries = rows.iter().enumerate();
-        entries
-            .try_for_each(|(at, row)| session.insert_under(database, index, store, key(at), *row))
+        for (first, rows) in rows.chunks(RUN_MAX).enumerate().map(|(n, rows)| (n * RUN_MAX, rows)) {
+            session.probes.clear();
+            let keys = (first..first + rows.len()).map(&key);
+            let encoded = keys.map(|key| session.add_key(database, index, store, key));
+            let refused = encoded.collect::<Result<()>>();
+            // As one by one: those before are inserted.
+            let rows = &rows[..session.probes.len()];
+            session.insert_entries(database, index.position() as u32, store, rows)?;
+            refused?;
+        }
+        Ok(())
     }
 
     fn remove<I: IndexType>(

@@ -13,7 +13,7 @@ use super::prepared::PreparedDeletions;
 use super::rows::{RowAccess, RowCopies};
 use crate::key::Dynamic;
 use crate::log::Logging;
-use crate::paged::btree::{KeyFormat, Position};
+use crate::paged::btree::{KeyFormat, Position, Routes};
 use crate::paged::heap::{RowFile, read_handle};
 use crate::paged::pool::{PageAccess, ReadPage, Result};
 use crate::profile::PagedProfile;
@@ -131,9 +131,9 @@ impl<P: PagedProfile> Database<P> {
         if entries != rows.len() as u64 {
             return Ok(Some(Disagreement::Count { entries, rows: rows.len() }));
         }
-        let (copies, mut key) = (RowCopies::default(), Vec::new());
+        let (copies, mut routes, mut key) = (RowCopies::default(), Routes::default(), Vec::new());
         for row in rows {
-            if !self.has_entry(index, table, row, &copies, &mut key)? {
+            if !self.has_entry(index, table, row, &copies, &mut routes, &mut key)? {
                 return Ok(Some(Disagreement::NotFound(row)));
             }
         }
@@ -147,6 +147,7 @@ impl<P: PagedProfile> Database<P> {
         table: &TableStore<P>,
         row: RowId,
         copies: &RowCopies,
+        routes: &mut Routes,
         key: &mut Vec<u8>,
     ) -> Result<bool> {
         let columns = &self.schema.tables[index.table].columns;
@@ -159,7 +160,7 @@ impl<P: PagedProfile> Database<P> {
             found |= other == row;
             if found { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        index.tree.find(&self.pages, key, visit, &())?;
+        index.tree.find(&self.pages, routes, key, visit, &())?;
         Ok(found && has_form)
     }
 

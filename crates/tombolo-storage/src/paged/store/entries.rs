@@ -13,7 +13,8 @@ use crate::error::{Error, Result};
 use crate::key::IndexType;
 use crate::lock::{LockError, Locking, Mode};
 use crate::log::{ChangeKind, Logging};
-use crate::paged::btree::{GapEnd, Gaps, Inserted, KeyFormat, LeafHint, Position};
+use crate::paged::btree::{GapEnd, Gaps, Inserted, KeyFormat, LeafHint, Position, RunEntry};
+use crate::paged::heap::Place;
 use crate::paged::pool::PageAccess;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
@@ -38,7 +39,7 @@ enum Seen {
 /// next, only they say.
 const SEARCHED_FIRST: [(usize, usize); 1] = [(0, 128)];
 
-/// Stored keys that are looked up together, and the leaf of each; reused from call to call.
+/// Stored keys that are looked up or inserted together, and the leaf of each; reused from call to call.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     bytes: Vec<u8>,
@@ -47,9 +48,22 @@ pub(super) struct Probes {
 }
 
 impl Probes {
-    fn clear(&mut self) {
+    #[inline(always)]
+    pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+    }
+
+    /// Adds a key, and what an index has to know of it.
+    #[inline(always)]
+    pub(super) fn push_hint(&mut self, key: &[u8], hint: LeafHint) {
+        self.bytes.extend_from_slice(key);
+        self.ends.push((self.bytes.len(), Some(hint)));
+    }
+
+    /// How many keys there are.
+    pub(super) fn len(&self) -> usize {
+        self.ends.len()
     }
 
     #[inline(always)]
@@ -76,9 +90,15 @@ impl Probes {
     }
 
     #[inline(always)]
-    fn iter(&self) -> impl Iterator<Item = Option<(&[u8], LeafHint)>> {
-        let mut start = 0;
-        self.ends.iter().map(move |&(end, leaf)| {
+    fn iter(&self) -> impl Iterator<Item = Option<(&[u8], LeafHint)>> + Clone {
+        self.iter_from(0)
+    }
+
+    /// The keys from the one at `at` on.
+    #[inline(always)]
+    fn iter_from(&self, at: usize) -> impl Iterator<Item = Option<(&[u8], LeafHint)>> + Clone {
+        let mut start = if at == 0 { 0 } else { self.ends[at - 1].0 };
+        self.ends[at..].iter().map(move |&(end, leaf)| {
             let key = &self.bytes[start..end];
             start = end;
             leaf.map(|leaf| (key, leaf))
@@ -141,17 +161,19 @@ impl<P: PagedProfile> Session<P> {
         mode: Mode,
         found: &mut [Option<RowId>],
     ) -> Result<()> {
-        let root = store.tree.root_of(&database.pages)?;
+        let (mut root, routes) = (None, self.routes.get_mut());
         self.probes.find_leaves(|key| {
-            let leaf = store.tree.leaf_of(&database.pages, &root, key)?;
+            let leaf = store.tree.leaf_of(&database.pages, routes, &mut root, key)?;
             database.pages.prefetch(leaf.leaf, SEARCHED_FIRST);
             Ok::<_, Error>(leaf)
         })?;
         drop(root);
+        let gaps = GapLocks::of(&self.held, database, store, self.isolation);
         for (found, probe) in found.iter_mut().zip(self.probes.iter()) {
             *found = match probe {
                 Some((key, leaf)) => {
-                    let seen = self.look::<UNIQUE>(database, store, key, Some(leaf), mode)?;
+                    let seen =
+                        self.look::<UNIQUE>(database, store, &gaps, (key, Some(leaf)), mode)?;
                     self.row_seen::<UNIQUE>(database, store, key, seen, mode)?
                 }
                 None => None,
@@ -169,7 +191,8 @@ impl<P: PagedProfile> Session<P> {
         key: &[u8],
         mode: Mode,
     ) -> Result<Option<RowId>> {
-        let seen = self.look::<UNIQUE>(database, store, key, None, mode)?;
+        let gaps = GapLocks::of(&self.held, database, store, self.isolation);
+        let seen = self.look::<UNIQUE>(database, store, &gaps, (key, None), mode)?;
         self.row_seen::<UNIQUE>(database, store, key, seen, mode)
     }
 
@@ -208,7 +231,8 @@ impl<P: PagedProfile> Session<P> {
         let mut row = row;
         loop {
             self.lock(database, store.table_store, row, mode)?;
-            match self.look::<UNIQUE>(database, store, key, None, mode)? {
+            let gaps = GapLocks::of(&self.held, database, store, self.isolation);
+            match self.look::<UNIQUE>(database, store, &gaps, (key, None), mode)? {
                 Seen::Blocked(next) => row = next,
                 seen => return self.row_seen::<UNIQUE>(database, store, key, seen, mode),
             }
@@ -221,13 +245,12 @@ impl<P: PagedProfile> Session<P> {
         &self,
         database: &Database<P>,
         store: &IndexStore<P>,
-        key: &[u8],
-        leaf: Option<LeafHint>,
+        gaps: &GapLocks<'_, P>,
+        (key, leaf): (&[u8], Option<LeafHint>),
         mode: Mode,
     ) -> Result<Seen> {
         let mut seen = Seen::Nothing;
-        let gaps = GapLocks::of(&self.held, database, store, self.isolation);
-        let visit = |row, deleted| {
+        let mut visit = |row, deleted| {
             match self.try_lock(database, store.table_store, row, mode) {
                 Ok(()) => {
                     // Rows with the same key may come before it.
@@ -245,9 +268,13 @@ impl<P: PagedProfile> Session<P> {
             }
             ControlFlow::Break(())
         };
-        match leaf {
-            Some(leaf) => store.tree.find_in(&database.pages, leaf, key, visit, &gaps)?,
-            None => store.tree.find(&database.pages, key, visit, &gaps)?,
+        let pages = &database.pages;
+        let is_seen = match leaf {
+            Some(leaf) => store.tree.find_in(pages, leaf, key, &mut visit, gaps)?,
+            None => false,
+        };
+        if !is_seen {
+            store.tree.find(pages, &mut self.routes.borrow_mut(), key, &mut visit, gaps)?;
         }
         Ok(gaps.refused().map_or(seen, Seen::Refused))
     }
@@ -369,6 +396,52 @@ impl<P: PagedProfile> Session<P> {
                 }
             }
         }
+    }
+
+    /// Inserts the entries of rows under the keys of `self.probes`, which ascend.
+    #[inline(never)]
+    pub(super) fn insert_entries(
+        &mut self,
+        database: &Database<P>,
+        position: u32,
+        store: &IndexStore<P>,
+        rows: &[RowId],
+    ) -> Result<()> {
+        let mut done = 0;
+        while let Some(row) = rows.get(done) {
+            self.key.clear();
+            self.key.extend(self.probes.iter_from(done).flatten().take(1).flat_map(|key| key.0));
+            self.insert_entry(database, position, store, *row)?;
+            done += 1;
+            done += self.insert_behind(database, position, store, (done, &rows[done..]))?;
+        }
+        Ok(())
+    }
+
+    /// Inserts those of the next rows, whose keys are those of `self.probes` from `done` on, that come one behind the
+    /// other into the leaf of the entry before; returns how many.
+    #[inline(always)]
+    fn insert_behind(
+        &mut self,
+        database: &Database<P>,
+        position: u32,
+        store: &IndexStore<P>,
+        (done, rows): (usize, &[RowId]),
+    ) -> Result<usize> {
+        let Self { log, probes, held, isolation, last_insertions, .. } = &mut *self;
+        let keys = probes.iter_from(done).flatten();
+        let run = keys.zip(rows).map(|((key, hint), &row)| RunEntry { key, row, hint });
+        let noted = |first: Place, count| {
+            let entries = run.clone().take(count).enumerate();
+            let changes = entries.map(|(at, entry)| {
+                let place = Place { slot: first.slot + at as u16, ..first };
+                (change(ChangeKind::EntryInserted, store.store, place, entry.row), entry.key)
+            });
+            database.log.changes(log, changes)
+        };
+        let gaps = GapLocks::of(held, database, store, *isolation);
+        let last = &mut last_insertions[position as usize];
+        store.tree.insert_behind(&database.pages, run.clone(), last, &gaps, noted)
     }
 
     /// Takes the mark off the entry of `row` under `self.key` that the transaction had deleted.

@@ -29,7 +29,7 @@ use super::sessions::Sessions;
 use crate::error::{Error, Result};
 use crate::lock::{LockError, Locking, Mode};
 use crate::log::{ChangeKind, Logging};
-use crate::paged::btree::LastInsertion;
+use crate::paged::btree::{LastInsertions, Routes};
 use crate::paged::heap::{Place, RowFile};
 use crate::paged::page::StoreId;
 use crate::profile::PagedProfile;
@@ -94,9 +94,11 @@ pub(super) struct Session<P: PagedProfile> {
     pub(super) key: Vec<u8>,
     pub(super) end_key: Vec<u8>,
     /// By position of an index, the session's last insertion into it.
-    pub(super) last_insertions: Vec<LastInsertion>,
+    pub(super) last_insertions: Vec<LastInsertions>,
     /// Keys of a call with many.
     pub(super) probes: Probes,
+    /// Its ways down the indexes.
+    pub(super) routes: RefCell<Routes>,
     pub(super) ghosts: Vec<Ghost>,
     pub(super) ghost_keys: Vec<u8>,
 }
@@ -126,8 +128,9 @@ impl<P: PagedProfile> Session<P> {
             before: Vec::new(),
             key: Vec::new(),
             end_key: Vec::new(),
-            last_insertions: vec![LastInsertion::default(); database.indexes.len()],
+            last_insertions: vec![LastInsertions::default(); database.indexes.len()],
             probes: Probes::default(),
+            routes: RefCell::default(),
             ghosts: Vec::new(),
             ghost_keys: Vec::new(),
         })

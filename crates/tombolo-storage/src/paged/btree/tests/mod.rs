@@ -1,6 +1,7 @@
 //! B+trees against models, under threads, with full disks and damage.
 
 mod model;
+mod routes;
 mod runs;
 mod shape;
 mod threads;
@@ -56,8 +57,8 @@ fn unlogged(_: Place) -> Result<Stamp> {
 }
 
 /// Of a caller that has not inserted anything yet.
-fn first() -> LastInsertion {
-    LastInsertion::default()
+fn first() -> LastInsertions {
+    LastInsertions::default()
 }
 
 fn pass(_: RowId, _: bool) -> Meet {
@@ -100,12 +101,22 @@ fn everything<P: PageAccess, K: KeyFormat>(
 
 /// The rows of a key.
 fn find<P: PageAccess, K: KeyFormat>(tree: &BTree<P, K>, access: &P, key: &[u8]) -> Vec<u64> {
+    find_by(tree, access, &mut Routes::default(), key)
+}
+
+/// The same by a caller that has looked up others.
+fn find_by<P: PageAccess, K: KeyFormat>(
+    tree: &BTree<P, K>,
+    access: &P,
+    routes: &mut Routes,
+    key: &[u8],
+) -> Vec<u64> {
     let mut rows = Vec::new();
     let visit = |row: RowId, _| {
         rows.push(row.location());
         ControlFlow::Continue(())
     };
-    tree.find(access, key, visit, &()).unwrap();
+    tree.find(access, routes, key, visit, &()).unwrap();
     rows
 }
 

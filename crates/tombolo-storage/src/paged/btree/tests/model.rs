@@ -193,8 +193,11 @@ struct Model<'a, P: PageAccess, K: KeyFormat> {
     random: Random,
     entries: BTreeMap<At, Kept>,
     leaves: Vec<PageId>,
+    routes: Routes,
+    /// How many leaves were still right.
+    hints: u64,
     /// Of several callers.
-    last: [LastInsertion; 3],
+    last: [LastInsertions; 3],
 }
 
 impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
@@ -274,9 +277,8 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
         }
     }
 
-    fn leaf_of(&self, key: &[u8]) -> LeafHint {
-        let root = self.tree.root_of(self.access).unwrap();
-        self.tree.leaf_of(self.access, &root, key).unwrap()
+    fn leaf_of(&mut self, key: &[u8]) -> LeafHint {
+        self.tree.leaf_of(self.access, &mut self.routes, &mut None, key).unwrap()
     }
 
     fn look_up(&mut self) {
@@ -288,9 +290,11 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
         let rows = self.entries.range((normal.clone(), 0)..=(normal, u64::MAX));
         let expected: Vec<_> = rows.map(|(at, _)| at.1).collect();
         let stored = self.stored(&values).unwrap();
-        assert_eq!(find(&self.tree, self.access, &stored), expected);
+        let found = find_by(&self.tree, self.access, &mut self.routes, &stored);
+        assert_eq!(found, expected);
         // Leaves that were right for some key once: right for this one, divided since, or freed.
-        self.leaves.push(self.leaf_of(&stored).leaf);
+        let leaf = self.leaf_of(&stored).leaf;
+        self.leaves.push(leaf);
         let other = self.leaves[self.random.below(self.leaves.len() as u64) as usize];
         for leaf in [*self.leaves.last().unwrap(), other, PageId(0), PageId(u32::MAX)] {
             let mut found = Vec::new();
@@ -299,8 +303,12 @@ impl<P: PageAccess, K: KeyFormat> Model<'_, P, K> {
                 ControlFlow::Continue(())
             };
             let hint = LeafHint { leaf, ..self.leaf_of(&stored) };
-            self.tree.find_in(self.access, hint, &stored, visit, &()).unwrap();
-            assert_eq!(found, expected, "{leaf:?}");
+            if self.tree.find_in(self.access, hint, &stored, visit, &()).unwrap() {
+                assert_eq!(found, expected, "{leaf:?}");
+                self.hints += 1;
+            } else {
+                assert_eq!(found, [0; 0], "{leaf:?}");
+            }
         }
     }
 
@@ -374,7 +382,9 @@ fn run<P: PageAccess, K: KeyFormat>(access: &P, first: u64, steps: u64) {
             random: Random::new(seed),
             entries: BTreeMap::new(),
             leaves: Vec::new(),
-            last: [LastInsertion::default(); 3],
+            routes: Routes::default(),
+            hints: 0,
+            last: Default::default(),
         };
         (0..first).for_each(|_| model.insert_one());
         for step in 0..steps {
@@ -384,7 +394,7 @@ fn run<P: PageAccess, K: KeyFormat>(access: &P, first: u64, steps: u64) {
             }
         }
         let size = model.tree.measure(access).unwrap();
-        assert!(size.levels > 1, "{size:?}");
+        assert!(size.levels > 1 && model.hints > 0, "{size:?} {}", model.hints);
         model.compare_all();
         while let Some((at, (values, _))) = model.any() {
             remove(&model.tree, access, &model.stored(&values).unwrap(), at.1);

@@ -17,7 +17,7 @@ fn work<P: PageAccess, K: KeyFormat>(
     stride: u64,
 ) -> BTreeMap<u64, u64> {
     let mut random = Random::new(thread);
-    let mut own = BTreeMap::new();
+    let (mut own, mut routes) = (BTreeMap::new(), Routes::default());
     for step in 0..20_000 {
         // In waves, so that leaves are divided and united all the time.
         let drains = step / 2_000 % 2 == 1;
@@ -32,7 +32,10 @@ fn work<P: PageAccess, K: KeyFormat>(
                 insert(tree, access, &key(n), row);
                 own.insert(n, row);
             }
-            (there, _) => assert_eq!(find(tree, access, &key(n)).contains(&row), there),
+            (there, _) => {
+                let rows = find_by(tree, access, &mut routes, &key(n));
+                assert_eq!(rows.contains(&row), there);
+            }
         }
     }
     own
@@ -107,7 +110,7 @@ fn a_unique_key_is_inserted_once() {
         for thread in 0..THREADS {
             scope.spawn(move || {
                 let mut meet = |_, deleted| if deleted { Meet::Pass } else { Meet::Duplicate };
-                let mut last = LastInsertion::default();
+                let mut last = LastInsertions::default();
                 for n in 0..KEYS {
                     let n = n * 7 % KEYS;
                     // A ghost next to it, whose row may lie before or behind.

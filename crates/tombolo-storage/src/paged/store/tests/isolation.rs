@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::log::{Logging, UndoRecord};
-use crate::paged::btree::{KeyFormat, TypedColumns};
+use crate::paged::btree::{KeyFormat, Routes, TypedColumns};
 use std::sync::mpsc;
 
 impl<P: PagedProfile> Bank<P> {
@@ -67,7 +67,7 @@ fn an_abort_never_hides_a_committed_key() {
             entries += 1;
             ControlFlow::Continue(())
         };
-        tree.find(&database.pages, &key, count, &()).unwrap();
+        tree.find(&database.pages, &mut Routes::default(), &key, count, &()).unwrap();
         assert_eq!(entries, 1, "after step {steps} of the undo, others find nothing to wait for");
         steps += 1;
     }

@@ -8,6 +8,7 @@ mod isolation;
 mod prepared;
 mod restart;
 mod room;
+mod runs;
 mod values;
 
 use std::ops::ControlFlow;
