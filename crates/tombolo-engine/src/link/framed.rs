@@ -205,9 +205,9 @@ impl<S: Stream + 'static> Link for Framed<S> {
             let into = &mut self.input[self.filled..];
             let room = into.len();
             if let Some(read) = self.stream.wait_and_read(into, time_max) {
-                // A read that filled the room may have left something.
-                self.has_read = read.as_ref().is_ok_and(|bytes| *bytes < room);
-                _ = self.took(read); // the next one that receives learns of an end
+                // A read that filled the room may have left something, and one that found an end is made again.
+                self.has_read = read.as_ref().is_ok_and(|bytes| (1..room).contains(bytes));
+                _ = self.took(read);
                 return;
             }
         }
