@@ -145,7 +145,8 @@ pub(super) fn signal(process: u32, name: &str) -> bool {
 
 /// Whether a call was under way in a process that hung.
 fn hung(error: &Error) -> bool {
-    matches!(error, Error::AnswerLost { why, .. } if why.contains("did not answer for 2s"))
+    let hung = format!("did not answer for {SILENCE_MAX:?}");
+    matches!(error, Error::AnswerLost { why, .. } if why.contains(&hung))
 }
 
 /// Repeats what may be repeated.

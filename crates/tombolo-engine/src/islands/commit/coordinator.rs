@@ -305,8 +305,8 @@ impl Coordinator {
 
     fn only_read(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         let mut transaction = self.take(number).expect("it was found just now");
-        transaction.committed(turn);
         transaction.tell(true, turn);
+        transaction.committed(turn);
     }
 
     /// The decision holds no lock any more, but may not be durable.
@@ -324,8 +324,10 @@ impl Coordinator {
     pub(super) fn durable(&mut self, number: TransactionNumber, turn: &mut Turn<'_>) {
         let deciding = self.find(number).filter(|found| found.step == Step::Deciding);
         let Some(transaction) = deciding else { return };
-        transaction.committed(turn);
+        // First: where islands are processes, a caller that has its answer may outlive this one, and in memory no
+        // other could be asked what it had decided.
         transaction.tell(true, turn);
+        transaction.committed(turn);
         let prepared = |part: &Part| part.done.as_ref().is_some_and(|done| done.wrote);
         transaction.parts.retain(|part| part.island != turn.peers.me && prepared(part));
         transaction.step = Step::Decided;
