@@ -9,7 +9,7 @@ use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::on_each;
 
 use super::islands::{ACCOUNTS, AccountKey, builder};
-use super::islands_processes::{Bank, declared, signal, until_run};
+use super::islands_processes::{Bank, declared, stop, until_run};
 
 /// What is on accounts, as islands of one process find it in a directory.
 fn cents(directory: &Path, islands: usize, ids: &[u64]) -> Vec<i64> {
@@ -96,7 +96,7 @@ fn what_cannot_be_backed_up_is_reported_and_nothing_is_left_of_it() {
     bank.db.backup(path("copy")).unwrap();
     says(bank.db.backup(path("copy")), "holds island-0: choose a new or an empty directory");
     // A process that hangs: the copy of the other one goes, too, and checkpoints are written again.
-    assert!(signal(bank.db.process_of(1).unwrap(), "STOP"));
+    assert!(stop(bank.db.process_of(1).unwrap()));
     says(bank.db.backup(path("hung")), "did not answer");
     assert_eq!(fs::read_dir(path("hung")).unwrap().count(), 0);
     until_run(|| bank.money()).unwrap();
