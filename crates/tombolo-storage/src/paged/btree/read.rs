@@ -59,9 +59,21 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     /// The leaf that holds what is at the probe, held together with other readers.
     #[inline(always)]
     pub(super) fn leaf<'a>(&self, access: &'a P, probe: &Probe<'_>) -> Result<P::Shared<'a>> {
+        self.leaf_visiting(access, probe, |_| ())
+    }
+
+    /// The same, which visits the nodes on the way.
+    #[inline(always)]
+    fn leaf_visiting<'a>(
+        &self,
+        access: &'a P,
+        probe: &Probe<'_>,
+        mut visit: impl FnMut(&P::Shared<'a>),
+    ) -> Result<P::Shared<'a>> {
         let mut page = access.fix_shared(self.root)?;
         let mut level = self.node(page.page()).level();
         while level > 0 {
+            visit(&page);
             let id = self.child(self.node(page.page()), probe);
             let next = access.fix_shared(id)?;
             page = next;
@@ -232,17 +244,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         routes: &mut Routes,
         probe: &Probe<'_>,
     ) -> Result<P::Shared<'a>> {
-        let mut page = access.fix_shared(self.root)?;
-        let mut level = self.node(page.page()).level();
-        while level > 0 {
-            self.note_visit(routes, &page);
-            let id = self.child(self.node(page.page()), probe);
-            let next = access.fix_shared(id)?;
-            page = next;
-            level -= 1;
-            self.verify_level(self.node(page.page()), id, level)?;
-        }
-        Ok(page)
+        self.leaf_visiting(access, probe, |page| self.note_visit(routes, page))
     }
 
     /// The same as [`BTree::find`], if the leaf of `hint` still is the leaf of `key`; `false` if only a descent can

@@ -19,7 +19,13 @@ struct Runs<'a, P: PageAccess, K: KeyFormat> {
     routes: Routes,
 }
 
-impl<P: PageAccess, K: KeyFormat> Runs<'_, P, K> {
+impl<'a, P: PageAccess, K: KeyFormat> Runs<'a, P, K> {
+    /// Of a tree that is empty.
+    fn new(access: &'a P, tree: BTree<P, K>) -> Self {
+        let (keys, last, routes) = (BTreeSet::new(), [first(), first()], Routes::default());
+        Self { access, tree, keys, last, routes }
+    }
+
     fn insert(&mut self, caller: u64, n: u64) {
         let mut meet = |_, _| Meet::Duplicate;
         let (key, last) = (key(n), &mut self.last[caller as usize]);
@@ -76,13 +82,7 @@ impl<P: PageAccess, K: KeyFormat> Runs<'_, P, K> {
 fn runs<K: KeyFormat>(unique: bool, seed: u64) {
     let pool = small_pool(64);
     let tree = BTree::<_, K>::create(&pool, STORE, integers(unique), &()).unwrap();
-    let mut runs = Runs {
-        access: &pool,
-        tree,
-        keys: BTreeSet::new(),
-        last: [first(), first()],
-        routes: Routes::default(),
-    };
+    let mut runs = Runs::new(&pool, tree);
     let (mut random, mut next) = (Random::new(seed), [2; STREAMS as usize]);
     let mut together = 0;
     for step in 0..4_000 {
@@ -128,13 +128,7 @@ fn runs<K: KeyFormat>(unique: bool, seed: u64) {
 fn a_run_ends_where_another_entry_comes_between() {
     let pool = small_pool(16);
     let tree = BTree::<_, IntegerKeys>::create(&pool, STORE, integers(true), &()).unwrap();
-    let mut runs = Runs {
-        access: &pool,
-        tree,
-        keys: BTreeSet::new(),
-        last: [first(), first()],
-        routes: Routes::default(),
-    };
+    let mut runs = Runs::new(&pool, tree);
     let inserted = |runs: &mut Runs<'_, _, _>, numbers: &[u64]| {
         let keys: Vec<_> = numbers.iter().map(|n| (*n, key(*n))).collect();
         let run = keys.iter().map(|(n, key)| RunEntry {
