@@ -135,7 +135,7 @@ pub struct Swarm {
 }
 
 /// A value of a list, each equally likely.
-fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
+pub(crate) fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize]
 }
 

@@ -3,6 +3,7 @@
 use tombolo_engine::rng::Rng;
 
 use crate::faults::one_in;
+use crate::swarm::pick;
 
 /// Longer than anything takes where nothing goes wrong.
 const PATIENT: u64 = 100_000;
@@ -39,9 +40,6 @@ pub(super) struct Swarm {
 
 impl Swarm {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
-            of[rng.below(of.len() as u64) as usize]
-        }
         let is_calm = one_in(rng, 8);
         let mut rate = |rates: &[u32]| if is_calm { 0 } else { pick(rng, rates) };
         let vote_crashes = rate(&[0, 0, 5, 20]);

@@ -6,7 +6,7 @@
 use tombolo_engine::rng::Rng;
 
 use crate::faults::Faults;
-use crate::swarm::Swarm;
+use crate::swarm::{Swarm, pick};
 use crate::workload::request::Kinds;
 
 /// Transactions after which a seed may end.
@@ -28,9 +28,6 @@ pub(super) struct Settings {
 
 impl Settings {
     pub(super) fn draw(rng: &mut Rng) -> Self {
-        fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
-            of[rng.below(of.len() as u64) as usize]
-        }
         let mut database = Swarm::draw(rng);
         database.transactions = TRANSACTIONS + rng.below(20);
         database.life_transactions_max = pick(rng, &[15, 30, 60]);
