@@ -1,7 +1,11 @@
-//! `Batches`: many rows on their way to their islands, in transactions of a bounded size, several under way.
+//! `Batches`: many rows on their way into a database or its islands, in transactions of a bounded size, several under
+//! way.
 //!
-//! The caller's thread produces the next rows while the islands insert those before, each its own. Not here: where a
-//! row belongs (`load.rs`, `repartition.rs`). Invariant: when a batch was refused, those that have not run do not run.
+//! The caller's thread produces the next rows while each island inserts its own and the logging stages write those
+//! before. Not here: where a row belongs (`load.rs`, `islands/`), rows that belong together.
+//!
+//! Invariant: batches of an island run in the order of their rows; when one was refused, those that have not run do not
+//! run. So of a database with one engine, the loaded rows are always the first ones.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,25 +13,57 @@ use std::sync::Arc;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::sync::{AtomicBool, Ordering};
 
-use super::{Islands, OnIslands};
-use crate::calls::{CallOptions, Pending};
+use crate::calls::{CallOptions, ClosureBody, Pending, Registered, register};
+use crate::database::Database;
 use crate::error::{Error, Stop};
-use crate::load::{BATCH_BYTES, LoadError, UNDER_WAY_MAX};
+use crate::load::LoadError;
 use crate::tx::Tx;
+use crate::tx::derived::TableRow;
+
+/// Approximate log bytes of a batch; less than the default limit of a call.
+const BATCH_BYTES: usize = 48 << 10;
+
+/// The most bytes that a row logs in addition to its content.
+pub(crate) const RECORD_BYTES: usize = 64;
+
+/// The most batches of an island under way: one is produced, one runs, the others are written.
+const UNDER_WAY_MAX: usize = 16;
 
 /// The reason of a batch that does not run because another one was refused.
 const AFTER_ANOTHER: &str = "another batch was refused";
 
-/// Rows of one island that are inserted together.
-struct Batch<T> {
-    rows: Vec<T>,
-    /// About how many they log.
+/// Rows that are inserted together.
+pub(crate) struct Batch<T> {
+    pub(crate) rows: Vec<T>,
+    /// About how many bytes they log.
     bytes: usize,
 }
 
+impl<T> Batch<T> {
+    pub(crate) const fn new() -> Self {
+        Self { rows: Vec::new(), bytes: 0 }
+    }
+
+    /// Adds a row that logs about so many bytes; if it has no room here, it begins the next batch, and this one is
+    /// complete.
+    pub(crate) fn add(&mut self, row: T, bytes: usize) -> Option<Self> {
+        let is_full = self.bytes + bytes > BATCH_BYTES && !self.rows.is_empty();
+        let complete = is_full.then(|| std::mem::replace(self, Self::new()));
+        self.rows.push(row);
+        self.bytes += bytes;
+        complete
+    }
+}
+
+/// About how many bytes a row logs.
+pub(crate) fn row_bytes<R: TableRow>(row: &R) -> usize {
+    R::SIZE + RECORD_BYTES + row.outside_bytes()
+}
+
 /// Rows on their way. See the file's head.
-pub(super) struct Batches<T> {
-    insert: OnIslands<Batch<T>, u64>,
+pub(crate) struct Batches<T> {
+    /// Into each island.
+    insert: Vec<Registered<Batch<T>, u64>>,
     /// Of each island: those that are not submitted yet.
     next: Vec<Batch<T>>,
     under_way: VecDeque<Pending<u64>>,
@@ -36,14 +72,14 @@ pub(super) struct Batches<T> {
 }
 
 impl<T: Send + 'static> Batches<T> {
-    /// Of rows that `insert` inserts.
-    pub(super) fn new(
-        islands: &Islands,
+    /// Of rows that `insert` inserts into these islands, or into a database that has one engine.
+    pub(crate) fn new(
+        islands: &[Database],
         insert: impl Fn(&mut Tx<'_>, &T) -> Result<(), Stop> + Send + Sync + 'static,
     ) -> Self {
         let has_failed = Arc::new(AtomicBool::new(false));
         let failed = has_failed.clone();
-        let insert = islands.register_closure("load", move |tx, batch: &Batch<T>| {
+        let insert = move |tx: &mut Tx<'_>, batch: &Batch<T>| {
             if failed.load(Ordering::Relaxed) {
                 return Err(Stop::Abort(AFTER_ANOTHER));
             }
@@ -54,13 +90,15 @@ impl<T: Send + 'static> Batches<T> {
                 failed.store(true, Ordering::Relaxed);
             }
             made.map(|()| batch.rows.len() as u64)
-        });
-        let next = (0..islands.islands()).map(|_| Batch { rows: Vec::new(), bytes: 0 }).collect();
+        };
+        let first = register(islands[0].core(), "load", ClosureBody::new(insert));
+        let insert = islands.iter().map(|island| first.on(island.core())).collect();
+        let next = islands.iter().map(|_| Batch::new()).collect();
         Self { insert, next, under_way: VecDeque::new(), has_failed, done: 0 }
     }
 
     /// How many rows were inserted, as far as that is known.
-    pub(super) const fn done(&self) -> u64 {
+    pub(crate) const fn done(&self) -> u64 {
         self.done
     }
 
@@ -68,30 +106,22 @@ impl<T: Send + 'static> Batches<T> {
     ///
     /// # Errors
     /// That of a refused batch.
-    pub(super) fn add(&mut self, island: usize, row: T, bytes: usize) -> Result<(), LoadError> {
-        let next = &self.next[island];
-        if next.bytes + bytes > BATCH_BYTES && !next.rows.is_empty() {
-            self.submit(island)?;
-        }
-        let next = &mut self.next[island];
-        next.rows.push(row);
-        next.bytes += bytes;
-        Ok(())
+    pub(crate) fn add(&mut self, island: usize, row: T, bytes: usize) -> Result<(), LoadError> {
+        self.next[island].add(row, bytes).map_or(Ok(()), |batch| self.submit(island, batch))
     }
 
-    /// Submits the rows of an island, if there are any.
-    fn submit(&mut self, island: usize) -> Result<(), LoadError> {
-        if self.next[island].rows.is_empty() {
+    /// Submits rows of an island, if there are any.
+    fn submit(&mut self, island: usize, batch: Batch<T>) -> Result<(), LoadError> {
+        if batch.rows.is_empty() {
             return Ok(());
         }
         while self.under_way.len() >= UNDER_WAY_MAX * self.next.len() {
             self.take_answer()?;
         }
-        let batch = std::mem::replace(&mut self.next[island], Batch { rows: Vec::new(), bytes: 0 });
         // A row that is longer than a batch is a batch of its own.
         let options = CallOptions::new().log_bytes_max(batch.bytes.max(2 * BATCH_BYTES) as u64);
         let held = |batch: &Batch<T>| batch.rows.capacity() * size_of::<T>() + batch.bytes;
-        match self.insert.on(island).with(options).input_bytes(held).submit(batch) {
+        match self.insert[island].with(options).input_bytes(held).submit(batch) {
             Ok(pending) => {
                 self.under_way.push_back(pending);
                 Ok(())
@@ -130,8 +160,11 @@ impl<T: Send + 'static> Batches<T> {
     ///
     /// # Errors
     /// That of a refused batch.
-    pub(super) fn finish(&mut self, mut report: impl FnMut(u64)) -> Result<u64, LoadError> {
-        (0..self.next.len()).try_for_each(|island| self.submit(island))?;
+    pub(crate) fn finish(&mut self, mut report: impl FnMut(u64)) -> Result<u64, LoadError> {
+        for island in 0..self.next.len() {
+            let batch = std::mem::replace(&mut self.next[island], Batch::new());
+            self.submit(island, batch)?;
+        }
         while !self.under_way.is_empty() {
             self.take_answer()?;
             report(self.done);

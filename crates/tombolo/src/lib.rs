@@ -78,6 +78,7 @@ extern crate self as tombolo;
 
 mod archive;
 mod backup;
+mod batches;
 mod builder;
 mod calls;
 mod cancels;

@@ -1,8 +1,8 @@
 //! Loading many rows into their islands.
 //!
 //! A row goes to the island of the key in the column by which its table is spread. Rows of a table that is on each
-//! island are inserted on all of them, in transactions over all. Not here: batches (`batches.rs`), one database
-//! (`crate::load`).
+//! island are inserted on all of them, in transactions over all. Not here: batches (`crate::batches`), one
+//! database (`crate::load`).
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use tombolo_storage::store::Table;
 use tombolo_storage::value::ColumnReader;
 
 use super::Islands;
-use super::batches::Batches;
+use crate::batches::{Batch, Batches, row_bytes};
 use crate::error::Error;
-use crate::load::{BATCH_BYTES, LoadError, RECORD_BYTES};
+use crate::load::LoadError;
 use crate::tx::RowImage;
 use crate::tx::derived::TableRow;
 
@@ -69,7 +69,7 @@ impl Islands {
         }
         let (keys, islands) = (&self.router.keys, self.islands());
         let mut batches =
-            Batches::new(self, move |tx, row: &R| tx.insert_row(&table, row).map(drop));
+            Batches::new(&self.databases, move |tx, row: &R| tx.insert_row(&table, row).map(drop));
         let mut image = RowImage::default();
         for row in rows {
             let island = match &place {
@@ -99,26 +99,23 @@ impl Islands {
             rows.iter().try_for_each(|row| tx.insert_row(&table, row).map(drop))
         });
         let mut loaded = 0;
-        let mut submit = |batch: Vec<R>| -> Result<u64, LoadError> {
-            if batch.is_empty() {
+        let mut submit = |batch: Batch<R>| -> Result<u64, LoadError> {
+            if batch.rows.is_empty() {
                 return Ok(loaded);
             }
-            let rows = batch.len() as u64;
+            let rows = batch.rows.len() as u64;
             let mut across = self.across();
-            across.everywhere(&insert, Arc::new(batch));
+            across.everywhere(&insert, Arc::new(batch.rows));
             across.commit().map_err(|error| LoadError { loaded, error })?;
             loaded += rows;
             Ok(loaded)
         };
-        let (mut batch, mut bytes) = (Vec::new(), 0);
+        let mut batch = Batch::new();
         for row in rows {
-            let row_bytes = row_bytes(&row);
-            if bytes + row_bytes > BATCH_BYTES && !batch.is_empty() {
-                submit(std::mem::take(&mut batch))?;
-                bytes = 0;
+            let bytes = row_bytes(&row);
+            if let Some(complete) = batch.add(row, bytes) {
+                submit(complete)?;
             }
-            bytes += row_bytes;
-            batch.push(row);
         }
         submit(batch)
     }
@@ -148,9 +145,4 @@ impl Islands {
             ))),
         }
     }
-}
-
-/// About how many bytes a row logs.
-fn row_bytes<R: TableRow>(row: &R) -> usize {
-    R::SIZE + RECORD_BYTES + row.outside_bytes()
 }

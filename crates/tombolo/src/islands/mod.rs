@@ -7,7 +7,6 @@
 //! | `identity.rs` | which island of which database a directory holds |
 //! | `spread.rs` | tables that are spread by a column |
 //! | `load.rs` | loading many rows |
-//! | `batches.rs` | many rows on their way to their islands |
 //! | `repartition.rs` | another number of islands for a directory |
 //! | `calls.rs` | calls of one island |
 //! | `across.rs` | transactions over several islands |
@@ -49,7 +48,6 @@ use crate::tx::Tx;
 mod across;
 mod answers;
 mod backup;
-mod batches;
 mod calls;
 mod deadlines;
 mod helping;

@@ -27,13 +27,12 @@ use tombolo_storage::store::Store;
 use tombolo_storage::value::{OwnedValue, Value};
 
 use super::Islands;
-use super::batches::Batches;
 use super::key::Keys;
 use super::opening::{IslandsBuilder, damaged};
+use crate::batches::{Batches, RECORD_BYTES};
 use crate::builder::Recovered;
 use crate::calls::OWN_PREFIX;
 use crate::error::Error;
-use crate::load::RECORD_BYTES;
 use crate::open::make_directory;
 use crate::product::Product;
 use crate::tx::DynamicTable;
@@ -365,7 +364,7 @@ impl<'i, 'p> Load<'i, 'p> {
         let schema = self.islands.schema();
         self.batches = schema.table(table).map(|at| {
             let table = DynamicTable::new(&schema, at);
-            Batches::new(self.islands, move |tx, row: &Row| {
+            Batches::new(&self.islands.databases, move |tx, row: &Row| {
                 let values: Vec<_> = row.iter().map(OwnedValue::value).collect();
                 tx.insert_values(&table, &values).map(drop)
             })
