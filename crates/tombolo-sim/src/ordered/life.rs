@@ -47,7 +47,7 @@ const END_STEPS_MAX: usize = 400_000;
 /// Steps after an island's log has failed.
 const STEPS_BEYOND: u32 = 60;
 
-/// What is there of an island while it runs.
+/// An island while it runs.
 pub(super) struct Island {
     pub(super) pipeline: Pipeline<Runner>,
     pub(super) carrier: Carrier<Runner>,

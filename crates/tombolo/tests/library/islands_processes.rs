@@ -419,7 +419,7 @@ fn killed_processes_lose_nothing_that_was_answered_and_no_money() {
     let (is_over, moved, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     let all_answered = AtomicU64::new(0);
     let local = |thread: u64| {
-        // Nobody else uses this account.
+        // No other thread uses this account.
         let (id, mut answered, mut unknown) = (1_000 + thread, 0, 0);
         while !is_over.load(Ordering::SeqCst) {
             match bank.book(id, 1) {

@@ -106,7 +106,7 @@ impl IslandProcesses {
             of_all(seats, copy).map_err(|error| {
                 remove_copies(&path, self.islands());
                 refused = Some(error);
-                // What is there of the set goes as after any failure.
+                // The rest of the set is removed as after any failure.
                 BackupFailure::Unfinished { file: text.to_owned() }
             })
         });
@@ -191,7 +191,7 @@ pub(super) fn flushed(core: &Core) -> Result<Vec<u8>, Error> {
     Ok(core.with_pipeline(Pipeline::flushed_group)?.to_le_bytes().to_vec())
 }
 
-/// Statistics as bytes: the numbers, and what is none.
+/// Statistics as bytes: the numbers, then the texts.
 pub(super) fn encode_statistics(statistics: Statistics) -> Vec<u8> {
     let mut statistics = statistics;
     let item = Item::new(u8::from(statistics.checkpoint_is_under_way));
