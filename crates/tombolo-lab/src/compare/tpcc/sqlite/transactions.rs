@@ -14,39 +14,15 @@ use crate::workload::tpcc::input::{
     StockLevelInput,
 };
 use crate::workload::tpcc::text::{Text, is_original};
+use crate::workload::tpcc::transactions::Answer;
 use crate::workload::tpcc::transactions::delivery::DeliveryAnswer;
 use crate::workload::tpcc::transactions::new_order::NewOrderAnswer;
-use crate::workload::tpcc::transactions::order_status::StatusLine;
-use crate::workload::tpcc::transactions::payment::PaymentAnswer;
+use crate::workload::tpcc::transactions::order_status::{OrderStatusAnswer, StatusLine};
+use crate::workload::tpcc::transactions::payment::{PaymentAnswer, history_data};
 use crate::workload::tpcc::transactions::stock_level::StockLevelAnswer;
 use crate::workload::tpcc::{DISTRICTS, ORDER_LINES_MAX};
 
 const LINES: usize = ORDER_LINES_MAX as usize;
-
-/// The answer of an Order Status.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Status {
-    pub(super) customer: Option<(Text<16>, Text<2>, Text<16>, i64)>,
-    pub(super) c_id: i32,
-    pub(super) o_id: i32,
-    pub(super) entry_d: i64,
-    pub(super) carrier_id: Option<i16>,
-    pub(super) line_count: usize,
-    pub(super) lines: [StatusLine; LINES],
-}
-
-/// The answer of a transaction.
-#[expect(clippy::large_enum_variant, reason = "used where it is returned, never stored")]
-#[cfg_attr(not(test), expect(dead_code, reason = "made for a terminal; only tests read it"))]
-pub(super) enum Answer {
-    /// A New Order that was rolled back.
-    InvalidItem,
-    NewOrder(NewOrderAnswer),
-    Payment(PaymentAnswer),
-    OrderStatus(Status),
-    Delivery(DeliveryAnswer),
-    StockLevel(StockLevelAnswer),
-}
 
 /// Binds integers, the first to `?1`.
 fn bind<const N: usize>(statement: &mut Statement<'_>, values: [i64; N]) -> Result<()> {
@@ -115,15 +91,15 @@ struct LineRead {
 }
 
 impl<'c> Statements<'c> {
-    /// Runs one transaction.
-    pub(super) fn run(&mut self, input: &Input) -> Result<Answer> {
+    /// Runs one transaction; nothing is answered by a New Order that is rolled back.
+    pub(super) fn run(&mut self, input: &Input) -> Result<Option<Answer>> {
         self.common.begin.raw_execute()?;
         let answer = match input {
             Input::NewOrder(input) => match self.new_order(input)? {
                 Some(answer) => Answer::NewOrder(answer),
                 None => {
                     self.common.rollback.raw_execute()?;
-                    return Ok(Answer::InvalidItem);
+                    return Ok(None);
                 }
             },
             Input::Payment(input) => Answer::Payment(self.payment(input)?),
@@ -132,7 +108,7 @@ impl<'c> Statements<'c> {
             Input::StockLevel(input) => Answer::StockLevel(self.standard()?.stock_level(input)?),
         };
         self.common.commit.raw_execute()?;
-        Ok(answer)
+        Ok(Some(answer))
     }
 
     fn standard(&mut self) -> Result<&mut StandardStatements<'c>> {
@@ -285,16 +261,6 @@ impl<'c> Statements<'c> {
     }
 }
 
-/// H_DATA: W_NAME and D_NAME with four blanks between (2.5.2.2).
-fn history_data(w_name: &[u8], d_name: &[u8]) -> Text<24> {
-    let mut data = [b' '; 24];
-    let d_start = w_name.len() + 4;
-    let end = d_start + d_name.len();
-    data[..w_name.len()].copy_from_slice(w_name);
-    data[d_start..end].copy_from_slice(d_name);
-    Text::from_row(&data[..end])
-}
-
 impl StandardStatements<'_> {
     /// The key of the customer in the middle of those with one last name (2.5.2.2).
     fn customer_named(&mut self, w_id: i32, d_id: i16, name: &Text<16>) -> Result<i64> {
@@ -309,41 +275,43 @@ impl StandardStatements<'_> {
     }
 
     /// Order Status (2.6).
-    fn status(&mut self, input: &OrderStatusInput) -> Result<Status> {
+    fn status(&mut self, input: &OrderStatusInput) -> Result<OrderStatusAnswer> {
         let (w_id, d_id) = (input.w_id, input.d_id);
         let customer = match &input.customer {
             CustomerInput::Id(c_id) => schema::customer(w_id, d_id, *c_id),
             CustomerInput::LastName(name) => self.customer_named(w_id, d_id, name)?,
         };
-        let mut status = Status { c_id: schema::c_id(customer), ..Status::default() };
-        {
-            let mut rows = query(&mut self.status_customer, [customer])?;
-            let row = existing(&mut rows)?;
-            let (first, middle) = (read_text(row, 0)?, read_text(row, 1)?);
-            status.customer = Some((first, middle, read_text(row, 2)?, integer(row, 3)?));
-        }
-        let order = {
-            let key = [w_id.into(), d_id.into(), status.c_id.into()];
-            let mut rows = query(&mut self.newest_order, key)?;
-            let row = existing(&mut rows)?;
-            status.entry_d = integer(row, 1)?;
-            status.carrier_id = nullable(row, 2)?.map(|carrier| carrier as i16);
-            integer(row, 0)?
+        let c_id = schema::c_id(customer);
+        let mut customers = query(&mut self.status_customer, [customer])?;
+        let customer = existing(&mut customers)?;
+        let mut orders = query(&mut self.newest_order, [w_id.into(), d_id.into(), c_id.into()])?;
+        let newest = existing(&mut orders)?;
+        let order = integer(newest, 0)?;
+        let mut answer = OrderStatusAnswer {
+            c_id,
+            c_first: read_text(customer, 0)?,
+            c_middle: read_text(customer, 1)?,
+            c_last: read_text(customer, 2)?,
+            c_balance: integer(customer, 3)?,
+            o_id: schema::o_id(order),
+            entry_d: integer(newest, 1)?,
+            carrier_id: nullable(newest, 2)?.map(|carrier| carrier as i16),
+            line_count: 0,
+            line_array: [StatusLine::default(); LINES],
         };
-        status.o_id = schema::o_id(order);
         let range = [schema::order_line(order, 0), schema::last_line(order)];
         let mut rows = query(&mut self.status_lines, range)?;
         while let Some(row) = rows.next()? {
-            status.lines[status.line_count] = StatusLine {
+            answer.line_array[answer.line_count] = StatusLine {
                 i_id: integer(row, 0)? as i32,
                 supply_w_id: integer(row, 1)? as i32,
                 quantity: integer(row, 2)?,
                 amount: integer(row, 3)?,
                 delivery_d: nullable(row, 4)?,
             };
-            status.line_count += 1;
+            answer.line_count += 1;
         }
-        Ok(status)
+        Ok(answer)
     }
 
     /// Delivery (2.7), all ten districts in one transaction.

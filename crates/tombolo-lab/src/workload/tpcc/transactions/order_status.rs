@@ -53,8 +53,8 @@ pub struct OrderStatusAnswer {
     pub entry_d: i64,
     /// O_CARRIER_ID.
     pub carrier_id: Option<i16>,
-    line_count: usize,
-    line_array: [StatusLine; LINES],
+    pub(crate) line_count: usize,
+    pub(crate) line_array: [StatusLine; LINES],
 }
 
 impl OrderStatusAnswer {

@@ -241,7 +241,7 @@ impl Payment {
 
 /// H_DATA: W_NAME and D_NAME with four blanks between (2.5.2.2).
 #[inline(always)]
-fn history_data(w_name: &[u8], d_name: &[u8]) -> Text<24> {
+pub(crate) fn history_data(w_name: &[u8], d_name: &[u8]) -> Text<24> {
     let mut data = Text::EMPTY;
     [w_name, b"    ", d_name].into_iter().for_each(|part| data.push_short(part));
     data
