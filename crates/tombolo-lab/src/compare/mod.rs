@@ -238,36 +238,37 @@ pub fn failure(measured: &[Measured]) -> Option<Failure> {
     None
 }
 
-/// Each peer next to each of our own, as `one:other`, with the spread of `ratio` over the rounds.
-fn over_rounds(
-    measured: &[Measured],
-    name: impl Fn(&str, &str) -> String,
-    ratio: impl Fn(&Batch, &Batch) -> f64,
-) -> Vec<(String, Spread)> {
-    let (ours, theirs): (Vec<_>, Vec<_>) =
-        measured.iter().partition(|engine| engine.engine.starts_with(OURS));
-    let mut ratios = Vec::new();
-    for their in &theirs {
-        for our in &ours {
-            let rounds = their.rounds.iter().zip(&our.rounds);
-            let rounds = rounds.map(|(their, our)| ratio(their, our)).collect();
-            ratios.push((name(&their.engine, &our.engine), Spread::of(rounds)));
-        }
-    }
-    ratios
+/// A figure of `one` in each round divided by that of `other`; 0 where `other` has none.
+fn over_rounds(one: &[Batch], other: &[Batch], figure: impl Fn(&Batch) -> f64) -> Spread {
+    let ratio = |(one, other)| match figure(other) {
+        0.0 => 0.0,
+        other => figure(one) / other,
+    };
+    Spread::of(one.iter().zip(other).map(ratio).collect())
+}
+
+/// Each peer with each engine of our own.
+fn pairs(measured: &[Measured]) -> impl Iterator<Item = (&Measured, &Measured)> {
+    let is_ours = |engine: &&Measured| engine.engine.starts_with(OURS);
+    let peers = measured.iter().filter(move |engine| !is_ours(engine));
+    peers.flat_map(move |their| measured.iter().filter(is_ours).map(move |our| (their, our)))
 }
 
 /// How many times our processor time per transaction a peer takes, over the rounds: by peer and
 /// profile.
-pub fn ratios(measured: &[Measured]) -> Vec<(String, Spread)> {
-    let name = |their: &str, our: &str| format!("{their}:{our}");
-    over_rounds(measured, name, |their, our| their.us_per_transaction() / our.us_per_transaction())
+pub fn ratios(measured: &[Measured]) -> impl Iterator<Item = (String, Spread)> {
+    pairs(measured).map(|(their, our)| {
+        let name = format!("{}:{}", their.engine, our.engine);
+        (name, over_rounds(&their.rounds, &our.rounds, Batch::us_per_transaction))
+    })
 }
 
 /// How many times a peer's transactions per second we do, over the rounds: by profile and peer.
-pub fn tps_ratios(measured: &[Measured]) -> Vec<(String, Spread)> {
-    let name = |their: &str, our: &str| format!("{our}:{their}");
-    over_rounds(measured, name, |their, our| our.per_second() / their.per_second())
+pub fn tps_ratios(measured: &[Measured]) -> impl Iterator<Item = (String, Spread)> {
+    pairs(measured).map(|(their, our)| {
+        let name = format!("{}:{}", our.engine, their.engine);
+        (name, over_rounds(&our.rounds, &their.rounds, Batch::per_second))
+    })
 }
 
 #[cfg(test)]

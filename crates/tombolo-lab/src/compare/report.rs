@@ -90,12 +90,12 @@ pub struct RatioResult {
 impl RatioResult {
     /// The ratios of what was `measured`.
     pub fn new(header: Header, measured: &[Measured]) -> Self {
+        let tps_ratios = super::tps_ratios(measured);
         let has_callers = measured.iter().any(|engine| engine.calls.is_some());
-        let tps_ratios = if has_callers { super::tps_ratios(measured) } else { Vec::new() };
         Self {
             header,
-            ratios: super::ratios(measured).into_iter().collect(),
-            tps_ratios: tps_ratios.into_iter().collect(),
+            ratios: super::ratios(measured).collect(),
+            tps_ratios: tps_ratios.filter(|_| has_callers).collect(),
         }
     }
 }

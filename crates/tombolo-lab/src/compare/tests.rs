@@ -25,7 +25,7 @@ fn ratios_are_taken_round_by_round() {
         measured("tombolo/memory", &[2, 2, 2]),
         measured("sqlite", &[20, 20, 30]),
     ];
-    let ratios = ratios(&all);
+    let ratios: Vec<_> = ratios(&all).collect();
     let spread = |median, min, max| Spread { median, min, max };
     assert_eq!(ratios[0], ("sqlite:tombolo/bare".to_owned(), spread(20.0, 10.0, 30.0)));
     assert_eq!(ratios[1], ("sqlite:tombolo/memory".to_owned(), spread(10.0, 10.0, 15.0)));
@@ -53,7 +53,8 @@ fn rates_are_ours_divided_by_theirs() {
     };
     let all = [timed("tombolo/memory", &[10, 20, 10]), timed("redis", &[50, 40, 90])];
     let spread = Spread { median: 5.0, min: 2.0, max: 9.0 };
-    assert_eq!(tps_ratios(&all), [("tombolo/memory:redis".to_owned(), spread)]);
+    let ratios: Vec<_> = tps_ratios(&all).collect();
+    assert_eq!(ratios, [("tombolo/memory:redis".to_owned(), spread)]);
 }
 
 #[test]

@@ -297,58 +297,47 @@ pub struct Called {
     pub note: Option<String>,
 }
 
-/// One engine at one durability.
+/// One engine at one durability, with what was measured so far: one for each point that it takes part in.
 struct Contender {
     name: String,
     is_durable: bool,
     engine: Box<dyn Engine>,
-    found: Vec<Samples>,
-    /// Bytes that a call of the raw device writes.
-    bytes: Option<u64>,
-}
-
-/// The measurements of a contender at a point so far.
-struct Samples {
-    point: Point,
-    rounds: Vec<Batch>,
-    latencies: Latencies,
-    counted: Option<Counted>,
+    called: Vec<Called>,
 }
 
 impl Contender {
-    fn new(name: &str, is_durable: bool, engine: Box<dyn Engine>, plan: &Plan) -> Self {
+    fn new(
+        name: &str,
+        is_durable: bool,
+        engine: Box<dyn Engine>,
+        bytes: Option<u64>,
+        plan: &Plan,
+    ) -> Self {
         let has = |point: &Point| point.what == What::Transfer || name != raw_device::NAME;
-        let found = |point| Samples {
-            point,
+        let at = |Point { what, callers }| Called {
+            engine: name.to_owned(),
+            version: engine.version().to_owned(),
+            what,
+            is_durable,
+            callers,
             rounds: Vec::new(),
             latencies: Latencies::default(),
             counted: None,
+            bytes,
+            consistent: None,
+            note: engine.note().map(str::to_owned),
         };
-        let found = plan.points().filter(has).map(found).collect();
-        Self { name: name.to_owned(), is_durable, engine, found, bytes: None }
+        let called = plan.points().filter(has).map(at).collect();
+        Self { name: name.to_owned(), is_durable, engine, called }
     }
 
     /// Looks at the money, and closes the engine.
-    fn finish(self) -> Result<Vec<Called>, Failure> {
-        let Self { name, is_durable, engine, found, bytes } = self;
+    fn finish(mut self) -> Result<Vec<Called>, Failure> {
         let expected = i64::from(ACCOUNTS) * CENTS_EACH;
-        let consistent = engine.total_cents()?.map(|cents| cents == expected);
-        let (version, note) = (engine.version().to_owned(), engine.note().map(str::to_owned));
-        engine.close()?;
-        let called = |Samples { point, rounds, latencies, counted }| Called {
-            engine: name.clone(),
-            version: version.clone(),
-            what: point.what,
-            is_durable,
-            callers: point.callers,
-            rounds,
-            latencies,
-            counted,
-            bytes,
-            consistent,
-            note: note.clone(),
-        };
-        Ok(found.into_iter().map(called).collect())
+        let consistent = self.engine.total_cents()?.map(|cents| cents == expected);
+        self.engine.close()?;
+        self.called.iter_mut().for_each(|called| called.consistent = consistent);
+        Ok(self.called)
     }
 }
 
@@ -379,11 +368,11 @@ pub fn compare(
         progress.begin("counting with callgrind");
         let countable = |it: &&mut Contender| it.name != raw_device::NAME;
         for (number, contender) in contenders.iter_mut().filter(countable).enumerate() {
-            let Contender { name, is_durable, found, .. } = contender;
+            let Contender { name, is_durable, called, .. } = contender;
             let directory = parent.join(format!("count{number:02}"));
             let counted = counting::count(name, *is_durable, &plan.whats, calls, &directory)?;
-            for found in found.iter_mut().filter(|found| found.point.callers == 1) {
-                found.counted = counted.iter().find(|it| it.what == found.point.what).copied();
+            for called in called.iter_mut().filter(|called| called.callers == 1) {
+                called.counted = counted.iter().find(|it| it.what == called.what).copied();
             }
         }
         progress.end();
@@ -420,7 +409,7 @@ fn open_all(
             name => (open(name, &opening, own)?, None),
         };
         progress.end();
-        contenders.push(Contender { bytes, ..Contender::new(name, is_durable, engine, plan) });
+        contenders.push(Contender::new(name, is_durable, engine, bytes, plan));
     }
     Ok(contenders)
 }
@@ -449,13 +438,15 @@ fn run_round(
     for (number, point) in plan.points().enumerate() {
         for turn in 0..contenders.len() {
             let place = place_of(round + number, turn, contenders.len());
-            let Contender { engine, found, .. } = &mut contenders[place];
-            let Some(found) = found.iter_mut().find(|found| found.point == point) else { continue };
+            let Contender { engine, called, .. } = &mut contenders[place];
+            let is_at =
+                |called: &&mut Called| (called.what, called.callers) == (point.what, point.callers);
+            let Some(called) = called.iter_mut().find(is_at) else { continue };
             let seed = [round as u64, number as u64];
             let (batch, latencies) =
                 driver::call(&**engine, point, bound, (plan.seed, seed), clock)?;
-            found.rounds.push(batch);
-            found.latencies.add(&latencies);
+            called.rounds.push(batch);
+            called.latencies.add(&latencies);
         }
     }
     Ok(())

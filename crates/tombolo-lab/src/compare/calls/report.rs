@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::{Called, OWN, durability_name};
-use crate::compare::Batch;
+use crate::compare::{Batch, over_rounds};
 use crate::report::{Header, rounded};
 use crate::sweep::Spread;
 
@@ -127,14 +127,8 @@ impl RatioResult {
             let Some(our) = called.iter().find(ours) else { continue };
             let place = place(their.what.name(), durability_name(their.is_durable), their.callers);
             let name = format!("{}:{OWN} {place}", their.engine);
-            let spread = |figure: fn(&Batch) -> f64| {
-                let rounds = their.rounds.iter().zip(&our.rounds);
-                let ratio = |(their, our)| match figure(our) {
-                    0.0 => 0.0,
-                    our => figure(their) / our,
-                };
-                Spread::of(rounds.map(ratio).collect())
-            };
+            let spread =
+                |figure: fn(&Batch) -> f64| over_rounds(&their.rounds, &our.rounds, figure);
             ratios.insert(name.clone(), spread(Batch::us_per_transaction));
             wall_ratios.insert(name, spread(wall_us));
         }
