@@ -17,6 +17,9 @@ macro_rules! named {
             /// All of them, in their order.
             pub const ALL: [Self; [$($word),*].len()] = [$(Self::$value),*];
 
+            /// The name of each.
+            pub const NAMES: [&str; Self::ALL.len()] = [$($word),*];
+
             /// Its name.
             pub const fn $name(self) -> &'static str {
                 match self {

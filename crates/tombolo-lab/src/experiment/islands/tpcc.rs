@@ -20,30 +20,20 @@ use crate::workload::tpcc::nurand::Constants;
 /// The transactions of a caller, made beforehand: more than there are customers of two warehouses.
 const INPUTS: usize = 1 << 17;
 
-/// Which transactions run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mix {
-    /// New Order and Payment, half each, of one warehouse unless something else is asked for.
-    Paper,
-    /// The specification's five transactions.
-    Standard,
-    /// The specification's Payments only.
-    Payment,
+named! {
+    /// Which transactions run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Mix by name {
+        /// New Order and Payment, half each, of one warehouse unless something else is asked for.
+        Paper = "paper",
+        /// The specification's five transactions.
+        Standard = "standard",
+        /// The specification's Payments only.
+        Payment = "payment",
+    }
 }
 
 impl Mix {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Paper, Self::Standard, Self::Payment];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Paper => "paper",
-            Self::Standard => "standard",
-            Self::Payment => "payment",
-        }
-    }
-
     /// The mix out of which its transactions are, which has the indexes that they need.
     pub const fn whole(self) -> input::Mix {
         match self {

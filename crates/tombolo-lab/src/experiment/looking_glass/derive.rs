@@ -155,6 +155,7 @@ fn shapley(costs: &[f64]) -> Percents {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::experiment::looking_glass::paper::PRINTED;
     use crate::experiment::looking_glass::result::Cost;
 
     fn measured(instructions: f64) -> Measured {
@@ -175,7 +176,7 @@ mod tests {
         let rung = |(i, &instructions): (usize, &f64)| Rung {
             switch: (i > 0).then(|| format!("S{i}")),
             label: None,
-            component: Component::of_switch(i as u8),
+            component: (i > 0).then(|| PRINTED.switches[i - 1].component),
             measured: measured(instructions),
         };
         left.iter().enumerate().map(rung).collect()

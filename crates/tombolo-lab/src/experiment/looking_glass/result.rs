@@ -58,19 +58,6 @@ impl Component {
             Self::Remaining => "remaining",
         }
     }
-
-    /// The component that a switch, 1 to 11, belongs to.
-    pub const fn of_switch(switch: u8) -> Option<Self> {
-        Some(match switch {
-            1 => Self::BtreeKeys,
-            2..=4 => Self::Logging,
-            5 => Self::Locking,
-            6 => Self::Latching,
-            7..=9 => Self::BufferManager,
-            10 | 11 => Self::Remaining,
-            _ => return None,
-        })
-    }
 }
 
 impl fmt::Display for Component {

@@ -34,24 +34,14 @@ pub const INVALID_ITEM: i32 = ITEMS + 1;
 /// The items of every New Order in the paper's mix (LG-32).
 pub const PAPER_ORDER_LINES: usize = 10;
 
-/// Which transactions run, in which shares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mix {
-    /// The paper's variant of New Order and Payment, half each.
-    Paper,
-    /// The specification's five transactions.
-    Standard,
-}
-
-impl Mix {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Paper, Self::Standard];
-    /// Their names, in this order.
-    pub const NAMES: [&str; 2] = ["paper", "standard"];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
+named! {
+    /// Which transactions run, in which shares.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Mix by name {
+        /// The paper's variant of New Order and Payment, half each.
+        Paper = "paper",
+        /// The specification's five transactions.
+        Standard = "standard",
     }
 }
 
