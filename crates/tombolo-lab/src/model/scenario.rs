@@ -56,6 +56,16 @@ impl Parts {
         self.locking += other.locking;
         self.logging += other.logging;
     }
+
+    pub(super) fn map(self, change: impl Fn(f64) -> f64) -> Self {
+        Self {
+            execution: change(self.execution),
+            management: change(self.management),
+            communication: change(self.communication),
+            locking: change(self.locking),
+            logging: change(self.logging),
+        }
+    }
 }
 
 /// The result of a simulation.

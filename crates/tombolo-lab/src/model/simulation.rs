@@ -12,8 +12,7 @@
 //! rows has twice the messages). A transaction that would close a circle of waiting begins again. Not here: what a
 //! piece of work costs (`costs.rs`).
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -120,10 +119,8 @@ struct Simulation<'s> {
     rng: Rng,
     now: f64,
     order: u64,
-    events: BinaryHeap<Reverse<(u64, u64, usize)>>,
-    /// The events in the heap, by their places there.
-    happening: Vec<Event>,
-    unused: Vec<usize>,
+    /// Those to come, by their time, as bits, and the order in which they were scheduled.
+    events: BTreeMap<(u64, u64), Event>,
     islands: Vec<Island>,
     locks: Locks,
     transactions: HashMap<usize, Transaction, FixedState>,
@@ -158,15 +155,7 @@ impl Scenario {
         simulation.run_until(self.transactions);
         let (done, wall_us) = (simulation.done, simulation.now - begun);
         let each = done.committed.max(1) as f64;
-        let part = |us: f64| us / each;
-        let Parts { execution, management, communication, locking, logging } = done.parts;
-        let parts = Parts {
-            execution: part(execution),
-            management: part(management),
-            communication: part(communication),
-            locking: part(locking),
-            logging: part(logging),
-        };
+        let parts = done.parts.map(|us| us / each);
         let tps = each * 1e6 / wall_us;
         Outcome {
             tps,
@@ -197,9 +186,7 @@ impl<'s> Simulation<'s> {
             rng: Rng::from_seed(scenario.seed),
             now: 0.0,
             order: 0,
-            events: BinaryHeap::new(),
-            happening: Vec::new(),
-            unused: Vec::new(),
+            events: BTreeMap::new(),
             islands: (0..islands.count).map(island).collect(),
             locks: Locks::default(),
             transactions: HashMap::default(),
@@ -219,10 +206,9 @@ impl<'s> Simulation<'s> {
 
     fn run_until(&mut self, committed: u64) {
         while self.done.committed < committed {
-            let Some(Reverse((at, _, place))) = self.events.pop() else { return };
+            let Some(((at, _), event)) = self.events.pop_first() else { return };
             self.now = f64::from_bits(at);
-            self.unused.push(place);
-            match self.happening[place] {
+            match event {
                 Event::Worked(island, task) => self.go_on(island, task),
                 Event::Ready(island, task) => self.enqueue(island, task),
             }
@@ -230,14 +216,9 @@ impl<'s> Simulation<'s> {
     }
 
     fn schedule(&mut self, after: f64, event: Event) {
-        let place = self.unused.pop().unwrap_or(self.happening.len());
-        match self.happening.get_mut(place) {
-            Some(slot) => *slot = event,
-            None => self.happening.push(event),
-        }
         self.order += 1;
         // Times are not negative: their bits are in their order.
-        self.events.push(Reverse(((self.now + after).to_bits(), self.order, place)));
+        self.events.insert(((self.now + after).to_bits(), self.order), event);
     }
 
     /// A caller's next transaction.
