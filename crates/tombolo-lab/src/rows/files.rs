@@ -8,7 +8,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, BufRead, BufReader, BufWriter};
 use std::path::{Path, PathBuf};
 
-use super::{DumpError, Rows, StateHash, dump};
+use super::{DumpError, StateHash, dump};
 use crate::failure::{Failure, reason};
 use crate::files::make_writable;
 use crate::store::DynamicStore;
@@ -116,10 +116,12 @@ impl DumpReader {
             None => unreachable!("a reader was just put there"),
         }
     }
-}
 
-impl Rows for DumpReader {
-    fn next_row(&mut self, table: &str, line: &mut String) -> Result<bool, String> {
+    /// The next row of `table` into `line`, without the line's end; false after the last.
+    ///
+    /// # Errors
+    /// When the table cannot be read; one line for the user.
+    pub fn next_row(&mut self, table: &str, line: &mut String) -> Result<bool, String> {
         let path = self.directory.join(file_name(table));
         let failed = |what: &str| format!("{} cannot be read: {what}", path.display());
         let mut bytes = std::mem::take(&mut self.line);

@@ -14,4 +14,4 @@ pub(crate) use files::file_name;
 pub use files::{DumpDirectory, DumpReader};
 pub(crate) use quiescent::StoreChecks;
 pub use quiescent::{Finding, Quiescent, Verification};
-pub use restore::{RestoreError, Rows, restore, restore_tables};
+pub use restore::{NextRow, RestoreError, restore, restore_tables};

@@ -11,7 +11,7 @@ use tombolo_storage::error::Error;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::{Damage, Usage};
 
-use super::{DumpDirectory, RestoreError, Rows, StateHash, dump, restore_tables};
+use super::{DumpDirectory, NextRow, RestoreError, StateHash, dump, restore_tables};
 use crate::failure::{Blamed, Failure};
 use crate::store::{DynamicStore, Erased};
 use crate::workload::error::WorkloadError;
@@ -212,9 +212,9 @@ impl<'s> Quiescent<'s> {
     pub fn restore(
         &mut self,
         tables: Vec<TableDef>,
-        rows: &mut dyn Rows,
+        next_row: NextRow<'_>,
     ) -> Result<(), RestoreError> {
-        restore_tables(&mut Erased::new(self.store), tables, rows)
+        restore_tables(&mut Erased::new(self.store), tables, next_row)
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The inverse of `dump.rs`. Every text is parsed strictly by its column's type and every row goes
 //! through the store's dynamic path, which verifies types, ranges and unique keys. Not here: files
-//! ([`Rows`] gives lines, its implementation knows where they come from).
+//! ([`NextRow`] gives lines).
 //!
 //! Invariant: what restores without an error dumps to the same text; another text of the same value
 //! is refused as not canonical.
@@ -17,14 +17,9 @@ use tombolo_storage::value::Value;
 /// The rows of a transaction while restoring.
 const BATCH_ROWS: usize = 1_000;
 
-/// Where dumped rows come from.
-pub trait Rows {
-    /// The next row of `table` into `line`, without the line's end; false after the last.
-    ///
-    /// # Errors
-    /// When the table cannot be read; one line for the user.
-    fn next_row(&mut self, table: &str, line: &mut String) -> Result<bool, String>;
-}
+/// Puts the next dumped row of a table into a line, without its end; false after the last. An error is one line for
+/// the user.
+pub type NextRow<'r> = &'r mut dyn FnMut(&str, &mut String) -> Result<bool, String>;
 
 /// Why rows could not be restored.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,28 +45,28 @@ pub enum RestoreError {
     },
 }
 
-/// Creates `tables` and fills them from `rows`.
+/// Creates `tables` and fills them with dumped rows.
 ///
 /// # Errors
 /// As [`restore`], or a table the store refused.
 pub fn restore_tables<S: Store>(
     store: &mut S,
     tables: Vec<TableDef>,
-    rows: &mut dyn Rows,
+    next_row: NextRow<'_>,
 ) -> Result<(), RestoreError> {
     for table in tables {
         store.create_table(table)?;
     }
-    restore(store, rows)
+    restore(store, next_row)
 }
 
-/// Fills every table of `store` from `rows`.
+/// Fills every table of `store` with dumped rows.
 ///
 /// # Errors
 /// The first line that is no row, or what the store refused.
-pub fn restore<S: Store>(store: &mut S, rows: &mut dyn Rows) -> Result<(), RestoreError> {
+pub fn restore<S: Store>(store: &mut S, next_row: NextRow<'_>) -> Result<(), RestoreError> {
     for position in 0..store.schema().tables.len() {
-        restore_table(store, position, rows)?;
+        restore_table(store, position, next_row)?;
     }
     Ok(())
 }
@@ -79,7 +74,7 @@ pub fn restore<S: Store>(store: &mut S, rows: &mut dyn Rows) -> Result<(), Resto
 fn restore_table<S: Store>(
     store: &mut S,
     position: usize,
-    rows: &mut dyn Rows,
+    next_row: NextRow<'_>,
 ) -> Result<(), RestoreError> {
     let name = store.schema().tables[position].name.to_string();
     let table = DynamicTable::new(store.schema(), position);
@@ -89,7 +84,7 @@ fn restore_table<S: Store>(
         store.begin()?;
         store.begin_writes();
         for _ in 0..BATCH_ROWS {
-            more = rows.next_row(&name, &mut line).map_err(RestoreError::Read)?;
+            more = next_row(&name, &mut line).map_err(RestoreError::Read)?;
             if !more {
                 break;
             }

@@ -10,15 +10,14 @@ use tombolo_storage::schema::{IndexDef, IndexKind, TableDef};
 
 use crate::rows::{dump, state_hash};
 
-struct Lines(Vec<&'static str>, usize);
-
-impl Rows for Lines {
-    fn next_row(&mut self, _: &str, line: &mut String) -> Result<bool, String> {
-        let Some(next) = self.0.get(self.1) else { return Ok(false) };
+/// Gives these rows, one after the other.
+fn rows(lines: &[&'static str]) -> impl FnMut(&str, &mut String) -> Result<bool, String> {
+    let mut lines = lines.iter().copied();
+    move |_, line| {
         line.clear();
-        line.push_str(next);
-        self.1 += 1;
-        Ok(true)
+        let next = lines.next();
+        line.push_str(next.unwrap_or_default());
+        Ok(next.is_some())
     }
 }
 
@@ -62,7 +61,7 @@ fn what_is_restored_dumps_to_the_same_text() {
         "2147483647\tBARBARBAR\t9999.99\t2100-03-01 12:00:00.123456\tf",
     ];
     let mut store = store();
-    restore(&mut store, &mut Lines(lines.clone(), 0)).unwrap();
+    restore(&mut store, &mut rows(&lines)).unwrap();
     assert_eq!(store.check(), []);
     let (send, written) = std::sync::mpsc::channel();
     struct Sink(std::sync::mpsc::Sender<Vec<u8>>);
@@ -90,7 +89,7 @@ fn what_is_restored_dumps_to_the_same_text() {
 fn a_line_that_is_no_row_is_named() {
     let refused = |line: &'static str, expect: &str| {
         let good = "1\ta\t1.00\t\\N\tt";
-        let error = restore(&mut store(), &mut Lines(vec![good, line], 0)).unwrap_err();
+        let error = restore(&mut store(), &mut rows(&[good, line])).unwrap_err();
         let message = error.to_string();
         assert!(message.starts_with("thing.copy line 2: "), "{message}");
         assert!(message.contains(expect), "{line:?}: {message}");

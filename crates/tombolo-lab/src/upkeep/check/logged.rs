@@ -23,7 +23,7 @@ use super::{Checked, failed, verify};
 use crate::failure::Failure;
 use crate::files::{self, Logged, OpenOptions, Surveyed, refused};
 use crate::progress::Progress;
-use crate::rows::{DumpDirectory, Finding, Quiescent, StateHash, Verification, table_hashes};
+use crate::rows::{DumpDirectory, Finding, Quiescent, StateHash, table_hashes};
 use crate::store::DynamicStore;
 use crate::upkeep::recover;
 use crate::workload::error::WorkloadError;
@@ -130,13 +130,11 @@ fn survey(
     let Surveyed { mut store, log, image_bytes } = match found {
         Ok(found) => found,
         Err(failure) => match finding(&failure) {
-            Some(finding) => {
-                let checks = vec![(finding.check.clone(), false)];
-                let verification = Verification { checks, damage: vec![finding] };
+            Some(damage) => {
                 let may_be_cut_off =
                     matches!(failure, OpenFailure::Log(LogFailure::Damaged { .. }));
                 let remedy = if may_be_cut_off { REMEDY } else { COPY };
-                return Ok(Checked::new(verification, None, tamper, remedy));
+                return Ok(Checked::unopened(damage, tamper, remedy));
             }
             None => return Err(refused(directories[0].as_ref(), &failure)),
         },

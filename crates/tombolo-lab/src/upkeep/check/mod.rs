@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::rows;
 use crate::rows::{
-    DumpDirectory, DumpReader, Quiescent, RestoreError, Rows, StateHash, Verification,
+    DumpDirectory, DumpReader, Finding, Quiescent, RestoreError, StateHash, Verification,
 };
 use crate::workload::error::WorkloadError;
 use crate::workload::{WORKLOADS, WorkloadInfo};
@@ -54,6 +54,12 @@ impl Checked {
         Self { verification, state_hash, notice: None, tampered, remedy }
     }
 
+    /// Of a database that damage keeps from being opened.
+    fn unopened(damage: Finding, tamper: Option<&str>, remedy: &'static str) -> Self {
+        let checks = vec![(damage.check.clone(), false)];
+        Self::new(Verification { checks, damage: vec![damage] }, None, tamper, remedy)
+    }
+
     /// Why this is a failure, if it is one.
     pub fn failure(&self) -> Option<Failure> {
         let failed: Vec<&str> = self
@@ -81,26 +87,8 @@ impl Checked {
     }
 }
 
-/// Reports how far the rows are read.
-struct Watched<'a> {
-    rows: DumpReader,
-    progress: &'a mut dyn Progress,
-    until_report: u32,
-}
-
 /// How many rows are read between two looks at the progress.
 const ROWS_PER_STEP: u32 = 10_000;
-
-impl Rows for Watched<'_> {
-    fn next_row(&mut self, table: &str, line: &mut String) -> Result<bool, String> {
-        if self.until_report == 0 {
-            self.progress.part(self.rows.part(), table);
-            self.until_report = ROWS_PER_STEP;
-        }
-        self.until_report -= 1;
-        self.rows.next_row(table, line)
-    }
-}
 
 /// Verifies the database in `directories`, its own and those its image lies in besides, having broken the
 /// condition `tamper` in the loaded copy first, if one is named. The rows as they were before go to `dump`.
@@ -146,12 +134,19 @@ fn check_dump(
     dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
-    let rows = DumpReader::new(directory, tables.iter().map(|table| &*table.name))?;
+    let mut rows = DumpReader::new(directory, tables.iter().map(|table| &*table.name))?;
     let mut store = MemoryStore::<Memory>::new(Limits::default());
     let mut database = Quiescent::in_memory(&mut store);
     progress.begin("loading the dump");
-    let mut watched = Watched { rows, progress, until_report: 0 };
-    let restored = database.restore(tables, &mut watched);
+    let mut until_report = 0;
+    let restored = database.restore(tables, &mut |table, line| {
+        if until_report == 0 {
+            progress.part(rows.part(), table);
+            until_report = ROWS_PER_STEP;
+        }
+        until_report -= 1;
+        rows.next_row(table, line)
+    });
     progress.end();
     restored.map_err(|error| refused(directory, &error))?;
     let remedy = "dump the database again, or report it";

@@ -21,7 +21,7 @@ use crate::failure::{Blamed, Failure};
 use crate::files::OverlayDisk;
 use crate::plan::{Options, profiles};
 use crate::progress::Progress;
-use crate::rows::{DumpDirectory, Finding, Quiescent, Verification, table_hashes};
+use crate::rows::{DumpDirectory, Finding, Quiescent, table_hashes};
 use crate::workload::tpcc::loader::Scale;
 use crate::{drive, host};
 
@@ -73,8 +73,7 @@ fn check_with(
     directory: &Path,
     verify: impl FnOnce(Quiescent<'_>) -> Result<Checked, Failure>,
 ) -> Result<Checked, Failure> {
-    let opened = open(directory)?;
-    match opened {
+    match open(directory)? {
         Ok(mut instance) => {
             let restart = instance.restart();
             let mut checked = verify(instance.rest()?)?;
@@ -84,11 +83,7 @@ fn check_with(
             in_file.for_each(|finding| finding.file = Some(pages.clone()));
             Ok(checked)
         }
-        Err(finding) => {
-            let checks = vec![(finding.check.clone(), false)];
-            let verification = Verification { checks, damage: vec![finding] };
-            Ok(Checked::new(verification, None, None, REMEDY))
-        }
+        Err(damage) => Ok(Checked::unopened(damage, None, REMEDY)),
     }
 }
 
