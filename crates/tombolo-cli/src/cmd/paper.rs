@@ -52,12 +52,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     experiment::verify(ids)?;
     // The requested figures of each paper.
-    let asked = PAPERS.map(|paper| {
-        let items = paper.items();
-        let is_of_it = |id: &&str| items.iter().any(|item| item.id == *id);
+    let asked = PAPERS.each_ref().map(|paper| {
+        let is_of_it = |id: &&str| paper.items.iter().any(|item| item.id == *id);
         (paper, ids.iter().map(String::as_str).filter(is_of_it).collect::<Vec<_>>())
     });
-    let has_terminals = asked.iter().any(|(paper, ids)| paper.has_terminals() && !ids.is_empty());
+    let has_terminals = asked.iter().any(|(paper, ids)| paper.has_terminals && !ids.is_empty());
     if arguments.terminal_us.is_some() && !has_terminals {
         return Err(Failure::usage(
             "--terminal-us is for tpk/table1 and tpk/breakdown: leave it out",
@@ -71,7 +70,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         open_paged_islands: islands::open_paged_rows,
     };
     for (paper, ids) in asked.into_iter().filter(|(_, ids)| !ids.is_empty()) {
-        let reproduced = paper.reproduce(&ids, &wanted, &mut Bar::default())?;
+        let reproduced = (paper.reproduce)(&ids, &wanted, &mut Bar::default())?;
         let header = result_header("paper", &reproduced.settings);
         let header = header.and(&reproduced.header);
         for found in reproduced.found {

@@ -13,11 +13,11 @@ use crate::failure::Failure;
 pub use paper::{Paper, Reproduced, Reproducible, Wanted};
 
 /// The papers of which something can be reproduced, in the order they are listed.
-pub static PAPERS: [&dyn Paper; 3] = [&looking_glass::LookingGlass, &tpk::Tpk, &islands::Islands];
+pub static PAPERS: [Paper; 3] = [looking_glass::PAPER, tpk::PAPER, islands::PAPER];
 
 /// Everything that can be reproduced of any paper.
 pub fn items() -> impl Iterator<Item = Reproducible> {
-    PAPERS.iter().flat_map(|paper| paper.items())
+    PAPERS.iter().flat_map(|paper| paper.items).copied()
 }
 
 /// Refuses what no paper has.

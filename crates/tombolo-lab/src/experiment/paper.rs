@@ -40,12 +40,13 @@ macro_rules! reproducible {
             /// All of them.
             $visible const ALL: [Self; [$($id),*].len()] = [$(Self::$value),*];
 
+            /// The names of all, and what they show.
+            $visible const ITEMS: [$crate::experiment::Reproducible; Self::ALL.len()] =
+                [$($crate::experiment::Reproducible { id: $id, title: $title }),*];
+
             /// Its name and what it shows.
             $visible const fn item(self) -> $crate::experiment::Reproducible {
-                let (id, title) = match self {
-                    $(Self::$value => ($id, $title),)*
-                };
-                $crate::experiment::Reproducible { id, title }
+                Self::ITEMS[self as usize]
             }
 
             /// The one of this name.
@@ -84,23 +85,13 @@ pub struct Reproduced {
 }
 
 /// A paper.
-pub trait Paper: Sync {
+#[derive(Debug)]
+pub struct Paper {
     /// Its figures and tables that can be reproduced, in its order.
-    fn items(&self) -> Vec<Reproducible>;
-
+    pub items: &'static [Reproducible],
     /// Whether its runs have terminals.
-    fn has_terminals(&self) -> bool {
-        false
-    }
-
-    /// Reproduces those of its items that are called `ids`; runs that several need are made once.
-    ///
-    /// # Errors
-    /// As the runs do.
-    fn reproduce(
-        &self,
-        ids: &[&str],
-        wanted: &Wanted,
-        progress: &mut dyn Progress,
-    ) -> Result<Reproduced, Failure>;
+    pub has_terminals: bool,
+    /// Reproduces those of its items that have these names; runs that several need are made once. Fails as the runs
+    /// do.
+    pub reproduce: fn(&[&str], &Wanted, &mut dyn Progress) -> Result<Reproduced, Failure>,
 }

@@ -27,7 +27,7 @@ use tombolo_engine::islands::topology::Topology;
 
 use crate::experiment::looking_glass::result::Reproduction;
 use crate::experiment::paper::reproducible;
-use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
+use crate::experiment::{Paper, Reproduced, Wanted};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
@@ -51,44 +51,34 @@ reproducible! {
 }
 
 /// The paper.
-#[derive(Clone, Copy, Debug)]
-pub struct Islands;
+pub const PAPER: Paper = Paper { items: &Figure::ITEMS, has_terminals: false, reproduce };
 
-impl Paper for Islands {
-    fn items(&self) -> Vec<Reproducible> {
-        Figure::ALL.map(Figure::item).to_vec()
-    }
-
-    fn reproduce(
-        &self,
-        ids: &[&str],
-        wanted: &Wanted,
-        progress: &mut dyn Progress,
-    ) -> Result<Reproduced, Failure> {
-        let figures: Vec<Figure> = ids.iter().filter_map(|id| Figure::find(id)).collect();
-        let machine = Topology::of_machine();
-        let counted = figures.iter().any(|of| matches!(of, Figure::Fig2 | Figure::Table1));
-        let counters = match counted {
-            true => hardware::measured_counters(&machine, progress)?,
-            false => Vec::new(),
+fn reproduce(
+    ids: &[&str],
+    wanted: &Wanted,
+    progress: &mut dyn Progress,
+) -> Result<Reproduced, Failure> {
+    let figures: Vec<Figure> = ids.iter().filter_map(|id| Figure::find(id)).collect();
+    let machine = Topology::of_machine();
+    let counted = figures.iter().any(|of| matches!(of, Figure::Fig2 | Figure::Table1));
+    let counters = match counted {
+        true => hardware::measured_counters(&machine, progress)?,
+        false => Vec::new(),
+    };
+    let mut found = Vec::new();
+    for figure in figures {
+        let hardware = |rows| (rows, hardware::notes(&machine));
+        let (rows, notes) = match figure {
+            Figure::Fig2 => hardware(hardware::placements(&counters)),
+            Figure::Table1 => hardware(hardware::shared_counters(&counters, &machine)),
+            Figure::Fig6 => {
+                hardware(hardware::messages(&hardware::measured_links(&machine, progress)?))
+            }
+            other => modelled::figure(other, wanted, progress)?,
         };
-        let mut found = Vec::new();
-        for figure in figures {
-            let hardware = |rows| (rows, hardware::notes(&machine));
-            let (rows, notes) = match figure {
-                Figure::Fig2 => hardware(hardware::placements(&counters)),
-                Figure::Table1 => hardware(hardware::shared_counters(&counters, &machine)),
-                Figure::Fig6 => {
-                    hardware(hardware::messages(&hardware::measured_links(&machine, progress)?))
-                }
-                other => modelled::figure(other, wanted, progress)?,
-            };
-            found.push(Reproduction { id: figure.item().id.to_owned(), rows, notes });
-        }
-        let header = vec![
-            ("cores", json!(machine.cores.len())),
-            ("sockets", json!(machine.sockets().len())),
-        ];
-        Ok(Reproduced { settings: wanted.settings.clone(), header, found })
+        found.push(Reproduction { id: figure.item().id.to_owned(), rows, notes });
     }
+    let header =
+        vec![("cores", json!(machine.cores.len())), ("sockets", json!(machine.sockets().len()))];
+    Ok(Reproduced { settings: wanted.settings.clone(), header, found })
 }

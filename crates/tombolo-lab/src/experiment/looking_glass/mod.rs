@@ -16,7 +16,7 @@ mod reproduce;
 pub mod result;
 mod summary;
 
-pub use reproduce::LookingGlass;
+pub use reproduce::PAPER;
 
 #[cfg(test)]
 mod tests;

@@ -9,32 +9,24 @@ use super::figures::Figure;
 use super::ladder::{Ladder, lattice_without};
 use super::plan::{DissectPlan, Scope};
 use super::result::Component;
-use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
+use crate::experiment::{Paper, Reproduced, Wanted};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// The paper.
-#[derive(Clone, Copy, Debug)]
-pub struct LookingGlass;
+pub const PAPER: Paper = Paper { items: &Figure::ITEMS, has_terminals: false, reproduce };
 
-impl Paper for LookingGlass {
-    fn items(&self) -> Vec<Reproducible> {
-        Figure::ALL.map(Figure::item).to_vec()
-    }
-
-    fn reproduce(
-        &self,
-        ids: &[&str],
-        wanted: &Wanted,
-        progress: &mut dyn Progress,
-    ) -> Result<Reproduced, Failure> {
-        let figures: Vec<Figure> = ids.iter().filter_map(|id| Figure::find(id)).collect();
-        let mut plan = plan(&wanted.settings, &figures)?;
-        plan.volatile_ok = wanted.volatile_ok;
-        let dissection = dissect(&plan, progress)?;
-        let found = figures.iter().map(|figure| figure.reproduce(&dissection)).collect();
-        Ok(Reproduced { header: plan.scope.header(), settings: plan.settings, found })
-    }
+fn reproduce(
+    ids: &[&str],
+    wanted: &Wanted,
+    progress: &mut dyn Progress,
+) -> Result<Reproduced, Failure> {
+    let figures: Vec<Figure> = ids.iter().filter_map(|id| Figure::find(id)).collect();
+    let mut plan = plan(&wanted.settings, &figures)?;
+    plan.volatile_ok = wanted.volatile_ok;
+    let dissection = dissect(&plan, progress)?;
+    let found = figures.iter().map(|figure| figure.reproduce(&dissection)).collect();
+    Ok(Reproduced { header: plan.scope.header(), settings: plan.settings, found })
 }
 
 /// The runs that `figures` need together.

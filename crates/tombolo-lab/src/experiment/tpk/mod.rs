@@ -16,7 +16,7 @@ mod paper;
 pub mod table;
 mod terminals;
 
-pub use table::Tpk;
+pub use table::PAPER;
 
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use super::paper::{Column, PRINTED};
 use super::terminals::{Measured, Point, measure};
 use crate::experiment::looking_glass::result::{Reproduction, Row};
 use crate::experiment::paper::reproducible;
-use crate::experiment::{Paper, Reproduced, Reproducible, Wanted};
+use crate::experiment::{Paper, Reproduced, Wanted};
 use crate::failure::Failure;
 use crate::files::{Medium, Place};
 use crate::histogram::SECOND_NS;
@@ -36,33 +36,7 @@ reproducible! {
 }
 
 /// The paper.
-#[derive(Clone, Copy, Debug)]
-pub struct Tpk;
-
-impl Paper for Tpk {
-    fn items(&self) -> Vec<Reproducible> {
-        Table::ALL.map(Table::item).to_vec()
-    }
-
-    fn has_terminals(&self) -> bool {
-        true
-    }
-
-    fn reproduce(
-        &self,
-        ids: &[&str],
-        wanted: &Wanted,
-        progress: &mut dyn Progress,
-    ) -> Result<Reproduced, Failure> {
-        let tables: Vec<Table> = ids.iter().filter_map(|id| Table::find(id)).collect();
-        let mut plan = TablePlan::new(&wanted.settings, wanted.terminal.unwrap_or(TERMINAL))?;
-        plan.volatile_ok = wanted.volatile_ok;
-        let found = reproduce(&plan, &tables, progress)?;
-        let terminal_us = plan.terminal.as_micros() as u64;
-        let header = vec![("terminal_us", terminal_us.into())];
-        Ok(Reproduced { settings: plan.settings, header, found })
-    }
-}
+pub const PAPER: Paper = Paper { items: &Table::ITEMS, has_terminals: true, reproduce };
 
 /// How long a terminal takes by default: the shortest time of the paper.
 const TERMINAL: Duration = Duration::from_micros(500);
@@ -82,8 +56,6 @@ pub struct TablePlan {
     pub settings: Settings,
     /// How long a terminal takes for a transaction, and for its answer (TPK-28).
     pub terminal: Duration,
-    /// Whether files may lie where nothing is kept.
-    pub volatile_ok: bool,
 }
 
 impl TablePlan {
@@ -99,7 +71,7 @@ impl TablePlan {
                 "the paper's transactions are durable: leave --durability none out",
             ));
         }
-        Ok(Self { settings, terminal, volatile_ok: false })
+        Ok(Self { settings, terminal })
     }
 
     fn point(&self, configuration: Configuration, group: u64, is_scaled: bool) -> Point {
@@ -142,17 +114,15 @@ impl TablePlan {
     }
 }
 
-/// Makes `tables`; runs that several need are made once.
-///
-/// # Errors
-/// As the runs do.
 fn reproduce(
-    plan: &TablePlan,
-    tables: &[Table],
+    ids: &[&str],
+    wanted: &Wanted,
     progress: &mut dyn Progress,
-) -> Result<Vec<Reproduction>, Failure> {
+) -> Result<Reproduced, Failure> {
+    let tables: Vec<Table> = ids.iter().filter_map(|id| Table::find(id)).collect();
+    let plan = TablePlan::new(&wanted.settings, wanted.terminal.unwrap_or(TERMINAL))?;
     let data = Some(plan.settings.word(&settings::DATA)).filter(|data| !data.is_empty());
-    let place = Place::create(data.map(Path::new), Medium::lasting_if(!plan.volatile_ok))?;
+    let place = Place::create(data.map(Path::new), Medium::lasting_if(!wanted.volatile_ok))?;
     let mut found: Found = Vec::new();
     for point in tables.iter().flat_map(|&table| plan.points(table)) {
         if find(&found, &point).is_none() {
@@ -170,10 +140,12 @@ fn reproduce(
     let cores = threads::available();
     let reproduction = |&table: &Table| Reproduction {
         id: table.item().id.to_owned(),
-        rows: rows(table, plan, &found, cores),
-        notes: notes(table, plan, &found, cores),
+        rows: rows(table, &plan, &found, cores),
+        notes: notes(table, &plan, &found, cores),
     };
-    Ok(tables.iter().map(reproduction).collect())
+    let found = tables.iter().map(reproduction).collect();
+    let header = vec![("terminal_us", (plan.terminal.as_micros() as u64).into())];
+    Ok(Reproduced { settings: plan.settings, header, found })
 }
 
 /// Runs with what they found.
