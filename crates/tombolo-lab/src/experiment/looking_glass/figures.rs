@@ -150,8 +150,14 @@ pub fn find_rung<'a>(dissection: &'a Dissection, switch: Option<&str>) -> Option
     }
 }
 
+/// Instructions of a transaction on the rung that turns a switch; without one, on the first.
 fn instructions(dissection: &Dissection, switch: Option<&str>, transaction: &str) -> Option<f64> {
     find_rung(dissection, switch)?.measured.instructions(transaction)
+}
+
+/// Instructions of a transaction of the whole engine.
+pub fn whole_instructions(dissection: &Dissection, of: &Transaction) -> Option<f64> {
+    instructions(dissection, None, of.key)
 }
 
 /// A row about a type of transaction.
@@ -171,7 +177,7 @@ fn times(of: Option<f64>, as_much_as: Option<f64>) -> Option<f64> {
 }
 
 fn whole(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
-    let ours = instructions(dissection, None, of.key);
+    let ours = whole_instructions(dissection, of);
     let caveat = format!("{}; {ANOTHER_ENGINE}", of.instructions_caveat);
     vec![row(of, "whole", INSTRUCTIONS, of.instructions, ours).with(caveat, of.reference)]
 }
@@ -202,8 +208,8 @@ fn shares(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
 }
 
 /// The optimum's instructions as a part of the whole engine's.
-fn useful_part(dissection: &Dissection, of: &Transaction) -> Option<f64> {
-    times(instructions(dissection, Some("S11"), of.key), instructions(dissection, None, of.key))
+pub fn useful_part(dissection: &Dissection, of: &Transaction) -> Option<f64> {
+    times(instructions(dissection, Some("S11"), of.key), whole_instructions(dissection, of))
 }
 
 fn remaining_to_useful(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
@@ -223,7 +229,7 @@ fn useful(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
 
 /// Heights of the bars between the first and the last, which follow from the shares.
 fn heights(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
-    let whole = instructions(dissection, None, of.key);
+    let whole = whole_instructions(dissection, of);
     let mut left = 100.0;
     let height = |(i, (component, percent)): (usize, (&Component, f64))| {
         left -= percent;
@@ -237,14 +243,14 @@ fn heights(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
 
 fn before_buffer_manager(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
     let before = without(dissection, 4).and_then(|engine| engine.instructions(of.key));
-    let ours = times(instructions(dissection, None, of.key), before);
+    let ours = times(whole_instructions(dissection, of), before);
     let paper = paper::PAYMENT_BEFORE_BUFFER_MANAGER;
     let ours = row(of, "gain before −buffer manager", "times", paper, ours);
     vec![ours.with("about, in the text", of.reference)]
 }
 
 fn to_payment(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
-    let whole = |of: &Transaction| instructions(dissection, None, of.key);
+    let whole = |of: &Transaction| whole_instructions(dissection, of);
     let (ours, paper) = (times(whole(of), whole(&paper::PAYMENT)), paper::NEW_ORDER_TO_PAYMENT);
     let ours = Row::measured("New Order / Payment", "times", Some(paper), ours);
     vec![ours.with("the text says about 10; 1.73 M / 180 K = 9.6", "LG-49")]
@@ -313,7 +319,7 @@ fn shares_of_cycles(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
 }
 
 fn cycles_per_instruction(dissection: &Dissection, of: &Transaction) -> Vec<Row> {
-    let instructions = instructions(dissection, None, of.key).filter(|&count| count > 0.0);
+    let instructions = whole_instructions(dissection, of).filter(|&count| count > 0.0);
     let ours = times(cycles(dissection, of), instructions);
     let paper = paper::NEW_ORDER_CYCLES_TOTAL / of.instructions;
     let ours = row(of, "cycles per instruction", "cycles", paper, ours);

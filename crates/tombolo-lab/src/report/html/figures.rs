@@ -2,7 +2,9 @@
 
 use super::chart::{Bar, Chart, Mark, Part, Scale};
 use crate::counters::Category;
-use crate::experiment::looking_glass::figures::{Figure, bars, find_rung, goes_down};
+use crate::experiment::looking_glass::figures::{
+    Figure, bars, find_rung, goes_down, useful_part, whole_instructions,
+};
 use crate::experiment::looking_glass::paper::{self, Transaction};
 use crate::experiment::looking_glass::result::{Component, Dissection, Rung, Share};
 use crate::report::dissection::{parts as parts_of_rung, place, times, whole};
@@ -114,10 +116,6 @@ fn ours(
     Component::ALL.map(|component| get(dissection.components.get(&component)?.get(of.key)?))
 }
 
-fn instructions(dissection: &Dissection, of: &Transaction) -> Option<f64> {
-    find_rung(dissection, None)?.measured.instructions(of.key)
-}
-
 fn of_instructions(value: Option<f64>) -> String {
     value.map_or_else(|| NOT_COUNTED.to_owned(), |v| format!("{} instructions", whole(v)))
 }
@@ -126,41 +124,32 @@ fn of_instructions(value: Option<f64>) -> String {
 fn component_bars(dissection: &Dissection, of: &Transaction) -> Vec<Bar> {
     let papers = shares_bar("paper", of_instructions(Some(of.instructions)), of.percents.map(Some));
     let shares = ours(dissection, of, |share| share.percent_instructions);
-    vec![papers, shares_bar("ours", of_instructions(instructions(dissection, of)), shares)]
-}
-
-/// How many times fewer instructions the last rung takes than the first, for captions.
-fn gain(dissection: &Dissection, of: &Transaction) -> Option<String> {
-    let last = find_rung(dissection, Some("S11"))?.measured.instructions(of.key)?;
-    (last > 0.0).then_some(times(instructions(dissection, of)? / last))
+    vec![papers, shares_bar("ours", of_instructions(whole_instructions(dissection, of)), shares)]
 }
 
 fn fig1(dissection: &Dissection) -> Chart {
     let of = &paper::NEW_ORDER;
     let mut bars = component_bars(dissection, of);
-    let optimal = find_rung(dissection, Some("S11"));
-    let optimal = optimal.and_then(|rung| rung.measured.instructions(of.key));
-    let useful = optimal.zip(instructions(dissection, of)).map(|(o, w)| 100.0 * o / w);
-    for (bar, useful) in bars.iter_mut().zip([Some(100.0 * paper::NEW_ORDER_USEFUL_PART), useful]) {
+    let part = useful_part(dissection, of);
+    for (bar, part) in bars.iter_mut().zip([Some(paper::NEW_ORDER_USEFUL_PART), part]) {
         // The last part is overhead and useful work.
-        let (Some(last), Some(useful)) = (bar.parts.pop(), useful) else { continue };
+        let (Some(last), Some(part)) = (bar.parts.pop(), part) else { continue };
+        let useful = 100.0 * part;
         bar.parts.push(share(last.at, &last.name, last.value - useful));
         bar.parts.push(share(USEFUL, "useful work", useful));
     }
-    let mut caption =
-        "New Order: shares of the whole engine's instructions; useful work is what the bare \
-                       store needs."
-            .to_owned();
-    if let Some(gain) = gain(dissection, of) {
-        caption.push_str(&format!(" From end to end ours falls by {gain}, the paper's by 60 ×."));
-    }
-    shares_chart(caption, bars, &[(USEFUL, "useful work")])
+    let ends = part.filter(|&part| part > 0.0).map_or_else(String::new, |part| {
+        format!(" From end to end ours falls by {}, the paper's by 60 ×.", times(1.0 / part))
+    });
+    let caption = "New Order: shares of the whole engine's instructions; useful work is what the bare store needs.";
+    shares_chart(format!("{caption}{ends}"), bars, &[(USEFUL, "useful work")])
 }
 
 fn components_and_calls(dissection: &Dissection, of: &Transaction) -> Vec<Chart> {
     let caption = format!("{}: shares of instructions by component.", of.name);
     let both = shares_chart(caption, component_bars(dissection, of), &[]);
-    let calls = instructions(dissection, of).map(|whole_cost| calls(dissection, of, whole_cost));
+    let calls =
+        whole_instructions(dissection, of).map(|whole_cost| calls(dissection, of, whole_cost));
     [both].into_iter().chain(calls).collect()
 }
 
@@ -230,7 +219,7 @@ fn fig7(dissection: &Dissection) -> Chart {
     let figures = vec![of_instructions(Some(of.instructions))];
     let papers = Bar { name: "paper".to_owned(), figures, parts, mark: None };
     let parts = switch_parts(dissection, of);
-    let counted = parts.is_some().then(|| instructions(dissection, of)).flatten();
+    let counted = parts.is_some().then(|| whole_instructions(dissection, of)).flatten();
     let figures = vec![of_instructions(counted)];
     let ours =
         Bar { name: "ours".to_owned(), figures, parts: parts.unwrap_or_default(), mark: None };
@@ -243,7 +232,7 @@ fn fig7(dissection: &Dissection) -> Chart {
 
 /// Ours, switch by switch, then what is left.
 fn switch_parts(dissection: &Dissection, of: &Transaction) -> Option<Vec<Part>> {
-    let whole_cost = instructions(dissection, of)?;
+    let whole_cost = whole_instructions(dissection, of)?;
     let mut parts = Vec::new();
     let mut before = whole_cost;
     for rung in &dissection.rungs[1..] {
@@ -269,7 +258,7 @@ fn fig8(dissection: &Dissection) -> Chart {
         shares_bar("paper, cycles", about, paper::NEW_ORDER_CYCLES.map(Some)),
         shares_bar(
             "ours, instructions",
-            of_instructions(instructions(dissection, of)),
+            of_instructions(whole_instructions(dissection, of)),
             ours_of(|share| share.percent_instructions),
         ),
         shares_bar("ours, cycles", cycles, ours_of(|share| share.percent_cycles)),
