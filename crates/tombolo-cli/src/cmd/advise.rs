@@ -2,7 +2,6 @@
 //!
 //! Not here: measuring, fitting, choosing (lab `experiment/islands/advice.rs`).
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,12 +9,12 @@ use clap::value_parser;
 use tombolo::IslandKey as _;
 use tombolo_engine::islands::topology::Topology;
 use tombolo_engine::trace;
-use tombolo_lab::experiment::islands::advice::{self, AdviceResult, Ground, Question, Subject};
+use tombolo_lab::experiment::islands::advice::{self, Ground, Question, Subject};
 use tombolo_lab::experiment::islands::deployments::Effort;
-use tombolo_lab::experiment::islands::traced::{TraceSummary, Workload};
+use tombolo_lab::experiment::islands::traced::Workload;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::model::Machine;
-use tombolo_lab::report::{content_hash, quantity};
+use tombolo_lab::report::{content_hash, terminal};
 
 use super::islands;
 use crate::bar::Bar;
@@ -109,7 +108,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(((traced, _), file)) = traced.as_ref().zip(arguments.file.as_deref()) {
         result.trace = Some(traced.summary(&file.display().to_string()));
     }
-    Output::new(flags.json).result(&result, |result, _| text(result))
+    Output::new(flags.json).result(&result, terminal::advice)
 }
 
 impl Arguments {
@@ -153,105 +152,4 @@ fn read_machine(path: &Path) -> Result<Machine, Failure> {
     })?;
     machine.verify()?;
     Ok(machine)
-}
-
-/// What is in a trace.
-fn trace_text(trace: &TraceSummary, text: &mut String) {
-    // Writing into a string cannot fail.
-    let _ = writeln!(
-        text,
-        "{}: {} calls within {} s, {} aborted, {} not recorded",
-        trace.file, trace.calls, trace.recorded_s, trace.aborted, trace.lost
-    );
-    if let Some(torn) = &trace.torn {
-        let _ = writeln!(text, "  {torn}");
-    }
-    for of in &trace.procedures {
-        let _ = writeln!(
-            text,
-            "  {:>9} × {}: {} µs; rows: {} scanned, {} read, {} updated, {} inserted, {} deleted; \
-             {} % use several keys",
-            of.calls,
-            of.procedure,
-            of.us,
-            of.rows_scanned,
-            of.rows_read,
-            of.rows_updated,
-            of.rows_inserted,
-            of.rows_deleted,
-            of.multisite_percent
-        );
-        if of.multisite_percent > 0.0 {
-            let _ = writeln!(text, "            declare its parts (Islands::across)");
-        }
-    }
-    for of in &trace.tables {
-        let key = of.key.as_deref().unwrap_or("no key");
-        let _ = writeln!(
-            text,
-            "  table {} ({key}): {} rows read, {} written, {} keys, {} % of them with one; {}",
-            of.table,
-            of.rows_read,
-            of.rows_written,
-            of.keys,
-            of.top_key_percent,
-            of.place.name()
-        );
-    }
-    for of in &trace.distributed {
-        let _ = writeln!(
-            text,
-            "  {:>3} islands: {} % of the calls span several, {} % begin on the busiest",
-            of.islands, of.percent, of.busiest_percent
-        );
-    }
-}
-
-fn text(result: &AdviceResult) -> String {
-    let mut text = String::new();
-    if let Some(trace) = &result.trace {
-        trace_text(trace, &mut text);
-    }
-    let what = if result.workload == "rows" { "rows" } else { "of the trace" };
-    // Writing into a string cannot fail.
-    let _ = writeln!(
-        text,
-        "{} {what}, {} % multisite, on {} ({})",
-        result.kind,
-        result.multisite_percent,
-        result.machine,
-        result.source.name()
-    );
-    let at_hand =
-        result.points.iter().filter(|of| of.multisite_percent == result.multisite_percent);
-    for of in at_hand {
-        let measured = of
-            .measured_tps
-            .map_or(String::new(), |tps| format!("  measured {:>10} /s", quantity(tps)));
-        let _ = writeln!(
-            text,
-            "{:>4} islands × {:>3} threads  predicted {:>10} /s{measured}",
-            of.islands,
-            of.threads,
-            quantity(of.predicted_tps)
-        );
-    }
-    let chosen = result.chosen;
-    let _ = writeln!(
-        text,
-        "use {} islands × {} threads: {} /s; at worst, if every transaction is multisite, {} /s",
-        chosen.islands,
-        chosen.threads,
-        quantity(chosen.predicted_tps),
-        quantity(chosen.worst_case_tps)
-    );
-    if let (Some(error), Some(behind)) =
-        (result.prediction_error_percent, result.within_best_percent)
-    {
-        let _ = writeln!(
-            text,
-            "predictions differ from what was measured by {error} % (median); the choice is {behind} % behind the best"
-        );
-    }
-    text
 }

@@ -7,10 +7,10 @@ use clap::value_parser;
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::islands::topology::Topology;
 use tombolo_lab::failure::Failure;
-use tombolo_lab::machine::counters::{self, CountersResult};
-use tombolo_lab::machine::links::{self, LinksResult};
+use tombolo_lab::machine::counters;
+use tombolo_lab::machine::links;
 use tombolo_lab::machine::topology::TopologyResult;
-use tombolo_lab::report::quantity;
+use tombolo_lab::report::terminal;
 
 use crate::flags::{Flags, NoSettings};
 use crate::output::{Output, result_header};
@@ -66,7 +66,7 @@ pub(super) fn topology(arguments: &TopologyArguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
     let header = result_header("topology", &settings);
     let result = TopologyResult::new(header, &Topology::of_machine());
-    Output::new(arguments.flags.json).result(&result, TopologyResult::text)
+    Output::new(arguments.flags.json).result(&result, terminal::topology)
 }
 
 pub(super) fn counters(arguments: &CountersArguments) -> Result<(), Failure> {
@@ -80,17 +80,7 @@ pub(super) fn counters(arguments: &CountersArguments) -> Result<(), Failure> {
         style.strong(&format!("{cores} cores, {cores} threads\n"))
     })?;
     counters::measure(&header, &SystemClock::new(), &machine, effort, |result| {
-        output.result(&result, |result, _| {
-            let CountersResult { counters, additions_per_s, deviation_percent, .. } = *result;
-            let counted = if counters == 1 { "counter" } else { "counters" };
-            format!(
-                "{counters:>3} {counted:<8} {:<10} {:<8} {:>10} M/s  ± {deviation_percent:>5.2} %  {:>7} ×\n",
-                result.sharing,
-                result.placement,
-                quantity(additions_per_s / 1e6),
-                quantity(result.times_single),
-            )
-        })
+        output.result(&result, terminal::counters)
     })
 }
 
@@ -103,18 +93,7 @@ pub(super) fn links(arguments: &LinksArguments) -> Result<(), Failure> {
     let output = Output::new(flags.json);
     output.people(|style| style.strong(&format!("messages of {bytes} bytes\n")))?;
     links::measure(&header, &Topology::of_machine(), effort, |result| {
-        output.result(&result, |result, _| {
-            let LinksResult { messages_per_s, ref round_trip_us, .. } = *result;
-            let [p50, p99] = round_trip_us.map_or([f64::NAN; 2], |us| [us.p50, us.p99]);
-            format!(
-                "{:<14} {:<12} {:>9} k/s   round trip {:>8} µs, 99 % within {:>8}\n",
-                result.link,
-                result.distance,
-                quantity(messages_per_s / 1e3),
-                quantity(p50),
-                quantity(p99),
-            )
-        })
+        output.result(&result, terminal::links)
     })
 }
 

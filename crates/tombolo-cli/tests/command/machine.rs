@@ -134,6 +134,9 @@ fn advice_is_for_this_machine_or_for_a_described_one() {
         (&24.into(), &"modelled".into(), &"quad-socket".into())
     );
     assert!(found["prediction_error_percent"].is_null(), "{found}");
+    let text = line(&format!("advise rows --update 10 --multisite 0 --machine {example}")).stdout;
+    let first = "update-10 rows, 0 % multisite, on quad-socket (modelled)\n   1 islands ×  24 threads  predicted ";
+    assert!(text.starts_with(first) && text.contains("\nuse 24 islands × 1 threads: "), "{text}");
     let here =
         &results("advise rows --read 2 --rows 2000 --time-ms 20 --rounds 1 --verify --json")[0];
     assert_eq!(here["source"], "measured");

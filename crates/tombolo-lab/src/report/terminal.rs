@@ -13,6 +13,11 @@ use super::run::{ProfileResult, RunResult};
 use super::text::{fields, text};
 use crate::compare::calls::CallResult;
 use crate::compare::{EngineResult, RatioResult};
+use crate::experiment::islands::advice::AdviceResult;
+use crate::experiment::islands::deployments::DeploymentResult;
+use crate::machine::counters::CountersResult;
+use crate::machine::links::LinksResult;
+use crate::machine::topology::TopologyResult;
 use crate::sweep::Summary;
 use crate::workload;
 
@@ -146,6 +151,31 @@ pub fn check(result: &CheckResult, style: Style) -> String {
 /// The text of `run --list-profiles`.
 pub fn profiles(results: &[ProfileResult], style: Style) -> String {
     text("profiles", context! { profiles => Serde(results) }, style)
+}
+
+/// The text of `topology`: sockets, in them islands, in them cores; threads of one core stand together.
+pub fn topology(result: &TopologyResult, style: Style) -> String {
+    text("topology", Value::from(Serde(result)), style)
+}
+
+/// The line of an arrangement of `counters`.
+pub fn counters(result: &CountersResult, style: Style) -> String {
+    text("counters", Value::from(Serde(result)), style)
+}
+
+/// The line of a link of `links`.
+pub fn links(result: &LinksResult, style: Style) -> String {
+    text("links", Value::from(Serde(result)), style)
+}
+
+/// The line of a point of `islands`.
+pub fn deployment(result: &DeploymentResult, style: Style) -> String {
+    text("deployment", fields(result, context! { share => result.share() }), style)
+}
+
+/// The text of `advise`.
+pub fn advice(result: &AdviceResult, style: Style) -> String {
+    text("advice", Value::from(Serde(result)), style)
 }
 
 /// The switches that are on: `S2…S6 S9`.

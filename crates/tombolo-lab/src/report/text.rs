@@ -25,6 +25,7 @@ const TEMPLATES: &[(&str, &str)] = templates! {
     "macros" "run" "verified" "transactions" "instructions" "summary"
     "compare" "calls" "profiles" "check" "recover" "inspect"
     "components" "matrix" "dissect_closing" "demo_opening" "demo_step" "demo_closing"
+    "topology" "counters" "links" "deployment" "advice"
 };
 
 /// A result as a template has it, with what else it can ask for.
@@ -52,6 +53,8 @@ fn draw(name: &str, context: Value, canvas: Canvas, undefined: UndefinedBehavior
     }
     let style = canvas.style;
     environment.add_filter("separated", separated);
+    // With no digit more than it has.
+    environment.add_filter("plain", |value: f64| value.to_string());
     environment.add_filter("left", |value: String, width: usize| format!("{value:<width$}"));
     environment.add_filter("right", |value: String, width: usize| format!("{value:>width$}"));
     environment.add_filter("strong", move |text: &str| style.strong(text));

@@ -18,12 +18,12 @@ use std::time::Duration;
 use clap::value_parser;
 use tombolo::{AtomicCommit, Error, IslandKey, Islands, IslandsBuilder, OnIslands, Placement};
 use tombolo_engine::clock::SystemClock;
-use tombolo_lab::experiment::islands::deployments::{DeploymentResult, Effort};
+use tombolo_lab::experiment::islands::deployments::Effort;
 use tombolo_lab::experiment::islands::rows::{Access, Multisite, RowsDeployment};
 use tombolo_lab::experiment::islands::tpcc::{Mix, TpccDeployment};
 use tombolo_lab::experiment::islands::{rows as rows_lab, tpcc as tpcc_lab};
 use tombolo_lab::failure::Failure;
-use tombolo_lab::report::{Header, quantity};
+use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::settings::SEED;
 use tombolo_lab::workload::microbenchmark::ROWS_MAX;
 use tombolo_lab::workload::tpcc::loader::Scale;
@@ -219,8 +219,7 @@ fn placement(name: &str) -> Result<Placement, String> {
 }
 
 fn mix(name: &str) -> Result<Mix, String> {
-    let found = Mix::ALL.into_iter().find(|mix| mix.name() == name);
-    found.ok_or_else(|| format!("give one of {}", Mix::ALL.map(Mix::name).join(", ")))
+    Mix::find(name).ok_or_else(|| format!("give one of {}", Mix::NAMES.join(", ")))
 }
 
 fn share(text: &str) -> Result<Share, String> {
@@ -378,7 +377,7 @@ impl Arguments {
         })?;
         let points = (deployments.as_slice(), &*self.of_rows.points());
         rows_lab::measure(&header, points, (&access, effort), &SystemClock::new(), |result| {
-            output.result(&result, |result, _| line(result))
+            output.result(&result, terminal::deployment)
         })
     }
 
@@ -401,21 +400,7 @@ impl Arguments {
         let points = (deployments.as_slice(), remote.as_slice());
         let what = (scale, mix, effort);
         tpcc_lab::measure(&header, points, what, &SystemClock::new(), |result| {
-            output.result(&result, |result, _| line(result))
+            output.result(&result, terminal::deployment)
         })
     }
-}
-
-fn line(result: &DeploymentResult) -> String {
-    let p99 = result.latency_us.map_or(f64::NAN, |us| us.p99);
-    format!(
-        "{:>3} {} × {} callers  {}  {:>10} k/s  CPU {:>8} µs  99 % within {:>8} µs\n",
-        result.islands,
-        if result.processes { "processes" } else { "islands" },
-        result.threads,
-        result.share(),
-        quantity(result.tps / 1e3),
-        quantity(result.us_per_transaction_cpu),
-        quantity(p99),
-    )
 }

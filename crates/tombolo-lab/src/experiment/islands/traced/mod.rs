@@ -77,18 +77,6 @@ pub enum Place {
     Unused,
 }
 
-impl Place {
-    /// Its name, as in results.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Everywhere => "everywhere",
-            Self::Spread => "spread",
-            Self::WithTheCall => "with the call",
-            Self::Unused => "unused",
-        }
-    }
-}
-
 /// With so many islands.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/cli.md says what each field means")]
