@@ -4,6 +4,7 @@
 //! The paper draws these without numbers: a row has one only where its text prints it. Not here: the model's constants
 //! (`model/costs.rs`).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::Figure;
@@ -40,6 +41,8 @@ const WAREHOUSES: u64 = 24;
 
 /// Warehouses of Payment as measured here: 100 MB each.
 const WAREHOUSES_HERE: i32 = 2;
+/// What a reader has to know of each figure.
+const NOTES: &str = include_str!("notes.json");
 
 /// Makes points of one figure and shows how far it is.
 struct Maker<'p> {
@@ -63,9 +66,14 @@ impl Maker<'_> {
     }
 
     fn run(&mut self, scenario: &Scenario) -> Outcome {
-        self.done += 1.0;
-        self.progress.part((self.done / self.points).min(1.0), "modelled");
+        self.show("modelled");
         scenario.run()
+    }
+
+    /// Shows that another point is begun.
+    fn show(&mut self, how: &str) {
+        self.done += 1.0;
+        self.progress.part((self.done / self.points).min(1.0), how);
     }
 
     /// The library's islands at these shares, of either store; each point with the name of its store.
@@ -78,8 +86,7 @@ impl Maker<'_> {
         let access = Access { rows: 240_000, touched, is_update };
         let mut found = Vec::new();
         for (stores, open) in [("paged stores", self.open_paged), ("memory stores", self.open.0)] {
-            self.done += 1.0;
-            self.progress.part((self.done / self.points).min(1.0), "measured");
+            self.show("measured");
             let of = points::measure(open, (&[1, 2], multisite), (&access, &effort(time)))?;
             found.extend(of.into_iter().map(|of| (stores, of)));
         }
@@ -90,8 +97,7 @@ impl Maker<'_> {
     fn measured_payments(&mut self) -> Result<Vec<points::Measured>, Failure> {
         let scale =
             Scale { seed: self.seed, warehouses: WAREHOUSES_HERE, mix: Mix::Payment.whole() };
-        self.done += 1.0;
-        self.progress.part((self.done / self.points).min(1.0), "measured");
+        self.show("measured");
         points::measure_payments(self.open.1, &[1, 2], scale, &effort(Duration::from_millis(500)))
     }
 }
@@ -149,45 +155,9 @@ pub(super) fn figure(
 
 /// What of a figure comes out and what does not, in sentences.
 fn notes(figure: Figure) -> Vec<String> {
-    let notes: &[&str] = match figure {
-        Figure::Fig3 => &[
-            "the paper finds threads on one socket 20 to 30 % better: that does not come out; the model \
-             charges shared lines with Table 1's figures, and a Payment has too few of them",
-        ],
-        Figure::Fig5 => &[
-            "T = (1 − p) · Tlocal + p · Tdistr with throughputs is above what is simulated; with costs, \
-             the harmonic mean, it is near (ISL-4, ISL-E1)",
-        ],
-        Figure::Fig7 => &[
-            "the lead of 4.5 does not come out in full; the paper does not print how many warehouses \
-             there are, 24 is the least that 24 islands need, and more would be contended less",
-            "measured rows are of this machine and of the library's memory stores, one caller for each island, \
-             2 warehouses, customers by last name in 60 % of Payments: there, one island is one thread without locks \
-             and latches, so two are twice as fast, and faster where half of the rows fit a cache that all do not",
-        ],
-        Figure::Fig9 | Figure::Fig10 => &[
-            "measured rows are of this machine and of the library's islands, one caller for each; modelled ones of the \
-             paper's machine and engine: compare shapes, not heights",
-            "paged stores have locks, latches and a pool with all rows at every number of islands, as the paper's \
-             engine does but where an island has one thread and all work is local: the paper turns locks and latches \
-             off there, which the library does not; their files are in memory, as the paper's are. Memory stores are \
-             a series that the paper has not: in memory, no locks, no log",
-            "cost is 1 ÷ throughput: only so does 100 rows fit the paper's axis, which ends at 140 µs",
-            "the paper has shared everything dearer than two islands for multisite reads, because sockets share its \
-             lines: that does not come out",
-        ],
-        Figure::Fig12 => &["fine: an island for each core; coarse: for each socket; shared: one"],
-        Figure::Fig13 => &[
-            "the first row, drawn by Zipf's law over all rows, decides on the island; the others of a \
-             local transaction are drawn by the same law among that island's rows; four callers for each core",
-        ],
-        Figure::Fig14 => &[
-            "of caches nothing is modelled: only the fall beyond the pool comes out; a read of a disk \
-             takes half a turn, its seek is not printed",
-        ],
-        _ => &[],
-    };
-    notes.iter().map(|&note| note.to_owned()).collect()
+    let notes: Result<BTreeMap<&str, Vec<String>>, _> = serde_json::from_str(NOTES);
+    let mut notes = notes.expect("sentences by figure");
+    notes.remove(figure.item().id).unwrap_or_default()
 }
 
 /// All constants of the model with their sources.
@@ -409,22 +379,28 @@ fn by_cores(maker: &mut Maker<'_>) -> Vec<Row> {
     rows
 }
 
-fn by_skew(maker: &mut Maker<'_>) -> Vec<Row> {
+/// Throughputs of transactions of two rows, read or updated, by their share of multisite ones, by islands, and by what
+/// else differs: `vary` says what that is in the row's name, and in the scenario.
+fn of_two_rows(
+    maker: &mut Maker<'_>,
+    shares: &[u64],
+    reference: &str,
+    values: [f64; 5],
+    vary: impl Fn(&mut Scenario, f64) -> String,
+) -> Vec<Row> {
     let mut rows = Vec::new();
     for is_update in [false, true] {
-        for share in [0, 20, 50] {
+        for &share in shares {
             for islands in THREE {
-                for skew in [0.0, 0.25, 0.5, 0.75, 1.0] {
-                    let load = Load {
-                        skew: Some(skew),
-                        callers_per_core: 4,
-                        ..Load::rows(2, is_update, share)
-                    };
-                    let found = maker.on_quad(islands, load);
+                for value in values {
+                    let (quad, of) = (Machine::quad_socket(), Islands::grouped(islands));
+                    let load = Load::rows(2, is_update, share);
+                    let mut scenario = Scenario::new(&quad, of, load, TRANSACTIONS, maker.seed);
+                    let varied = vary(&mut scenario, value);
+                    let found = maker.run(&scenario);
                     let verb = verb(is_update);
-                    let name =
-                        format!("{verb} 2 · {share} % multisite · {islands}ISL · skew {skew}");
-                    rows.push(tps(name, found.tps, "ISL-27"));
+                    let name = format!("{verb} 2 · {share} % multisite · {islands}ISL · {varied}");
+                    rows.push(tps(name, found.tps, reference));
                 }
             }
         }
@@ -432,29 +408,21 @@ fn by_skew(maker: &mut Maker<'_>) -> Vec<Row> {
     rows
 }
 
+fn by_skew(maker: &mut Maker<'_>) -> Vec<Row> {
+    let skews = [0.0, 0.25, 0.5, 0.75, 1.0];
+    of_two_rows(maker, &[0, 20, 50], "ISL-27", skews, |scenario, skew| {
+        (scenario.load.skew, scenario.load.callers_per_core) = (Some(skew), 4);
+        format!("skew {skew}")
+    })
+}
+
 fn by_size(maker: &mut Maker<'_>) -> Vec<Row> {
-    let mut rows = Vec::new();
-    for is_update in [false, true] {
-        for share in [0, 20] {
-            for islands in THREE {
-                for millions in [0.24, 2.4, 24.0, 72.0, 120.0] {
-                    let size = (millions * 1e6) as u64;
-                    let load = Load { rows: size, ..Load::rows(2, is_update, share) };
-                    let missed = 1.0 - POOL_BYTES / (millions * 1e6 * ROW_BYTES);
-                    let misses_per_mille = (1_000.0 * missed.max(0.0)).round() as u64;
-                    let disks = Disks { count: 2, read_us: HALF_TURN_US, misses_per_mille };
-                    let quad = Machine::quad_socket();
-                    let of = Islands::grouped(islands);
-                    let scenario = Scenario::new(&quad, of, load, TRANSACTIONS, maker.seed);
-                    let found = maker.run(&Scenario { disks: Some(disks), ..scenario });
-                    let verb = verb(is_update);
-                    let name = format!(
-                        "{verb} 2 · {share} % multisite · {islands}ISL · {millions} M rows"
-                    );
-                    rows.push(tps(name, found.tps, "ISL-28"));
-                }
-            }
-        }
-    }
-    rows
+    let sizes = [0.24, 2.4, 24.0, 72.0, 120.0];
+    of_two_rows(maker, &[0, 20], "ISL-28", sizes, |scenario, millions| {
+        let missed = 1.0 - POOL_BYTES / (millions * 1e6 * ROW_BYTES);
+        let misses_per_mille = (1_000.0 * missed.max(0.0)).round() as u64;
+        scenario.load.rows = (millions * 1e6) as u64;
+        scenario.disks = Some(Disks { count: 2, read_us: HALF_TURN_US, misses_per_mille });
+        format!("{millions} M rows")
+    })
 }
