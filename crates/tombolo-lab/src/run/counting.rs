@@ -20,6 +20,7 @@ use tombolo_storage::memory::Limits;
 use super::saved;
 use crate::counters::Category;
 use crate::counters::callgrind::{Callgrind, Program};
+use crate::counters::counts::Breakdown;
 use crate::counters::hardware::Instructions;
 use crate::counters::meter::{Native, NativeCount};
 use crate::counters::names::CallNames;
@@ -62,9 +63,12 @@ pub struct GroupCost {
     pub transactions: u64,
     /// Instructions of a whole transaction, without probes inside where the counter allows.
     pub instructions: f64,
-    /// Instructions by category, in the order of [`Category::ALL`].
-    pub categories: [f64; Category::CALLS + 1],
+    /// Instructions by category.
+    pub categories: ByCategory,
 }
+
+/// A figure for each category, in the order of [`Category::ALL`].
+type ByCategory = [f64; Category::CALLS + 1];
 
 impl GroupCost {
     /// How far the categories' sum is from the whole, in percent.
@@ -75,25 +79,12 @@ impl GroupCost {
         (self.categories.iter().sum::<f64>() - self.instructions).abs() / self.instructions * 100.0
     }
 
-    /// The cost of one transaction, where those of a group were counted together.
-    fn each_of(mut self, plan: &Plan) -> Self {
-        if plan.part.is_some() {
-            let share = |sum: f64| sum / GROUP as f64;
-            self.transactions *= GROUP as u64;
-            self.instructions = share(self.instructions);
-            self.categories = self.categories.map(share);
-        }
-        self
-    }
-
-    fn native(name: &str, count: &NativeCount) -> Self {
-        let per = |sum: f64| sum / count.tally.transactions.max(1) as f64;
-        Self {
-            name: name.to_owned(),
-            transactions: count.tally.transactions,
-            instructions: per(count.whole),
-            categories: count.categories.map(per),
-        }
+    /// From the sums of what was counted: of so many transactions, or groups of them.
+    fn of(name: &str, counted: u64, whole: f64, categories: ByCategory, plan: &Plan) -> Self {
+        let transactions = if plan.part.is_some() { counted * GROUP as u64 } else { counted };
+        let per = |sum: f64| sum / transactions as f64;
+        let (instructions, categories) = (per(whole), categories.map(per));
+        Self { name: name.to_owned(), transactions, instructions, categories }
     }
 }
 
@@ -130,10 +121,12 @@ fn count_natively<W: Deployed>(
 ) -> Result<Vec<GroupCost>, Failure> {
     let (mut instance, inputs) = load(plan, workload, threads::available())?;
     let counts = instance.count_natively(native, &inputs)?;
-    let groups = inputs.groups.iter().zip(&counts).filter(|(_, c)| c.tally.transactions > 0);
-    let cost =
-        |(group, count): (&Group<W::Input>, _)| GroupCost::native(&group.name, count).each_of(plan);
-    Ok(groups.map(cost).collect())
+    let cost = |(group, count): (&Group<W::Input>, NativeCount)| {
+        let counted = count.tally.transactions;
+        GroupCost::of(&group.name, counted, count.whole, count.categories, plan)
+    };
+    let groups = inputs.groups.iter().zip(counts).map(cost);
+    Ok(groups.filter(|group| group.transactions > 0).collect())
 }
 
 /// A database, and what is counted on it.
@@ -169,18 +162,13 @@ fn count_by_callgrind(plan: &Plan) -> Result<Vec<GroupCost>, Failure> {
     let counts = Callgrind::find()?.run(&program, CALLS)?.counts;
     let mut groups = Vec::new();
     for name in counts.groups() {
-        let breakdown = counts.breakdown(name)?;
-        if breakdown.transactions > 0 {
-            let per = |sum: u64| sum as f64 / breakdown.transactions as f64;
-            groups.push(GroupCost {
-                name: name.to_owned(),
-                transactions: breakdown.transactions,
-                instructions: per(breakdown.whole),
-                categories: breakdown.categories.map(per),
-            });
+        let Breakdown { whole, categories, transactions } = counts.breakdown(name)?;
+        if transactions > 0 {
+            let categories = categories.map(|sum| sum as f64);
+            groups.push(GroupCost::of(name, transactions, whole as f64, categories, plan));
         }
     }
-    Ok(groups.into_iter().map(|group| group.each_of(plan)).collect())
+    Ok(groups)
 }
 
 /// The hidden command that the counted process is started with.
