@@ -11,7 +11,7 @@ use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::canvas::Canvas;
 use tombolo_lab::report::terminal::Style;
-use tombolo_lab::report::{Build, Header};
+use tombolo_lab::report::{Build, Headed, Header};
 use tombolo_lab::settings::Settings;
 
 /// The width of output that is not a terminal: a file, a pager.
@@ -50,14 +50,20 @@ impl Output {
         Canvas::new(self.style, is_utf8(|name| std::env::var(name).ok()), width)
     }
 
-    /// Prints one result: its object, or the text of `for_people`.
+    /// Prints one result: its object behind the header, or the text of `for_people`.
     pub(crate) fn result<T: Serialize>(
         self,
+        header: &Header,
         result: &T,
         for_people: impl FnOnce(&T, Style) -> String,
     ) -> Result<(), Failure> {
-        let text = if self.json { json(result)? } else { for_people(result, self.style) };
+        let text = if self.json { json(header, result)? } else { for_people(result, self.style) };
         self.write(&text)
+    }
+
+    /// Prints an object, which has no header; not printed for people.
+    pub(crate) fn object(self, object: &impl Serialize) -> Result<(), Failure> {
+        if self.json { self.write(&line(object)?) } else { Ok(()) }
     }
 
     /// Prints text for people; not printed for scripts.
@@ -94,8 +100,12 @@ fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
 }
 
 /// A result as one line of JSON.
-pub(crate) fn json<T: Serialize>(result: &T) -> Result<String, Failure> {
-    serde_json::to_string(result)
+pub(crate) fn json(header: &Header, found: &impl Serialize) -> Result<String, Failure> {
+    line(&Headed { header: header.clone(), found })
+}
+
+fn line(object: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(object)
         .map_err(|error| Failure::check(format!("a result cannot be written as JSON: {error}")))
 }
 

@@ -104,11 +104,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => Ground::Here(Topology::of_machine().cores.len().clamp(1, CORES_MAX)),
     };
     let question = Question { subject, effort, multisite, verify };
-    let mut result = advice::advise(header, &question, ground, &mut Bar::default())?;
+    let mut result = advice::advise(&question, ground, &mut Bar::default())?;
     if let Some(((traced, _), file)) = traced.as_ref().zip(arguments.file.as_deref()) {
         result.trace = Some(traced.summary(&file.display().to_string()));
     }
-    Output::new(flags.json).result(&result, terminal::advice)
+    Output::new(flags.json).result(&header.and(&result.about()), &result, terminal::advice)
 }
 
 impl Arguments {

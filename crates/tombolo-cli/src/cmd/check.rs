@@ -45,7 +45,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let header = result_header("check", &settings);
     let directories = arguments.image.all_with(&arguments.directory);
     let tamper = arguments.tamper.as_deref();
-    verify(&directories, tamper, dump.transpose()?.as_ref(), header, arguments.flags.json)
+    verify(&directories, tamper, dump.transpose()?.as_ref(), &header, arguments.flags.json)
 }
 
 /// Verifies the database in `directories`, writes its rows to `dump`, and prints the result.
@@ -53,7 +53,7 @@ pub(super) fn verify(
     directories: &[&Path],
     tamper: Option<&str>,
     dump: Option<&DumpDirectory>,
-    header: Header,
+    header: &Header,
     json: bool,
 ) -> Result<(), Failure> {
     let checked = check::check(directories, tamper, dump, &mut Bar::default())?;
@@ -61,13 +61,12 @@ pub(super) fn verify(
         output::complain(&format!("notice: {notice}"));
     }
     let mut result = CheckResult::new(
-        header,
         directories[0].display().to_string(),
         tamper.map(str::to_owned),
         &checked.verification,
         checked.state_hash.map(|hash| hash.to_string()),
     );
     result.dump = dump.map(|dump| dump.path().display().to_string());
-    Output::new(json).result(&result, terminal::check)?;
+    Output::new(json).result(header, &result, terminal::check)?;
     checked.failure().map_or(Ok(()), Err)
 }

@@ -116,12 +116,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let header = result_header("compare", &settings);
-    let result = |engine| EngineResult::new(header.clone(), engine);
-    let results: Vec<EngineResult> = measured.iter().map(result).collect();
-    let ratios = RatioResult::new(header.clone(), &measured);
+    let results: Vec<EngineResult> = measured.iter().map(EngineResult::new).collect();
+    let ratios = RatioResult::new(&measured);
     let output = Output::new(arguments.flags.json);
-    results.iter().try_for_each(|result| output.result(result, |_, _| String::new()))?;
-    output.result(&ratios, |ratios, style| terminal::compare(&results, ratios, style))?;
+    results.iter().try_for_each(|result| output.result(&header, result, |_, _| String::new()))?;
+    output.result(&header, &ratios, |ratios, style| terminal::compare(&results, ratios, style))?;
     compare::failure(&measured).map_or(Ok(()), Err)
 }
 
@@ -154,12 +153,11 @@ fn run_calls(arguments: &Arguments, settings: &Settings) -> Result<(), Failure> 
     let called = calls::compare(&plan, &open_own, &mut Bar::default())?;
     let header = result_header("compare", settings)
         .and(&[("callers", callers.into()), ("what", what.into())]);
-    let result = |called| calls::CallResult::new(header.clone(), called);
-    let results: Vec<calls::CallResult> = called.iter().map(result).collect();
+    let results: Vec<_> = called.iter().map(calls::CallResult::new).collect();
     let output = Output::new(arguments.flags.json);
-    results.iter().try_for_each(|result| output.result(result, |_, _| String::new()))?;
-    let ratios = calls::RatioResult::new(header.clone(), &called);
-    output.result(&ratios, |_, style| terminal::calls(&results, style))?;
+    results.iter().try_for_each(|result| output.result(&header, result, |_, _| String::new()))?;
+    let ratios = calls::RatioResult::new(&called);
+    output.result(&header, &ratios, |_, style| terminal::calls(&results, style))?;
     calls::failure(&called).map_or(Ok(()), Err)
 }
 

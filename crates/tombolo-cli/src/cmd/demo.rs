@@ -8,14 +8,13 @@ use std::path::{Path, PathBuf};
 
 use tombolo_lab::demo::{self, Demonstration};
 use tombolo_lab::experiment::looking_glass::dissect;
-use tombolo_lab::experiment::looking_glass::result::Headed;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::host::Host;
 use tombolo_lab::report::demo as text;
 use tombolo_lab::settings::{SEED, Setting};
 
 use super::dissect::{header, write_page};
-use super::run::run_one;
+use super::run::{self, run_one};
 use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::{self, Output};
@@ -59,18 +58,19 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     output.people(|style| text::opening(&Host::read(), directory, style))?;
     let mut results = Vec::new();
     for (step, settings, plan) in &demonstration.runs {
-        let (result, failure) = run_one(settings, plan)?;
-        output.result(&result, |result, style| text::step(step, result, style))?;
+        let (result, failure) = run_one(plan)?;
+        let header = run::header(settings, plan);
+        output.result(&header, &result, |result, style| text::step(step, result, style))?;
         if let Some(failure) = failure {
             return Err(failure);
         }
-        results.push(output::json(&result)?);
+        results.push(output::json(&header, &result)?);
     }
     let plan = &demonstration.dissection;
     let found = dissect::dissect(plan, &mut Bar::default())?;
-    let result = Headed { header: header("dissect", &plan.settings, plan.scope), found };
-    output.result(&result, |result, _| text::dissection(&result.found, output.canvas()))?;
-    results.push(output::json(&result)?);
+    let header = header("dissect", &plan.settings, plan.scope);
+    output.result(&header, &found, |found, _| text::dissection(found, output.canvas()))?;
+    results.push(output::json(&header, &found)?);
     write(&directory.join(demo::RESULTS), &results)?;
     write_page(&directory.join(demo::PAGE), &results)?;
     let program = std::env::args().next().unwrap_or_else(|| "tombolo".to_owned());

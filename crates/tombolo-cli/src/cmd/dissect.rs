@@ -7,7 +7,6 @@ use tombolo_lab::experiment::looking_glass::dissect;
 use tombolo_lab::experiment::looking_glass::ladder::{self, Ladder};
 use tombolo_lab::experiment::looking_glass::paper::Switch;
 use tombolo_lab::experiment::looking_glass::plan::{DissectPlan, Scope};
-use tombolo_lab::experiment::looking_glass::result::{Dissection, Headed};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::report::{Header, dissection, html};
 use tombolo_lab::settings::{self, Setting, Settings};
@@ -94,16 +93,12 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         verify_writable(path)?;
     }
     let found = dissect::dissect(&plan, &mut Bar::default())?;
-    let result = Headed { header: header("dissect", &plan.settings, scope), found };
+    let header = header("dissect", &plan.settings, scope);
     if let Some(path) = &arguments.html {
-        write_page(path, &[output::json(&result)?])?;
+        write_page(path, &[output::json(&header, &found)?])?;
     }
-    show(Output::new(arguments.flags.json), &result)
-}
-
-/// Prints a dissection in the requested form.
-pub(super) fn show(output: Output, result: &Headed<Dissection>) -> Result<(), Failure> {
-    output.result(result, |result, _| dissection::text(&result.found, output.canvas()))
+    let output = Output::new(arguments.flags.json);
+    output.result(&header, &found, |found, _| dissection::text(found, output.canvas()))
 }
 
 /// The common fields of a result that covers `scope`.

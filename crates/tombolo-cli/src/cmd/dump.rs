@@ -36,5 +36,5 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let header = result_header("dump", &settings);
     let dump = DumpDirectory::create(arguments.out.clone(), "--out")?;
     let directories = arguments.image.all_with(&arguments.directory);
-    check::verify(&directories, None, Some(&dump), header, arguments.flags.json)
+    check::verify(&directories, None, Some(&dump), &header, arguments.flags.json)
 }

@@ -36,8 +36,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let found = inspect::inspect(&directories, &mut Bar::default())?;
     let header = result_header("inspect", &settings);
     let directory = arguments.directory.display().to_string();
-    let result = InspectResult::new(header, directory, &found);
-    Output::new(arguments.flags.json).result(&result, InspectResult::text)?;
+    let result = InspectResult::new(directory, &found);
+    Output::new(arguments.flags.json).result(&header, &result, InspectResult::text)?;
     let damage = result.damage.first();
     damage.map_or(Ok(()), |damage| Err(Failure::check(damage.what.clone())))
 }

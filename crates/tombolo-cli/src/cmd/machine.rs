@@ -65,8 +65,8 @@ pub(super) struct EndArguments {
 pub(super) fn topology(arguments: &TopologyArguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
     let header = result_header("topology", &settings);
-    let result = TopologyResult::new(header, &Topology::of_machine());
-    Output::new(arguments.flags.json).result(&result, terminal::topology)
+    let result = TopologyResult::new(&Topology::of_machine());
+    Output::new(arguments.flags.json).result(&header, &result, terminal::topology)
 }
 
 pub(super) fn counters(arguments: &CountersArguments) -> Result<(), Failure> {
@@ -79,8 +79,8 @@ pub(super) fn counters(arguments: &CountersArguments) -> Result<(), Failure> {
         let cores = machine.cores.len();
         style.strong(&format!("{cores} cores, {cores} threads\n"))
     })?;
-    counters::measure(&header, &SystemClock::new(), &machine, effort, |result| {
-        output.result(&result, terminal::counters)
+    counters::measure(&SystemClock::new(), &machine, effort, |result| {
+        output.result(&header, &result, terminal::counters)
     })
 }
 
@@ -92,8 +92,8 @@ pub(super) fn links(arguments: &LinksArguments) -> Result<(), Failure> {
     let effort = links::Effort { message_bytes: bytes as usize, time };
     let output = Output::new(flags.json);
     output.people(|style| style.strong(&format!("messages of {bytes} bytes\n")))?;
-    links::measure(&header, &Topology::of_machine(), effort, |result| {
-        output.result(&result, terminal::links)
+    links::measure(&Topology::of_machine(), effort, |result| {
+        output.result(&header, &result, terminal::links)
     })
 }
 

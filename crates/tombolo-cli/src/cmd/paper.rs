@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use tombolo_lab::experiment::looking_glass::result::Headed;
 use tombolo_lab::experiment::{self, PAPERS, Reproducible, Wanted};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::report::listed::Listed;
@@ -74,9 +73,8 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let header = result_header("paper", &reproduced.settings);
         let header = header.and(&reproduced.header);
         for found in reproduced.found {
-            let result = Headed { header: header.clone(), found };
-            output.result(&result, |result, _| {
-                dissection::reproduction(&result.found, output.canvas())
+            output.result(&header, &found, |found, _| {
+                dissection::reproduction(found, output.canvas())
             })?;
         }
     }
@@ -93,9 +91,8 @@ fn list(output: Output, header: &Header) -> Result<(), Failure> {
         text
     })?;
     for Reproducible { id, title } in experiment::items() {
-        let (id, title) = (id.to_owned(), title.to_owned());
-        let listed = Listed { header: header.clone(), id, title };
-        output.result(&listed, |_, _| String::new())?;
+        let listed = Listed { id: id.to_owned(), title: title.to_owned() };
+        output.result(header, &listed, |_, _| String::new())?;
     }
     Ok(())
 }

@@ -46,6 +46,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let own = [("accept_loss", (*accept_loss).into())];
     let header = result_header("recover", &settings).and(&own);
-    let result = RecoverResult::new(header, directory.display().to_string(), &recovery);
-    Output::new(flags.json).result(&result, RecoverResult::text)
+    let result = RecoverResult::new(directory.display().to_string(), &recovery);
+    Output::new(flags.json).result(&header, &result, RecoverResult::text)
 }

@@ -59,13 +59,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         error => Failure::environment(error.to_string()),
     })?;
     let result = RepartitionResult {
-        header: result_header("repartition", &settings),
         directory: directory.display().to_string(),
         islands_before: (made.before > 0).then_some(made.before),
         islands: *islands,
         rows: made.rows,
     };
-    Output::new(flags.json).result(&result, |result, _| {
+    let header = result_header("repartition", &settings);
+    Output::new(flags.json).result(&header, &result, |result, _| {
         let place = &result.directory;
         match result.islands_before {
             Some(before) => format!(

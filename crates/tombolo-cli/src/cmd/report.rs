@@ -54,12 +54,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let page = html::page(&results);
     write(&arguments.out, &page, &arguments.files)?;
     let result = ReportResult {
-        header: result_header("report", &settings),
         page: arguments.out.display().to_string(),
         bytes: page.len(),
         results: results.len(),
     };
-    output.result(&result, |result, _| {
+    output.result(&result_header("report", &settings), &result, |result, _| {
         let many = if result.results == 1 { "" } else { "s" };
         let size = size(result.bytes as u64);
         format!("{}: {} result{many}, {size}\n", result.page, result.results)

@@ -6,7 +6,6 @@ use tombolo_engine::threads;
 use tombolo_lab::experiment::tpk::configuration::Configuration;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::plan::Plan;
-use tombolo_lab::report::listed::ListedProfile;
 use tombolo_lab::report::run::{ProfileResult, RunResult};
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::run;
@@ -116,14 +115,16 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             }
             let at = many.then(|| (point.clone(), round));
             let dump = arguments.dump.clone();
-            let (result, failure) = run_at(at, settings, &plan, dump, configuration, output)?;
-            output.result(&result, terminal::verified)?;
+            let (result, failure) = run_at(at, &plan, dump, configuration, output)?;
+            output.result(&header(settings, &plan), &result, terminal::verified)?;
             failure.map_or(Ok(()), Err)?;
             results.push(result);
         }
     }
     if many {
-        output.result(&Summary::new(&results, points.len()), terminal::summary)?;
+        let summary = Summary::new(&results, points.len());
+        output.object(&summary)?;
+        output.people(|style| terminal::summary(&summary, style))?;
     }
     Ok(())
 }
@@ -132,7 +133,6 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// known.
 fn run_at(
     at: Option<(Point, u64)>,
-    settings: &Settings,
     plan: &Plan,
     dump: Option<PathBuf>,
     configuration: Option<Configuration>,
@@ -144,8 +144,7 @@ fn run_at(
         (result.point, result.round) = at.clone().unzip();
         shown = output.people(|style| terminal::measured(&result, style));
     };
-    let (mut result, failure) =
-        run::run(plan, header(settings), dump, &mut Bar::default(), &mut show)?;
+    let (mut result, failure) = run::run(plan, dump, &mut Bar::default(), &mut show)?;
     shown?;
     if let Some(configuration) = configuration {
         result.config = Some(configuration.name().to_owned());
@@ -202,13 +201,16 @@ fn settings_of(
     Ok((Some(configuration), settings))
 }
 
-fn header(settings: &Settings) -> Header {
-    result_header("run", settings)
+/// The header of a run's result, with the effective mix: each workload has a default of its own.
+pub(super) fn header(settings: &Settings, plan: &Plan) -> Header {
+    let mut header = result_header("run", settings);
+    header.settings.insert(MIX.name.to_owned(), plan.workload.mix().into());
+    header
 }
 
 /// One run: its result, and its failure, if any.
-pub(super) fn run_one(settings: &Settings, plan: &Plan) -> Result<run::Ran, Failure> {
-    run::run(plan, header(settings), None, &mut Bar::default(), &mut |_| ())
+pub(super) fn run_one(plan: &Plan) -> Result<run::Ran, Failure> {
+    run::run(plan, None, &mut Bar::default(), &mut |_| ())
 }
 
 fn list_profiles(output: Output, flags: &Flags<RunSettings>) -> Result<(), Failure> {
@@ -217,8 +219,7 @@ fn list_profiles(output: Output, flags: &Flags<RunSettings>) -> Result<(), Failu
         return output.people(|style| terminal::profiles(&results, style));
     }
     let header = result_header("run", &flags.settings()?);
-    results.into_iter().try_for_each(|profile| {
-        let listed = ListedProfile { header: header.clone(), profile };
-        output.result(&listed, |_, _| String::new())
-    })
+    results
+        .into_iter()
+        .try_for_each(|profile| output.result(&header, &profile, |_, _| String::new()))
 }

@@ -43,11 +43,11 @@ fn describe(settings: &Settings, setting: &'static Setting) -> SettingResult {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
     let result = SettingsResult {
-        header: result_header("settings", &settings),
         registry: settings::all().iter().map(|setting| describe(&settings, setting)).collect(),
     };
-    Output::new(arguments.flags.json)
-        .result(&result, |result, style| for_people(&settings, &result.registry, style))
+    let (output, header) =
+        (Output::new(arguments.flags.json), result_header("settings", &settings));
+    output.result(&header, &result, |result, style| for_people(&settings, &result.registry, style))
 }
 
 fn for_people(settings: &Settings, registry: &[SettingResult], style: Style) -> String {

@@ -48,9 +48,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let header =
         result_header("verify", &settings).and(&[("level", arguments.level.name().into())]);
     let (transactions, operations) = (history.len(), history.operations());
-    let result = VerifyResult { header, history: name, transactions, operations, verdict };
+    let result = VerifyResult { history: name, transactions, operations, verdict };
     let text = |result: &VerifyResult, _| result.verdict.to_string();
-    Output::new(arguments.flags.json).result(&result, text)?;
+    Output::new(arguments.flags.json).result(&header, &result, text)?;
     failure(&result)
 }
 

@@ -6,15 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::{Batch, Measured};
 use crate::histogram::Summary;
-use crate::report::{Header, rounded};
+use crate::report::rounded;
 use crate::sweep::Spread;
 
 /// The result of one engine, over all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct EngineResult {
-    #[serde(flatten)]
-    pub header: Header,
     pub engine: String,
     pub engine_version: String,
     pub durability: String,
@@ -44,12 +42,11 @@ pub struct EngineResult {
 
 impl EngineResult {
     /// The result of what was `measured`.
-    pub fn new(header: Header, measured: &Measured) -> Self {
+    pub fn new(measured: &Measured) -> Self {
         let total = measured.total();
         let each = measured.rounds.iter().map(Batch::us_per_transaction);
         let each_tps = measured.rounds.iter().map(|round| rounded(round.per_second(), 1));
         Self {
-            header,
             engine: measured.engine.clone(),
             engine_version: measured.version.clone(),
             durability: measured.durability.to_owned(),
@@ -76,9 +73,6 @@ impl EngineResult {
 /// The last result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatioResult {
-    /// The fields of every result.
-    #[serde(flatten)]
-    pub header: Header,
     /// Processor time per transaction, theirs divided by ours, over the rounds: `"sqlite:tombolo/bare"`.
     pub ratios: BTreeMap<String, Spread>,
     /// Transactions per second, ours divided by theirs, where callers wait for answers:
@@ -89,11 +83,10 @@ pub struct RatioResult {
 
 impl RatioResult {
     /// The ratios of what was `measured`.
-    pub fn new(header: Header, measured: &[Measured]) -> Self {
+    pub fn new(measured: &[Measured]) -> Self {
         let tps_ratios = super::tps_ratios(measured);
         let has_callers = measured.iter().any(|engine| engine.calls.is_some());
         Self {
-            header,
             ratios: super::ratios(measured).collect(),
             tps_ratios: tps_ratios.filter(|_| has_callers).collect(),
         }

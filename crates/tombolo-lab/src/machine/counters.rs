@@ -17,7 +17,6 @@ use tombolo_engine::threads;
 
 use crate::failure::{Blamed, Failure};
 use crate::numbers::mean_and_deviation;
-use crate::report::Header;
 
 /// A counter in a cache line of its own, and the next line, which a processor fetches with it.
 #[repr(align(128))]
@@ -59,8 +58,6 @@ impl Sharing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/cli.md says what each field means")]
 pub struct CountersResult {
-    #[serde(flatten)]
-    pub header: Header,
     pub sharing: String,
     pub counters: usize,
     pub placement: String,
@@ -85,7 +82,6 @@ pub struct Effort {
 /// # Errors
 /// When a thread cannot be bound to its core, or `show` fails.
 pub fn measure(
-    header: &Header,
     clock: &dyn Clock,
     machine: &Topology,
     effort: Effort,
@@ -107,7 +103,6 @@ pub fn measure(
             let rates = (0..effort.repeat).map(|_| additions_per_s(clock, &places, effort.time));
             let (mean, deviation) = mean_and_deviation(&rates.collect::<Result<Vec<_>, _>>()?);
             show(CountersResult {
-                header: header.clone(),
                 sharing: sharing.name().to_owned(),
                 counters,
                 placement: placement.name().to_owned(),
@@ -193,7 +188,7 @@ mod tests {
             found.push((result.counters, result.placement));
             Ok(())
         };
-        measure(&Header::default(), &SystemClock::new(), &machine, effort, show).unwrap();
+        measure(&SystemClock::new(), &machine, effort, show).unwrap();
         assert!(found.contains(&(1, "grouped".to_owned())), "{found:?}");
         let all = found.len();
         found.sort();

@@ -19,7 +19,6 @@ use tombolo_engine::threads;
 use crate::failure::{Blamed, Failure};
 use crate::histogram::{Latencies, Summary};
 use crate::plan::own_file;
-use crate::report::Header;
 
 /// The hidden command of the other process.
 pub const CHILD_COMMAND: &str = "link-end";
@@ -37,8 +36,6 @@ const NO_ANSWER: u8 = b'n';
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/cli.md says what each field means")]
 pub struct LinksResult {
-    #[serde(flatten)]
-    pub header: Header,
     pub link: String,
     pub distance: String,
     pub cores: [usize; 2],
@@ -63,7 +60,6 @@ pub struct Effort {
 /// # Errors
 /// When a process cannot be started or bound to its core, a link ends, or `show` fails.
 pub fn measure(
-    header: &Header,
     machine: &Topology,
     effort: Effort,
     mut show: impl FnMut(LinksResult) -> Result<(), Failure>,
@@ -72,7 +68,7 @@ pub fn measure(
         for (distance, cores) in machine.pairs() {
             let between = Between { kind, distance, cores, effort };
             // On a thread of its own, so that this one stays where it is.
-            let (measured, ()) = threads::both(|| between.measure(header), || ());
+            let (measured, ()) = threads::both(|| between.measure(), || ());
             show(measured?)?;
         }
     }
@@ -94,7 +90,7 @@ impl Between {
         if self.distance == Distance::SameCore { 0 } else { POLLS }
     }
 
-    fn measure(self, header: &Header) -> Result<LinksResult, Failure> {
+    fn measure(self) -> Result<LinksResult, Failure> {
         let arguments = [CHILD_COMMAND.into(), self.cores[1].to_string(), self.polls().to_string()];
         let program =
             Program { path: own_file()?, arguments: arguments.map(OsString::from).to_vec() };
@@ -108,7 +104,6 @@ impl Between {
         let mut end = End { link: &mut *link, polls: self.polls() };
         let (trips, took) = self.round_trips(&mut end, &clock).or_environment()?;
         Ok(LinksResult {
-            header: header.clone(),
             link: self.kind.name().to_owned(),
             distance: self.distance.name().to_owned(),
             cores: self.cores,

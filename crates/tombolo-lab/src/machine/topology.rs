@@ -3,8 +3,6 @@
 use serde::{Deserialize, Serialize};
 use tombolo_engine::islands::topology::Topology;
 
-use crate::report::Header;
-
 /// One core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/cli.md says what each field means")]
@@ -30,8 +28,6 @@ pub struct CacheResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/cli.md says what each field means")]
 pub struct TopologyResult {
-    #[serde(flatten)]
-    pub header: Header,
     pub islands: Vec<Vec<usize>>,
     pub sockets: usize,
     pub cores: Vec<CoreResult>,
@@ -40,7 +36,7 @@ pub struct TopologyResult {
 
 impl TopologyResult {
     /// The result for `machine`.
-    pub fn new(header: Header, machine: &Topology) -> Self {
+    pub fn new(machine: &Topology) -> Self {
         let core = |core: &tombolo_engine::islands::topology::Core| CoreResult {
             core: core.id,
             siblings_of: core.siblings_of,
@@ -55,7 +51,6 @@ impl TopologyResult {
             caches: cache.caches,
         };
         Self {
-            header,
             islands: machine.islands(),
             sockets: machine.sockets().len(),
             cores: machine.cores.iter().map(core).collect(),

@@ -4,15 +4,12 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Header;
 use crate::rows::{Finding, Verification};
 
 /// A result of `check` and `dump`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct CheckResult {
-    #[serde(flatten)]
-    pub header: Header,
     pub directory: String,
     pub tampered: Option<String>,
     pub consistent: bool,
@@ -27,14 +24,12 @@ pub struct CheckResult {
 impl CheckResult {
     /// The result of verifying what was in `directory`.
     pub fn new(
-        header: Header,
         directory: String,
         tampered: Option<String>,
         verification: &Verification,
         state_hash: Option<String>,
     ) -> Self {
         Self {
-            header,
             directory,
             tampered,
             consistent: verification.consistent(),

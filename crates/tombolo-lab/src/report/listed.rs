@@ -6,9 +6,6 @@
 use serde::{Deserialize, Serialize};
 use tombolo_verify::Verdict;
 
-use super::Header;
-use super::run::ProfileResult;
-
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
@@ -27,9 +24,6 @@ pub struct SettingResult {
 /// A result of `settings`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SettingsResult {
-    /// The fields of every result.
-    #[serde(flatten)]
-    pub header: Header,
     /// Every setting.
     pub registry: Vec<SettingResult>,
 }
@@ -38,30 +32,13 @@ pub struct SettingsResult {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct Listed {
-    /// The fields of every result.
-    #[serde(flatten)]
-    pub header: Header,
     pub id: String,
     pub title: String,
-}
-
-/// A profile, as `run --list-profiles` prints it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct ListedProfile {
-    /// The fields of every result.
-    #[serde(flatten)]
-    pub header: Header,
-    /// The profile.
-    #[serde(flatten)]
-    pub profile: ProfileResult,
 }
 
 /// A result of `report`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReportResult {
-    /// The fields of every result.
-    #[serde(flatten)]
-    pub header: Header,
     /// Where the page was written.
     pub page: String,
     /// How long it is.
@@ -73,9 +50,6 @@ pub struct ReportResult {
 /// A result of `verify`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VerifyResult {
-    /// The fields of every result.
-    #[serde(flatten)]
-    pub header: Header,
     /// The file of the history.
     pub history: String,
     /// How many transactions it has.
@@ -90,9 +64,6 @@ pub struct VerifyResult {
 /// A result of `repartition`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RepartitionResult {
-    /// The fields of every result.
-    #[serde(flatten)]
-    pub header: Header,
     /// The database.
     pub directory: String,
     /// How many islands there were; null if the call only ended an earlier one.

@@ -56,6 +56,17 @@ pub struct Header {
     pub seed: Option<u64>,
 }
 
+/// A result as it is written: the common fields, then what was found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Headed<T> {
+    /// The common fields.
+    #[serde(flatten)]
+    pub header: Header,
+    /// What was found.
+    #[serde(flatten)]
+    pub found: T,
+}
+
 impl Header {
     /// The header of a result of `command` under `settings`.
     pub fn new(command: &str, build: Build, settings: &Settings, host: &Host) -> Self {

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use tombolo_storage::memory::image::{ImageFailure, ImageSurvey, RingSurvey};
 use tombolo_storage::value_log::{SegmentState, SegmentSurvey};
 
+use super::rounded;
 use super::terminal::Style;
 use super::text::text;
-use super::{Header, rounded};
 use crate::files::{Recovery, notice};
 use crate::rows::Finding;
 use crate::upkeep::inspect::{Inspection, TableRecords};
@@ -16,8 +16,6 @@ use crate::upkeep::inspect::{Inspection, TableRecords};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct RecoverResult {
-    #[serde(flatten)]
-    pub header: Header,
     pub directory: String,
     /// Nothing was cut off.
     pub clean: bool,
@@ -37,10 +35,9 @@ pub struct RecoverResult {
 
 impl RecoverResult {
     /// The result of recovering what was in `directory`.
-    pub fn new(header: Header, directory: String, recovery: &Recovery) -> Self {
+    pub fn new(directory: String, recovery: &Recovery) -> Self {
         let cut = recovery.cut.as_ref();
         Self {
-            header,
             directory,
             clean: recovery.is_clean(),
             image_bytes: recovery.image_bytes,
@@ -206,8 +203,6 @@ fn image_damage(failure: &ImageFailure) -> Finding {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "named like the fields of recover and of a segment's header")]
 pub struct InspectResult {
-    #[serde(flatten)]
-    pub header: Header,
     pub directory: String,
     pub format_version: u32,
     pub epoch: u32,
@@ -227,7 +222,7 @@ pub struct InspectResult {
 
 impl InspectResult {
     /// The result of looking into `directory`.
-    pub fn new(header: Header, directory: String, found: &Inspection) -> Self {
+    pub fn new(directory: String, found: &Inspection) -> Self {
         let log = &found.log;
         let cut = log.cut.as_ref();
         let damage = cut.and_then(|cut| cut.damage.as_ref().map(|damage| (cut, damage)));
@@ -239,7 +234,6 @@ impl InspectResult {
         });
         let of_image = found.image.iter().flat_map(|image| &image.damage).map(image_damage);
         Self {
-            header,
             directory,
             format_version: log.format_version(),
             epoch: log.epoch,

@@ -10,8 +10,8 @@ use tombolo_engine::pipeline::CheckpointStatistics;
 use tombolo_storage::paged::store::Restart;
 use tombolo_storage::profile::ProfileInfo;
 
+use super::rounded;
 use super::scale::ScaleResult;
-use super::{Header, rounded};
 use crate::files::Recovery;
 use crate::histogram::Summary;
 use crate::settings::Setting;
@@ -220,8 +220,6 @@ pub(crate) fn closed() -> String {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "cli.md says what each field means")]
 pub struct RunResult {
-    #[serde(flatten)]
-    pub header: Header,
     pub workload: String,
     #[serde(flatten)]
     pub scale: ScaleResult,

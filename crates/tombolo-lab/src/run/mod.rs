@@ -29,8 +29,8 @@ use crate::files::{FlushTimes, Place, RawFlush, TimedDisk};
 use crate::histogram::{Latencies, Summary};
 use crate::plan::{Bound, Counter, Options, Part, Plan, WARM_UP};
 use crate::progress::Progress;
+use crate::report::rounded;
 use crate::report::run::{RestartResult, RunResult};
-use crate::report::{Header, rounded};
 use crate::rows::{DumpDirectory, Quiescent, Verification};
 use crate::workload::{matched_workload, with_workload};
 use crate::{drive, files, host, numbers};
@@ -41,19 +41,18 @@ pub type Ran = (RunResult, Option<Failure>);
 /// Called with the result of a run as soon as there are figures, before they are verified and instructions counted.
 pub type OnFigures<'f> = &'f mut dyn FnMut(&RunResult);
 
-/// Runs `plan`; the result begins with `header`.
+/// Runs `plan`.
 ///
 /// # Errors
 /// When it cannot start or cannot finish. Failed checks are part of what it returns.
 pub fn run(
     plan: &Plan,
-    header: Header,
     dump: Option<PathBuf>,
     progress: &mut dyn Progress,
     on_figures: OnFigures<'_>,
 ) -> Result<Ran, Failure> {
     with_workload!(plan.workload, scale => {
-        run_workload(plan, scale, header, dump, progress, on_figures)
+        run_workload(plan, scale, dump, progress, on_figures)
     })
 }
 
@@ -78,7 +77,6 @@ fn failure(result: &RunResult, verification: &Verification) -> Option<Failure> {
 fn run_workload<W: Deployed>(
     plan: &Plan,
     workload: W,
-    header: Header,
     dump: Option<PathBuf>,
     progress: &mut dyn Progress,
     on_figures: OnFigures<'_>,
@@ -93,7 +91,7 @@ fn run_workload<W: Deployed>(
     let (mut instance, workload, load_s) = load(plan, workload, place, &flushes, &clock, progress)?;
     // That of a database that was opened is its own.
     let plan = &Plan { workload: workload.into(), ..plan.clone() };
-    let mut result = RunResult::of_plan(header, plan);
+    let mut result = RunResult::of_plan(plan);
     (result.load_wall_s, result.load_cpu_s) = (rounded(load_s.0, 6), rounded(load_s.1, 6));
     result.restart = instance.restart().map(|restart| RestartResult::new(restart, load_s.0));
     (result.data_dir, result.data_fs) =

@@ -15,13 +15,12 @@ use crate::counters::Category;
 use crate::drive::{Outcomes, PipelineOutcome};
 use crate::histogram::{Latencies, SECOND_NS, Summary};
 use crate::plan::Plan;
+use crate::report::rounded;
 use crate::report::run::{
     ByStage, ByTransaction, Calls, Counted, LoopResult, PoolResult, RunResult, closed,
 };
 use crate::report::scale::ScaleResult;
-use crate::report::{Header, rounded};
 use crate::rows::Verification;
-use crate::settings::MIX;
 
 /// The stages with the names of their threads, of which the system keeps 15 characters.
 const STAGES: [(&str, &str); 5] = [
@@ -34,12 +33,9 @@ const STAGES: [(&str, &str); 5] = [
 
 impl RunResult {
     /// The result with the fields that are known before the run.
-    pub(super) fn of_plan(mut header: Header, plan: &Plan) -> Self {
-        // The effective one: each workload has a default of its own.
-        header.settings.insert(MIX.name.to_owned(), plan.workload.mix().into());
+    pub(super) fn of_plan(plan: &Plan) -> Self {
         let kind = if plan.rate.is_some() { "open".to_owned() } else { closed() };
         Self {
-            header,
             workload: plan.workload.info().name.to_owned(),
             scale: ScaleResult::from(plan),
             profile: plan.profile.clone(),

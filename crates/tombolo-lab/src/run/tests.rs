@@ -123,7 +123,7 @@ const TINY: [(&str, &str); 4] = [
 
 fn run_with(more: &[(&str, &str)]) -> RunResult {
     let given: Vec<_> = TINY.iter().chain(more).copied().collect();
-    run(&plan(&given).unwrap(), Header::default(), None, &mut (), &mut |_| ()).unwrap().0
+    run(&plan(&given).unwrap(), None, &mut (), &mut |_| ()).unwrap().0
 }
 
 #[test]
@@ -150,7 +150,7 @@ fn short<W: Deployed>(workload: W, given: &[(&str, &str)]) -> RunResult {
     }
     let plan = Plan::of(workload::info::<W>(), &settings).unwrap();
     let plan = Plan { workload: workload.into(), volatile_ok: true, ..plan };
-    run(&plan, Header::default(), None, &mut (), &mut |_| ()).unwrap().0
+    run(&plan, None, &mut (), &mut |_| ()).unwrap().0
 }
 
 /// What the three kinds of store are left like.
@@ -291,8 +291,7 @@ fn files_are_kept_where_it_was_said() {
     let (durability, data_flag) = (("durability", "group"), ("data", data.to_str().unwrap()));
     let given = TINY.into_iter().chain([("profile", "conventional"), durability, data_flag]);
     let plan_of_it = plan(&given.collect::<Vec<_>>()).unwrap();
-    let (outcome, failure) =
-        run(&plan_of_it, Header::default(), None, &mut (), &mut |_| ()).unwrap();
+    let (outcome, failure) = run(&plan_of_it, None, &mut (), &mut |_| ()).unwrap();
     assert_eq!(failure, None);
     assert!(outcome.flushes > 0);
     assert!(outcome.flush_us.unwrap().count >= outcome.flushes, "each flush is timed");
@@ -379,7 +378,7 @@ fn run_in(data: &Path, more: &[(&str, &str)], resume: bool) -> RunResult {
     given.extend([("log_segment_bytes", "4MB"), ("clients", "16")]);
     given.extend(more);
     let plan = Plan { volatile_ok: true, resume, ..plan(&given).unwrap() };
-    run(&plan, Header::default(), None, &mut (), &mut |_| ()).unwrap().0
+    run(&plan, None, &mut (), &mut |_| ()).unwrap().0
 }
 
 #[test]

@@ -376,8 +376,8 @@ impl Arguments {
             style.strong(&format!("transactions {verb} {} of {rows} rows\n", access.touched))
         })?;
         let points = (deployments.as_slice(), &*self.of_rows.points());
-        rows_lab::measure(&header, points, (&access, effort), &SystemClock::new(), |result| {
-            output.result(&result, terminal::deployment)
+        rows_lab::measure(points, (&access, effort), &SystemClock::new(), |result| {
+            output.result(&header, &result, terminal::deployment)
         })
     }
 
@@ -399,8 +399,8 @@ impl Arguments {
         let remote: Vec<_> = remote.iter().map(|share| share.0).collect();
         let points = (deployments.as_slice(), remote.as_slice());
         let what = (scale, mix, effort);
-        tpcc_lab::measure(&header, points, what, &SystemClock::new(), |result| {
-            output.result(&result, terminal::deployment)
+        tpcc_lab::measure(points, what, &SystemClock::new(), |result| {
+            output.result(&header, &result, terminal::deployment)
         })
     }
 }

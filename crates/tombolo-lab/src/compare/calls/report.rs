@@ -6,15 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use super::{Called, OWN, durability_name};
 use crate::compare::{Batch, over_rounds};
-use crate::report::{Header, rounded};
+use crate::report::rounded;
 use crate::sweep::Spread;
 
 /// The result of one engine at one point, over all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallResult {
-    /// The fields of every result.
-    #[serde(flatten)]
-    pub header: Header,
     /// The engine's name.
     pub engine: String,
     /// Its version.
@@ -64,7 +61,7 @@ fn wall_us(batch: &Batch) -> f64 {
 
 impl CallResult {
     /// The result of what was `called`.
-    pub fn new(header: Header, called: &Called) -> Self {
+    pub fn new(called: &Called) -> Self {
         let rounds = &called.rounds;
         let wall = Spread::of(rounds.iter().map(wall_us).collect());
         let cpu = Spread::of(rounds.iter().map(Batch::us_per_transaction).collect());
@@ -72,7 +69,6 @@ impl CallResult {
         let at = |of: fn(&crate::histogram::Summary) -> f64| latency.as_ref().map_or(0.0, of);
         let counted = called.counted;
         Self {
-            header,
             engine: called.engine.clone(),
             engine_version: called.version.clone(),
             what: called.what.name().to_owned(),
@@ -108,9 +104,6 @@ fn place(what: &str, durability: &str, callers: usize) -> String {
 /// `"sqlite:tombolo/memory transfer none 1"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RatioResult {
-    /// The fields of every result.
-    #[serde(flatten)]
-    pub header: Header,
     /// Of processor time.
     pub ratios: BTreeMap<String, Spread>,
     /// Of wall-clock time.
@@ -119,7 +112,7 @@ pub struct RatioResult {
 
 impl RatioResult {
     /// The ratios of what was `called`.
-    pub fn new(header: Header, called: &[Called]) -> Self {
+    pub fn new(called: &[Called]) -> Self {
         let (mut ratios, mut wall_ratios) = (BTreeMap::new(), BTreeMap::new());
         let at = |it: &Called| (it.is_durable, it.what, it.callers);
         for their in called.iter().filter(|it| it.engine != OWN) {
@@ -132,6 +125,6 @@ impl RatioResult {
             ratios.insert(name.clone(), spread(Batch::us_per_transaction));
             wall_ratios.insert(name, spread(wall_us));
         }
-        Self { header, ratios, wall_ratios }
+        Self { ratios, wall_ratios }
     }
 }

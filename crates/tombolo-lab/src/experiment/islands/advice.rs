@@ -6,6 +6,7 @@
 //! through the model. Not here: arguments, the library, the model.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value as Json;
 
 use super::deployments::Effort;
 use super::points::{self, Open};
@@ -16,7 +17,6 @@ use crate::failure::Failure;
 use crate::model::{Islands, Load, Machine, Scenario};
 use crate::numbers::rounded;
 use crate::progress::Progress;
-use crate::report::Header;
 use crate::sweep::Spread;
 
 /// A deployment is preferred to one with more islands that is faster by no more than this, in percent.
@@ -102,8 +102,6 @@ pub struct Chosen {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/cli.md says what each field means")]
 pub struct AdviceResult {
-    #[serde(flatten)]
-    pub header: Header,
     pub workload: String,
     pub kind: String,
     pub multisite_percent: u64,
@@ -117,6 +115,15 @@ pub struct AdviceResult {
     /// Of a trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceSummary>,
+}
+
+impl AdviceResult {
+    /// What it is about besides its settings: advice for other transactions, or for another machine than this one, is
+    /// other advice.
+    pub fn about(&self) -> [(&'static str, Json); 2] {
+        let modelled = (self.source == Source::Modelled).then(|| self.machine.clone());
+        [("transaction", self.kind.clone().into()), ("machine", modelled.into())]
+    }
 }
 
 impl Subject<'_> {
@@ -192,7 +199,6 @@ struct Fits<'q> {
 /// # Errors
 /// What a database returns.
 pub fn advise(
-    header: Header,
     question: &Question<'_>,
     ground: Ground<'_>,
     progress: &mut dyn Progress,
@@ -240,11 +246,7 @@ pub fn advise(
     });
     let points: Vec<AdvicePoint> = points.collect();
     let chosen = fits.choose(&candidates);
-    let modelled = matches!(ground, Ground::Model(_)).then(|| ground.name());
     Ok(AdviceResult {
-        // Advice for other transactions, or another machine than this one, is other advice.
-        header: header
-            .and(&[("transaction", question.subject.kind().into()), ("machine", modelled.into())]),
         workload: asked.workload().to_owned(),
         kind: question.subject.kind(),
         multisite_percent: question.multisite,
@@ -529,6 +531,7 @@ mod tests {
 
     use super::super::traced;
     use super::*;
+    use crate::report::Header;
 
     fn effort() -> Effort {
         Effort {
@@ -551,7 +554,7 @@ mod tests {
         let none: Open = |_, _| Err(Failure::usage("the model opens none"));
         let subject = Subject::Rows(access, none);
         let question = Question { subject, effort, multisite, verify: true };
-        advise(Header::default(), &question, Ground::Model(machine), &mut ()).unwrap()
+        advise(&question, Ground::Model(machine), &mut ()).unwrap()
     }
 
     /// The bars of issue 25: a median error of 15 %, a choice within 10 % of the best.
@@ -578,7 +581,9 @@ mod tests {
     fn advice_for_something_else_has_another_hash() {
         let (machine, mut other) = (Machine::quad_socket(), Machine::quad_socket());
         other.name = "another".to_owned();
-        let hash = |machine: &Machine, kind| advice(machine, kind, 20).header.settings_hash;
+        let about = |machine: &Machine, kind| advice(machine, kind, 20).about();
+        let hash =
+            |machine: &Machine, kind| Header::default().and(&about(machine, kind)).settings_hash;
         let hashes = [
             hash(&machine, (10, true)),
             hash(&machine, (10, false)),

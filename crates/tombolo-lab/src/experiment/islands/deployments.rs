@@ -16,7 +16,7 @@ use tombolo_engine::threads::on_each;
 use crate::failure::Failure;
 use crate::histogram::{Latencies, Summary};
 use crate::numbers::rounded;
-use crate::report::{Header, quantity};
+use crate::report::quantity;
 
 /// Calls between two looks at the clock.
 const LOOK: usize = 16;
@@ -87,8 +87,6 @@ pub struct Called {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "docs/cli.md says what each field means")]
 pub struct DeploymentResult {
-    #[serde(flatten)]
-    pub header: Header,
     pub workload: String,
     pub kind: String,
     pub durability: String,

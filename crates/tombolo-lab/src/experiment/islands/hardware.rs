@@ -16,7 +16,6 @@ use crate::machine::counters::{self, CountersResult};
 use crate::machine::links::{self, LinksResult};
 use crate::numbers::rounded;
 use crate::progress::Progress;
-use crate::report::Header;
 
 /// How the paper's counters are shared (ISL-9): millions of additions a second, their deviation in percent, and how
 /// many times as many as with a single counter.
@@ -46,7 +45,7 @@ pub(super) fn measured_counters(
     let effort = counters::Effort { time: Duration::from_millis(50), repeat: 10 };
     let mut results = Vec::new();
     progress.begin("counters");
-    counters::measure(&Header::default(), &SystemClock::new(), machine, effort, |result| {
+    counters::measure(&SystemClock::new(), machine, effort, |result| {
         results.push(result);
         Ok(())
     })?;
@@ -62,7 +61,7 @@ pub(super) fn measured_links(
     let all = (LinkKind::ALL.len() * machine.pairs().len()) as f64;
     let mut results = Vec::new();
     progress.begin("links");
-    links::measure(&Header::default(), machine, effort, |result| {
+    links::measure(machine, effort, |result| {
         progress.part((results.len() + 1) as f64 / all, &result.link);
         results.push(result);
         Ok(())

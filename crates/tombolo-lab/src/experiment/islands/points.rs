@@ -9,7 +9,6 @@ use super::rows::{self, Access, Multisite, RowsDeployment};
 use super::tpcc;
 use crate::failure::Failure;
 use crate::numbers::mean_and_deviation;
-use crate::report::Header;
 use crate::sweep::Spread;
 use crate::workload::tpcc::loader::Scale;
 
@@ -62,8 +61,7 @@ pub fn measure(
     let mut rounds = Vec::new();
     let shares: Vec<_> = multisite.iter().copied().map(Multisite::Percent).collect();
     let points = (databases.as_slice(), shares.as_slice());
-    let (header, clock) = (Header::default(), SystemClock::new());
-    rows::measure(&header, points, (access, effort), &clock, |round| {
+    rows::measure(points, (access, effort), &SystemClock::new(), |round| {
         rounds.push(round);
         Ok(())
     })?;
@@ -92,9 +90,9 @@ pub(super) fn measure_payments(
 ) -> Result<Vec<Measured>, Failure> {
     let databases = islands.iter().map(|&islands| open(islands, scale));
     let databases = databases.collect::<Result<Vec<_>, _>>()?;
-    let (header, clock, mut rounds) = (Header::default(), SystemClock::new(), Vec::new());
+    let (clock, mut rounds) = (SystemClock::new(), Vec::new());
     let what = (scale, tpcc::Mix::Payment, effort);
-    tpcc::measure(&header, (&databases, &[Some(0)]), what, &clock, |round| {
+    tpcc::measure((&databases, &[Some(0)]), what, &clock, |round| {
         rounds.push(round);
         Ok(())
     })?;

@@ -12,7 +12,6 @@ use tombolo_storage::schema::TableDef;
 
 use super::deployments::{Caller, Deployment, DeploymentResult, Effort, Point, measure_rounds};
 use crate::failure::Failure;
-use crate::report::Header;
 use crate::workload::microbenchmark::input::Input;
 use crate::workload::microbenchmark::schema::{Item, ItemKey};
 
@@ -129,7 +128,6 @@ impl Access {
 /// # Errors
 /// What a database or `show` returns; a failed check if the rows are not what was answered.
 pub fn measure(
-    header: &Header,
     (deployments, multisite): (&[Box<dyn RowsDeployment>], &[Multisite]),
     (access, effort): (&Access, &Effort),
     clock: &SystemClock,
@@ -162,7 +160,6 @@ pub fn measure(
                 }
             }
             let what = DeploymentResult {
-                header: header.clone(),
                 workload: "rows".to_owned(),
                 kind: access.kind(),
                 multisite_percent: (further == 0).then_some(percent),

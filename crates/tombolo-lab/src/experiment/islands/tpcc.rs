@@ -11,7 +11,6 @@ use super::deployments::{
     Caller, Deployment, DeploymentResult, Effort, Point, TpccPoint, measure_rounds,
 };
 use crate::failure::Failure;
-use crate::report::Header;
 use crate::workload::tpcc::input::{self, Generator, Input, Remote};
 use crate::workload::tpcc::islands::{IslandSums, conditions, warehouses_of};
 use crate::workload::tpcc::loader::Scale;
@@ -107,7 +106,6 @@ fn transactions(
 /// # Errors
 /// What a database or `show` returns; a failed check if a condition does not hold in the end.
 pub fn measure(
-    header: &Header,
     (deployments, remote): (&[Box<dyn TpccDeployment>], &[Option<u64>]),
     (scale, mix, effort): (Scale, Mix, &Effort),
     clock: &SystemClock,
@@ -131,7 +129,6 @@ pub fn measure(
                 aborted: 0,
             };
             let what = DeploymentResult {
-                header: header.clone(),
                 workload: "tpcc".to_owned(),
                 kind: mix.name().to_owned(),
                 tpcc: Some(tpcc),

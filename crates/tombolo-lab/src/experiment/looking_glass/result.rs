@@ -1,7 +1,7 @@
 //! What `dissect` and `paper` print, as data: field names are those of the results.
 //!
 //! The objects are written by their commands behind the common fields
-//! ([`Header`], flattened: [`Headed`]) and read again by `report`. A reader ignores fields it does
+//! ([`Headed`](crate::report::Headed)) and read again by `report`. A reader ignores fields it does
 //! not know; fields that a run may leave out (no counter, no lattice) may be null or missing. What
 //! follows from the rungs (`derive.rs`) is stored all the same: a result is complete for a reader
 //! that has nothing but JSON.
@@ -12,8 +12,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-use crate::report::Header;
 
 /// A transaction's key in results: `new_order`, `payment`, ….
 pub type Transaction = String;
@@ -367,15 +365,4 @@ pub struct Reproduction {
     /// What a reader has to know, in sentences.
     #[serde(default)]
     pub notes: Vec<String>,
-}
-
-/// A result as it is written: the common fields, then what was found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Headed<T> {
-    /// The common fields.
-    #[serde(flatten)]
-    pub header: Header,
-    /// What was found.
-    #[serde(flatten)]
-    pub found: T,
 }

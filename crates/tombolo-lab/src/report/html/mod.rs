@@ -51,8 +51,8 @@ fn sections(results: &[Stored]) -> Vec<Section<'_>> {
     let mut is_compared = false;
     for stored in results {
         let (template, title) = match &stored.found {
-            Found::Dissection(found) => ("dissect.html", dissection_title(&found.found)),
-            Found::Reproduction(found) => ("paper.html", title_of(&found.found.id).to_owned()),
+            Found::Dissection(found) => ("dissect.html", dissection_title(found)),
+            Found::Reproduction(found) => ("paper.html", title_of(&found.id).to_owned()),
             Found::Run(_) | Found::Summary(_) => ("runs.html", "Runs".to_owned()),
             found if found.is_compared() => ("comparison.html", "Next to other engines".to_owned()),
             Found::Profile(_) => ("plain.html", "Profiles".to_owned()),
@@ -87,14 +87,14 @@ impl Section<'_> {
     fn shown(&self, id: usize) -> Value {
         let results: Vec<&Found> = self.results.iter().map(|stored| &stored.found).collect();
         let view = match results[..] {
-            [Found::Dissection(found)] => dissection_view(&found.found),
+            [Found::Dissection(found)] => dissection_view(found),
             _ if self.template == "series.html" => Value::from(Serde(series(&self.results))),
             _ => Value::UNDEFINED,
         };
         let fields: Vec<_> = self.results.iter().map(|stored| &stored.fields).collect();
         let runs: Vec<Value> = results.iter().filter_map(|found| run_view(found)).collect();
         let units = results.iter().find_map(|found| match found {
-            Found::Reproduction(found) => Some(by_unit(&found.found.rows)),
+            Found::Reproduction(found) => Some(by_unit(&found.rows)),
             _ => None,
         });
         context! {
@@ -233,8 +233,8 @@ pub fn text(results: &[Stored], canvas: Canvas) -> String {
     let texts: Vec<String> = results
         .iter()
         .map(|stored| match &stored.found {
-            Found::Dissection(found) => dissection::text(&found.found, canvas),
-            Found::Reproduction(found) => dissection::reproduction(&found.found, canvas),
+            Found::Dissection(found) => dissection::text(found, canvas),
+            Found::Reproduction(found) => dissection::reproduction(found, canvas),
             _ => canvas.finish(fields_text(stored, canvas)),
         })
         .collect();

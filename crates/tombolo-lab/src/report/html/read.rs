@@ -10,30 +10,30 @@ use serde_json::{Map, Value as Json};
 use crate::compare::{EngineResult, RatioResult, calls};
 use crate::experiment::islands::advice::AdviceResult;
 use crate::experiment::islands::deployments::DeploymentResult;
-use crate::experiment::looking_glass::result::{Dissection, Headed, Reproduction};
+use crate::experiment::looking_glass::result::{Dissection, Reproduction};
 use crate::failure::Failure;
 use crate::machine::counters::CountersResult;
 use crate::machine::links::LinksResult;
 use crate::machine::topology::TopologyResult;
-use crate::report::Header;
 use crate::report::check::CheckResult;
 use crate::report::listed::{
-    Listed, ListedProfile, RepartitionResult, ReportResult, SettingsResult, VerifyResult,
+    Listed, RepartitionResult, ReportResult, SettingsResult, VerifyResult,
 };
 use crate::report::recovery::{InspectResult, RecoverResult};
-use crate::report::run::RunResult;
+use crate::report::run::{ProfileResult, RunResult};
+use crate::report::{Headed, Header};
 use crate::sweep::Summary;
 
 /// A result as the type that its command prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Found {
-    Dissection(Box<Headed<Dissection>>),
-    Reproduction(Headed<Reproduction>),
+    Dissection(Box<Dissection>),
+    Reproduction(Reproduction),
     Listed(Listed),
     Run(Box<RunResult>),
     Summary(Summary),
-    Profile(ListedProfile),
+    Profile(ProfileResult),
     Engine(Box<EngineResult>),
     Ratios(RatioResult),
     Call(Box<calls::CallResult>),
@@ -74,7 +74,12 @@ impl Stored {
     /// The result as its command would print what was read of it; `None` where no command prints such
     /// results.
     pub fn printed(&self) -> Option<Json> {
-        (self.found != Found::Other).then(|| serde_json::to_value(&self.found).unwrap_or_default())
+        let printed = match &self.found {
+            Found::Other => return None,
+            Found::Summary(summary) => serde_json::to_value(summary),
+            found => serde_json::to_value(Headed { header: self.head.clone(), found }),
+        };
+        Some(printed.unwrap_or_default())
     }
 }
 
@@ -167,7 +172,7 @@ fn stored(file: &str, line: usize, object: Map<String, Json>) -> Result<Stored, 
         refused(file, line, &what)
     })?;
     if let Found::Dissection(dissection) = &found
-        && dissection.found.rungs.is_empty()
+        && dissection.rungs.is_empty()
     {
         return Err(refused(file, line, "this result of dissect has no rungs"));
     }
