@@ -126,7 +126,7 @@ pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};
 pub use paged::{
     Isolation, PagedBuilder, PagedDatabase, PagedIslands, PagedIslandsBuilder, PagedIslandsTx,
-    PagedRow, PagedRowId, PagedStatistics, PagedTx, Restart,
+    PagedProcedure, PagedRow, PagedRowId, PagedStatistics, PagedTx, Restart,
 };
 pub use pages::Pages;
 pub use restore::{Restore, Restored};

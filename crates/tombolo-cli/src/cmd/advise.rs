@@ -10,7 +10,7 @@ use tombolo::IslandKey as _;
 use tombolo_engine::islands::topology::Topology;
 use tombolo_engine::trace;
 use tombolo_lab::experiment::islands::advice::{self, Ground, Question, Subject};
-use tombolo_lab::experiment::islands::deployments::Effort;
+use tombolo_lab::experiment::islands::deployments::{Callers, Effort};
 use tombolo_lab::experiment::islands::traced::Workload;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::model::Machine;
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
     };
     let effort = Effort {
-        callers: 1,
+        callers: Callers::Each(1),
         is_durable: false,
         is_ordered: false,
         placement: Default::default(),

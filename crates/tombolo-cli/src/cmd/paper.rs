@@ -66,7 +66,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         volatile_ok: arguments.volatile_ok,
         terminal: arguments.terminal_us.map(Duration::from_micros),
         open_islands: (islands::open_rows, islands::open_tpcc),
-        open_paged_islands: islands::open_paged_rows,
+        open_paged_islands: (islands::open_paged_rows, islands::open_paged_tpcc),
     };
     for (paper, ids) in asked.into_iter().filter(|(_, ids)| !ids.is_empty()) {
         let reproduced = (paper.reproduce)(&ids, &wanted, &mut Bar::default())?;

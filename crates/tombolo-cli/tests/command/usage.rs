@@ -31,7 +31,7 @@ fn commands_and_flags_that_do_not_exist() {
     refused("islands tpcc --mix rows", 2, "give one of paper, standard, payment");
     refused("islands tpcc --remote 101", 2, "give a share from 0 to 100, or default");
     refused("islands tpcc --warehouses 1", 2, "2 islands need a warehouse each");
-    refused("islands tpcc --store paged", 2, "TPC-C runs on islands of memory stores only");
+    refused("islands tpcc --store paged", 2, "give --durability group and --data DIR");
     refused("islands rows --store paged", 2, "give --durability group and --data DIR");
     refused("repartition src --islands 2", 2, "src holds no database of islands");
     refused("repartition src", 2, "--islands");

@@ -69,8 +69,8 @@ pub struct Wanted {
     pub terminal: Option<Duration>,
     /// Opens databases of islands in memory, which the library has, for the workload `rows` and for TPC-C.
     pub open_islands: (Open, tpcc::Open),
-    /// Opens databases of islands of paged stores, with files that are of use only meanwhile, for the workload `rows`.
-    pub open_paged_islands: Open,
+    /// The same of islands of paged stores, with files that are of use only meanwhile.
+    pub open_paged_islands: (Open, tpcc::Open),
 }
 
 /// A reproduction.

@@ -7,6 +7,7 @@
 //! | `sessions.rs`, `lender.rs` | the sessions in which transactions run, and how calls borrow them |
 //! | `again.rs` | how often a closure runs that gave way to others |
 //! | `tx.rs` | a transaction as a closure sees it |
+//! | `procedure.rs` | procedures as steps of a transaction |
 //! | `islands/` | several such databases, with transactions over several of them |
 //!
 //! There is no pipeline: a transaction runs on its caller's thread, and locks keep it apart from others. What the
@@ -17,6 +18,7 @@ mod builder;
 mod database;
 mod islands;
 mod lender;
+mod procedure;
 mod sessions;
 mod tx;
 
@@ -26,5 +28,6 @@ mod tests;
 pub use builder::PagedBuilder;
 pub use database::{PagedDatabase, PagedStatistics};
 pub use islands::{PagedIslands, PagedIslandsBuilder, PagedIslandsTx};
+pub use procedure::PagedProcedure;
 pub use tombolo_storage::paged::store::{Isolation, Restart};
 pub use tx::{PagedRow, PagedRowId, PagedTx};

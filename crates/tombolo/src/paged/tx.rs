@@ -96,13 +96,13 @@ pub type PagedRow<'t, R> = RowRef<'t, R, RowCopy<'t>>;
 /// # Ok::<(), tombolo::Error>(())
 /// ```
 pub struct PagedTx<'s> {
-    store: &'s mut Store,
+    pub(super) store: &'s mut Store,
     tables: &'s PagedTables,
     number: u64,
     /// Whether writes are refused.
-    only_reads: bool,
+    pub(super) only_reads: bool,
     /// Whether it has deleted rows, whose ids it may still have.
-    has_deleted: bool,
+    pub(super) has_deleted: bool,
     /// The first refusal that dooms it.
     refused: Cell<Option<StoreError>>,
 }
@@ -134,7 +134,7 @@ impl<'s> PagedTx<'s> {
     }
 
     #[cold]
-    fn doom(&self, error: StoreError) -> Stop {
+    pub(super) fn doom(&self, error: StoreError) -> Stop {
         self.refused.set(self.refused.get().or(Some(error)));
         Stop::Error(error)
     }
@@ -145,6 +145,14 @@ impl<'s> PagedTx<'s> {
         match database == self.tables.schema.database() {
             true => Ok(()),
             false => Err(Stop::Error(StoreError::OtherDatabase)),
+        }
+    }
+
+    /// Admits a procedure, which may write. After a refused write none runs.
+    pub(super) fn pass_step(&self, database: u32) -> Result<()> {
+        match self.refused.get() {
+            Some(refused) => Err(Stop::Error(refused)),
+            None => self.pass(database),
         }
     }
 

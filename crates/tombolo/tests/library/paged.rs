@@ -9,9 +9,11 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tombolo::procedure::{Committed, Procedure, Reading, SchemaError, Store};
+use tombolo::procedure::{resolve_index, resolve_table};
 use tombolo::{
-    Database, Error, Isolation, Order, PagedBuilder, PagedDatabase, PagedRowId, PagedTx, Range,
-    Stop, StoreError,
+    Database, Error, Fields, Isolation, Order, PagedBuilder, PagedDatabase, PagedRowId, PagedTx,
+    Range, Schema, Stop, StoreError,
 };
 use tombolo_engine::threads::on_each;
 
@@ -354,4 +356,82 @@ fn what_was_answered_survives_a_kill() {
         }
         assert!(!last.is_empty());
     }
+}
+
+/// Adds to a counter that exists; where the result is 0 it inserts its key again, which the index refuses.
+struct Add(Counters);
+
+impl Procedure for Add {
+    type Input = (i32, i64);
+    type Answer = i64;
+
+    fn bind(schema: &Schema) -> Result<Self, SchemaError> {
+        Ok(Self(Counters { table: resolve_table(schema)?, by_id: resolve_index(schema)? }))
+    }
+
+    fn run<S: Store>(
+        &self,
+        mut tx: Reading<'_, S>,
+        &(id, more): &(i32, i64),
+    ) -> Result<Committed<i64>, tombolo::procedure::Stop> {
+        let Counters { table, by_id } = &self.0;
+        let Some(row) = tx.lookup_for_update(by_id, id)? else {
+            return tx.abort("no such counter");
+        };
+        let value = tx.pin(table, row)?.get(Counter::VALUE) + more;
+        if more == 0 {
+            return tx.commit(value);
+        }
+        let mut tx = tx.write();
+        let fields = Fields::none().with(Counter::VALUE);
+        tx.update(table, row, fields, |row| row.set(Counter::VALUE, value))?;
+        if value == 0 {
+            tx.insert(by_id, id, row)?;
+        }
+        tx.commit(value)
+    }
+}
+
+#[test]
+fn procedures_are_steps_of_a_transaction() {
+    let (place, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let db = open(place.path());
+    let (own, add) = (counters(&db), db.procedure::<Add>().unwrap());
+    for id in [1, 2] {
+        db.transaction(|tx| self::add(&own, tx, id, 10)).unwrap();
+    }
+    // Steps see what came before them, and commit with it.
+    let values = db.transaction(|tx| {
+        self::add(&own, tx, 1, 1)?;
+        Ok((tx.run(&add, &(1, 5))?, tx.run(&add, &(2, -3))?))
+    });
+    assert_eq!(values, Ok((16, 7)));
+    // A step that aborts has changed nothing, and the closure may go on.
+    let refused = db.transaction(|tx| {
+        let value = tx.run(&add, &(1, 1))?;
+        assert!(matches!(tx.run(&add, &(3, 1)), Err(Stop::Abort("no such counter"))));
+        Ok(value)
+    });
+    assert_eq!((refused, value(&db, 1)), (Ok(17), 17));
+    // One that the store refuses dooms the transaction, whatever the closure makes of it.
+    let doomed = db.transaction(|tx| {
+        tx.run(&add, &(2, 1))?;
+        let Err(Stop::Error(error @ StoreError::Duplicate { .. })) = tx.run(&add, &(1, -17)) else {
+            panic!("its index has the key");
+        };
+        assert!(matches!(tx.run(&add, &(2, 1)), Err(Stop::Error(again)) if again == error));
+        Ok(())
+    });
+    assert!(matches!(doomed, Err(Error::Duplicate { .. })), "{doomed:?}");
+    assert_eq!((value(&db, 1), value(&db, 2)), (17, 7));
+    // A closure that only reads may run one that does.
+    assert_eq!(db.read(|tx| tx.run(&add, &(1, 0))), Ok(17));
+    let refused = db.read(|tx| tx.run(&add, &(1, 1)));
+    assert!(matches!(refused, Err(Error::LogTooLong { .. })), "{refused:?}");
+    assert_eq!(value(&db, 1), 17);
+    // One of another database does not run.
+    let other = open(other.path());
+    let of_other = other.procedure::<Add>().unwrap();
+    let refused = db.transaction(|tx| tx.run(&of_other, &(1, 1)));
+    assert!(matches!(refused, Err(Error::Refused(StoreError::OtherDatabase))), "{refused:?}");
 }

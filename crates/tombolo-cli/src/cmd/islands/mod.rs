@@ -1,7 +1,9 @@
 //! `tombolo islands`: arguments, and what people read of results.
 //!
-//! Not here: the library's side (`rows.rs`, `tpcc.rs`), callers, inputs, figures (lab `experiment/islands/`).
+//! Not here: the library's side (`rows.rs`, `paged_rows.rs`, `tpcc/`), callers, inputs, figures (lab
+//! `experiment/islands/`).
 
+mod opening;
 mod paged_rows;
 mod processes;
 mod replay;
@@ -16,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::value_parser;
-use tombolo::{AtomicCommit, Error, IslandKey, Islands, IslandsBuilder, OnIslands, Placement};
+use tombolo::{AtomicCommit, Error, IslandKey, Islands, OnIslands, Placement};
 use tombolo_engine::clock::SystemClock;
-use tombolo_lab::experiment::islands::deployments::Effort;
+use tombolo_lab::experiment::islands::deployments::{Callers, Effort};
 use tombolo_lab::experiment::islands::rows::{Access, Multisite, RowsDeployment};
 use tombolo_lab::experiment::islands::tpcc::{Mix, TpccDeployment};
 use tombolo_lab::experiment::islands::{rows as rows_lab, tpcc as tpcc_lab};
@@ -32,11 +34,13 @@ use tombolo_lab::workload::tpcc::schema::WAREHOUSES_MAX;
 use crate::flags::{Flags, NoSettings};
 use crate::output::{Output, result_header};
 
+use opening::{How, failed};
 use paged_rows::OnPages;
 pub(super) use paged_rows::open_in_memory_files as open_paged_rows;
 pub(super) use replay::open_in_memory as open_replay;
 pub(super) use rows::open_in_memory as open_rows;
-pub(super) use tpcc::open_in_memory as open_tpcc;
+use tpcc::Tpcc;
+pub(super) use tpcc::{open_in_memory as open_tpcc, open_in_memory_files as open_paged_tpcc};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,6 +49,7 @@ Examples:
   tombolo islands rows --store paged --islands 1,2 --durability group --data DIR
   tombolo islands rows --update 2 --islands 2 --processes
   tombolo islands tpcc --mix payment --remote 0 --islands 1,2
+  tombolo islands tpcc --store paged --durability group --data DIR
   tombolo islands tpcc --warehouses 8 --remote 0,default,50";
 
 /// Measure databases of one island or several, by the share of transactions that use rows of several
@@ -65,7 +70,7 @@ pub(super) struct Arguments {
     of_rows: RowsArguments,
     #[command(flatten)]
     of_tpcc: TpccArguments,
-    /// Where rows are: memory, or paged: in pages on disk, with locks and latches (rows only)
+    /// Where rows are: memory, or paged: in pages on disk, with locks and latches
     #[arg(long, value_name = "STORE", default_value = "memory", value_parser = ["memory", "paged"])]
     store: String,
     /// When answers leave: none (in memory), or group (on disk)
@@ -88,19 +93,6 @@ pub(super) struct Arguments {
     rounds: u32,
     #[command(flatten)]
     flags: Flags<NoSettings>,
-}
-
-/// How a database of islands is opened.
-#[derive(Clone, Copy, Debug, Default)]
-struct How {
-    placement: Placement,
-    commit: AtomicCommit,
-}
-
-impl How {
-    fn of(self, builder: IslandsBuilder) -> IslandsBuilder {
-        builder.placement(self.placement).atomic_commit(self.commit)
-    }
 }
 
 /// What only `rows` has.
@@ -236,10 +228,6 @@ fn rows_of_a_transaction() -> clap::builder::RangedI64ValueParser<u32> {
     value_parser!(u32).range(1..=ROWS_MAX as i64)
 }
 
-fn failed(error: Error) -> Failure {
-    Failure::check(format!("the library failed: {error}"))
-}
-
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(data) = arguments.data.as_ref().filter(|data| data.exists()) {
         return Err(Failure::usage(format!(
@@ -255,7 +243,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     arguments.refuse_for_pages()?;
     let effort = Effort {
-        callers: arguments.threads as usize,
+        callers: Callers::Each(arguments.threads as usize),
         is_durable: arguments.durability == "group",
         placement: arguments.placement,
         is_ordered: arguments.commit == "ordered",
@@ -315,7 +303,6 @@ impl Arguments {
     /// Refuses what islands of paged stores have not.
     fn refuse_for_pages(&self) -> Result<(), Failure> {
         let what = match self.store == "paged" {
-            true if self.workload != "rows" => "TPC-C runs on islands of memory stores only",
             true if self.durability != "group" => {
                 "paged stores are on disk: give --durability group and --data DIR"
             }
@@ -388,9 +375,13 @@ impl Arguments {
         let scale = Scale { seed, warehouses, mix: mix.whole() };
         let header = self.header(&[])?;
         let (output, data) = (Output::new(self.flags.json), self.data(effort));
-        let open = |islands: &u16| tpcc::Own::open(*islands, scale, self.how(), data);
-        let boxed = |own| Box::new(own) as Box<dyn TpccDeployment>;
-        let deployments = self.islands.iter().map(|islands| open(islands).map(boxed));
+        let open = |islands: &u16| -> Result<Box<dyn TpccDeployment>, Failure> {
+            match self.store == "paged" {
+                true => Ok(Box::new(Tpcc::on_pages(*islands, scale, data)?)),
+                false => Ok(Box::new(Tpcc::in_memory(*islands, scale, self.how(), data)?)),
+            }
+        };
+        let deployments = self.islands.iter().map(open);
         let deployments = deployments.collect::<Result<Vec<_>, _>>()?;
         output.people(|style| {
             style.strong(&format!("TPC-C, mix {}, {warehouses} warehouses\n", mix.name()))

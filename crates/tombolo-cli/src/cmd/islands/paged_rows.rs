@@ -10,14 +10,15 @@ use tombolo::{Database, Error, Index, PagedIslands, PagedTx, Stop, Table};
 use tombolo_lab::experiment::islands::deployments::{Called, Deployment};
 use tombolo_lab::experiment::islands::rows::{self, Parts, RowsDeployment};
 use tombolo_lab::failure::Failure;
-use tombolo_lab::files::{Medium, WorkDirectory};
+use tombolo_lab::files::WorkDirectory;
 use tombolo_lab::workload::WorkloadInput as _;
 use tombolo_lab::workload::microbenchmark::UPDATE;
 use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::NO_SUCH_KEY;
 
-use super::{LOADED_AT_ONCE, failed, first_keys};
+use super::opening::{failed, files_in_memory};
+use super::{LOADED_AT_ONCE, first_keys};
 
 /// A database of islands on pages, opened by the library.
 pub(super) struct OnPages {
@@ -30,8 +31,6 @@ pub(super) struct OnPages {
     _files: Option<WorkDirectory>,
 }
 
-/// Files in memory, where the system has a place for them.
-const IN_MEMORY: &str = "/dev/shm";
 /// Bytes of memory for pages: all rows stay there.
 const POOL_BYTES: usize = 512 << 20;
 
@@ -150,10 +149,7 @@ pub(in crate::cmd) fn open_in_memory_files(
     islands: u16,
     rows: i32,
 ) -> Result<Box<dyn RowsDeployment>, Failure> {
-    let own = std::env::temp_dir();
-    let parent = Path::new(IN_MEMORY);
-    let parent = if parent.is_dir() { parent } else { &own };
-    let files = WorkDirectory::create(parent, Medium::Any)?;
+    let files = files_in_memory()?;
     let opened = OnPages::open(islands, rows, files.path())?;
     Ok(Box::new(OnPages { _files: Some(files), ..opened }))
 }

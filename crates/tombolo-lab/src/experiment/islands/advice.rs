@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
-use super::deployments::Effort;
+use super::deployments::{Callers, Effort};
 use super::points::{self, Open};
 use super::rows::Access;
 use super::traced::{TraceSummary, Workload, replay};
@@ -357,13 +357,13 @@ impl Ground<'_> {
         }
         match (self, question.subject) {
             (Self::Here(_), Subject::Rows(access, open)) => {
-                let effort = Effort { callers: of.threads, ..question.effort };
+                let effort = Effort { callers: Callers::Each(of.threads), ..question.effort };
                 let points = (&[of.islands as u16][..], shares);
                 let found = points::measure(open, points, (&access, &effort))?;
                 Ok(found.into_iter().map(|found| found.tps).collect())
             }
             (Self::Here(_), Subject::Trace(workload, open)) => {
-                let effort = Effort { callers: of.threads, ..question.effort };
+                let effort = Effort { callers: Callers::Each(of.threads), ..question.effort };
                 workload.measure(open, of.islands, shares, &effort)
             }
             (Self::Model(machine), subject) => {
@@ -535,7 +535,7 @@ mod tests {
 
     fn effort() -> Effort {
         Effort {
-            callers: 0,
+            callers: Callers::Each(0),
             is_durable: false,
             placement: Default::default(),
             is_ordered: false,

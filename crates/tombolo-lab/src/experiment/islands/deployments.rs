@@ -21,11 +21,31 @@ use crate::report::quantity;
 /// Calls between two looks at the clock.
 const LOOK: usize = 16;
 
+/// How many threads call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Callers {
+    /// So many for each island.
+    Each(usize),
+    /// So many in all, but at least one for each island.
+    All(usize),
+}
+
+impl Callers {
+    /// How many call each of so many islands.
+    pub const fn of_each(self, islands: usize) -> usize {
+        match self {
+            Self::Each(callers) => callers,
+            Self::All(callers) if callers > islands => callers / islands,
+            Self::All(_) => 1,
+        }
+    }
+}
+
 /// How each point is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Callers of each island.
-    pub callers: usize,
+    /// Threads that call.
+    pub callers: Callers,
     /// Whether answers are durable.
     pub is_durable: bool,
     /// On which cores the threads and callers of an island run.
@@ -230,7 +250,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
         Ok(DeploymentResult {
             durability: if effort.is_durable { "group" } else { "none" }.to_owned(),
             islands: self.deployment.islands(),
-            threads: effort.callers,
+            threads: effort.callers.of_each(self.deployment.islands()),
             tpcc,
             store: self.deployment.is_paged().then(|| "paged".to_owned()),
             placement: (effort.placement != Placement::Os)

@@ -149,9 +149,10 @@ pub fn measure(
                 Multisite::Percent(percent) => (percent, 0),
                 Multisite::Callers(callers) => (0, callers),
             };
+            let local = effort.callers.of_each(keys.len());
             for (island, own) in keys.iter().enumerate() {
-                for caller in 0..effort.callers + further {
-                    let is_further = caller >= effort.callers;
+                for caller in 0..local + further {
+                    let is_further = caller >= local;
                     let percent = if is_further { 100 } else { percent };
                     let mut rng = Rng::stream(SEED, &[island as u64, caller as u64, percent]);
                     let transactions =

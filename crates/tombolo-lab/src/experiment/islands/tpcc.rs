@@ -117,8 +117,9 @@ pub fn measure(
         let islands = deployment.islands();
         for &percent in remote {
             let remote = mix.remote(percent);
-            let callers = (0..islands * effort.callers).map(|caller| {
-                let island = caller / effort.callers;
+            let each = effort.callers.of_each(islands);
+            let callers = (0..islands * each).map(|caller| {
+                let island = caller / each;
                 let transactions = transactions((scale, mix), (island, islands), caller, remote);
                 Caller { island, is_further: false, transactions }
             });

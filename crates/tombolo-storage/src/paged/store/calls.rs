@@ -1,9 +1,8 @@
 //! The calls a transaction makes, on the paged store: `Store` for [`PagedStore`].
 //!
-//! What a switch removes is not in the code of its profile: each component is asked through its
-//! trait, and its sibling that is off does nothing. Locks are waited for here, between two
-//! visits of a page, never during one: an entry or row that is locked by another is left, waited
-//! for, and looked for again.
+//! What a switch removes is not in the code of its profile: each component is asked through its trait, and its sibling
+//! that is off does nothing. Locks are waited for here, between two visits of a page, never during one: an entry or row
+//! that is locked by another is left, waited for, and looked for again.
 
 use std::ops::ControlFlow;
 
@@ -45,8 +44,7 @@ impl<P: PagedProfile> Session<P> {
         Ok(database.pages.pin_row(&table.rows, &self.copies, row)?)
     }
 
-    /// Makes a row through a copy (S9 on) or in place, and locks it. `fill` is called once, with
-    /// zeros.
+    /// Makes a row through a copy (S9 on) or in place, and locks it. `fill` is called once, with zeros.
     #[inline(never)]
     fn create_row(
         &mut self,
@@ -319,9 +317,11 @@ impl<P: PagedProfile> Store for PagedStore<P> {
 
     #[inline(always)]
     fn begin_writes(&mut self) {
-        debug_assert_eq!(self.session.phase, Phase::Reading);
-        self.session.phase = Phase::Writing;
-        self.session.since.begin(self.database.log.durable());
+        // A procedure that is a step of a transaction announces its writes again.
+        if self.session.phase != Phase::Writing {
+            self.session.phase = Phase::Writing;
+            self.session.since.begin(self.database.log.durable());
+        }
     }
 
     #[inline]

@@ -92,7 +92,7 @@ use crew::{Crew, Member};
 /// ([`Islands::across`](crate::Islands::across)), tables spread by a column, ordered execution, placement, backup of
 /// running islands, another number of islands for a directory.
 pub struct PagedIslands {
-    islands: Vec<PagedDatabase>,
+    pub(super) islands: Vec<PagedDatabase>,
     router: Router,
     /// Those of transactions over several islands.
     crews: Lender<Crew>,

@@ -280,7 +280,7 @@ impl Workload {
             deployment.load(island, &rows)?;
         }
         let (mut points, mut balances) = (Vec::new(), Vec::new());
-        for (callers, balance) in self.callers(islands, effort.callers, shares) {
+        for (callers, balance) in self.callers(islands, effort.callers.of_each(islands), shares) {
             let what =
                 DeploymentResult { workload: "trace".to_owned(), ..DeploymentResult::default() };
             points.push(Point { deployment: &*deployment, what, callers });

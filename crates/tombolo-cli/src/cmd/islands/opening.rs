@@ -1,0 +1,38 @@
+//! What databases of islands have in common when they are opened: where their threads run, how they commit, where files
+//! in memory are.
+//!
+//! Not here: which tables they have (`rows.rs`, `paged_rows.rs`, `tpcc/`).
+
+use std::path::Path;
+
+use tombolo::{AtomicCommit, Error, IslandsBuilder, Placement};
+use tombolo_lab::failure::Failure;
+use tombolo_lab::files::{Medium, WorkDirectory};
+
+/// Files in memory, where the system has a place for them.
+const IN_MEMORY: &str = "/dev/shm";
+
+/// How a database of islands is opened.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct How {
+    pub(super) placement: Placement,
+    pub(super) commit: AtomicCommit,
+}
+
+impl How {
+    pub(super) fn of(self, builder: IslandsBuilder) -> IslandsBuilder {
+        builder.placement(self.placement).atomic_commit(self.commit)
+    }
+}
+
+pub(super) fn failed(error: Error) -> Failure {
+    Failure::check(format!("the library failed: {error}"))
+}
+
+/// A directory whose files are in memory, where the system has a place for them.
+pub(super) fn files_in_memory() -> Result<WorkDirectory, Failure> {
+    let own = std::env::temp_dir();
+    let parent = Path::new(IN_MEMORY);
+    let parent = if parent.is_dir() { parent } else { &own };
+    WorkDirectory::create(parent, Medium::Any)
+}
