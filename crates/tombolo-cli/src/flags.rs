@@ -48,6 +48,11 @@ impl<S: Scope> Flags<S> {
         self.settings_with(self.config.as_deref())
     }
 
+    /// Whether a setting was given as a flag.
+    pub(crate) fn is_given(&self, setting: &Setting) -> bool {
+        self.given.iter().any(|(name, _)| *name == setting.name)
+    }
+
     /// The configuration that `--config` names, if `find` knows it; otherwise `--config` names a file.
     pub(crate) fn configuration<T>(&self, find: impl FnOnce(&str) -> Option<T>) -> Option<T> {
         find(self.config.as_ref()?.to_str()?)

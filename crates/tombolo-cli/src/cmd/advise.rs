@@ -15,10 +15,12 @@ use tombolo_lab::experiment::islands::traced::Workload;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::model::Machine;
 use tombolo_lab::report::{content_hash, terminal};
+use tombolo_lab::settings::Setting;
+use tombolo_lab::workload::microbenchmark::settings::SKEW;
 
 use super::islands;
 use crate::bar::Bar;
-use crate::flags::{Flags, NoSettings};
+use crate::flags::{Flags, Scope};
 use crate::output::{Output, result_header};
 
 const EXAMPLES: &str = "\
@@ -30,6 +32,17 @@ Examples:
 
 /// The most cores whose deployments are run here.
 const CORES_MAX: usize = 64;
+
+/// How popular rows are.
+#[derive(Clone, Debug)]
+struct OfRows;
+
+impl Scope for OfRows {
+    fn settings() -> &'static [&'static Setting] {
+        const LIST: &[&Setting] = &[&SKEW];
+        LIST
+    }
+}
 
 /// Advise how many islands a workload should have: measures a few deployments, predicts the others
 #[derive(Debug, clap::Args)]
@@ -63,7 +76,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1_000))]
     rounds: u32,
     #[command(flatten)]
-    flags: Flags<NoSettings>,
+    flags: Flags<OfRows>,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -77,7 +90,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             (Subject::Trace(traced, islands::open_replay), traced.multisite_percent())
         }
         None => {
-            let access = arguments.transactions.access(rows);
+            let access = arguments.transactions.access(rows, &flags.settings()?);
             (Subject::Rows(access, islands::open_rows), arguments.multisite.unwrap_or(20))
         }
     };
@@ -119,7 +132,10 @@ impl Arguments {
         let other = match &self.file {
             Some(file) if self.workload == "rows" => Some(file.display().to_string()),
             None => None,
-            Some(_) => of_rows.or_else(|| self.transactions.given()).map(str::to_owned),
+            Some(_) => {
+                let skew = || self.flags.is_given(&SKEW).then_some("--skew");
+                of_rows.or_else(|| self.transactions.given()).or_else(skew).map(str::to_owned)
+            }
         };
         let workload = &self.workload;
         other.map_or(Ok(()), |other| {

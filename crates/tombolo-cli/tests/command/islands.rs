@@ -116,7 +116,7 @@ fn islands_of_paged_stores_are_measured_and_checked() {
     let data = scratch.path().join("data").display().to_string();
     let ended = line(&format!(
         "islands rows --store paged --islands 1,2 --rows 2000 --update 2 --multisite 0,50 --rounds 1 --time-ms 30 \
-         --durability group --data {data} --json"
+         --skew 0.75 --pool-bytes 4MB --durability group --data {data} --json"
     ));
     assert_eq!(ended.status, 0, "{ended:?}");
     let points: Vec<Value> =
@@ -124,6 +124,8 @@ fn islands_of_paged_stores_are_measured_and_checked() {
     assert_eq!(points.len(), 4, "{ended:?}");
     for point in &points {
         assert!(point["tps"].as_f64() > Some(0.0) && point["store"] == "paged", "{point}");
+        let settings = &point["settings"];
+        assert_eq!((&settings["skew"], &settings["pool_bytes"]), (&0.75.into(), &(4 << 20).into()));
         let is_over_islands = point["islands"] == 2 && point["multisite_percent"] == 50;
         assert_eq!(point["distributed"].as_u64() > Some(0), is_over_islands, "{point}");
     }

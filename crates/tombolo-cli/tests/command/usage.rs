@@ -27,6 +27,9 @@ fn commands_and_flags_that_do_not_exist() {
     refused("recover no-such-directory", 2, "no-such-directory");
     refused("inspect src", 2, "holds no database of profile memory");
     refused("islands tpcc --multisite 5", 2, "--multisite is not for tpcc: leave it out");
+    refused("islands tpcc --skew 0.5", 2, "--skew is not for tpcc: leave it out");
+    refused("islands rows --pool-bytes 64MB", 2, "--pool-bytes is for rows in pages");
+    refused("advise trace src/main.rs --skew 0.5", 2, "--skew is not for trace: leave it out");
     refused("islands rows --mix paper", 2, "--mix is not for rows: leave it out");
     refused("islands tpcc --mix rows", 2, "give one of paper, standard, payment");
     refused("islands tpcc --remote 101", 2, "give a share from 0 to 100, or default");

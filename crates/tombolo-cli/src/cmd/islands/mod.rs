@@ -26,12 +26,13 @@ use tombolo_lab::experiment::islands::tpcc::{Mix, TpccDeployment};
 use tombolo_lab::experiment::islands::{rows as rows_lab, tpcc as tpcc_lab};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::report::{Header, terminal};
-use tombolo_lab::settings::SEED;
+use tombolo_lab::settings::{POOL_BYTES, SEED, Setting, Settings};
 use tombolo_lab::workload::microbenchmark::ROWS_MAX;
+use tombolo_lab::workload::microbenchmark::settings::SKEW;
 use tombolo_lab::workload::tpcc::loader::Scale;
 use tombolo_lab::workload::tpcc::schema::WAREHOUSES_MAX;
 
-use crate::flags::{Flags, NoSettings};
+use crate::flags::{Flags, Scope};
 use crate::output::{Output, result_header};
 
 use opening::{How, failed};
@@ -51,6 +52,17 @@ Examples:
   tombolo islands tpcc --mix payment --remote 0 --islands 1,2
   tombolo islands tpcc --store paged --durability group --data DIR
   tombolo islands tpcc --warehouses 8 --remote 0,default,50";
+
+/// How popular rows are, and how much memory their pages have.
+#[derive(Clone, Debug)]
+struct OfIslands;
+
+impl Scope for OfIslands {
+    fn settings() -> &'static [&'static Setting] {
+        const LIST: &[&Setting] = &[&SKEW, &POOL_BYTES];
+        LIST
+    }
+}
 
 /// Measure databases of one island or several, by the share of transactions that use rows of several
 #[derive(Debug, clap::Args)]
@@ -92,7 +104,7 @@ pub(super) struct Arguments {
     #[arg(long, value_name = "R", default_value_t = 3, value_parser = value_parser!(u32).range(1..=1_000))]
     rounds: u32,
     #[command(flatten)]
-    flags: Flags<NoSettings>,
+    flags: Flags<OfIslands>,
 }
 
 /// What only `rows` has.
@@ -157,9 +169,10 @@ impl TransactionArguments {
     }
 
     /// What they do, in a database of so many rows.
-    pub(super) fn access(self, rows: i32) -> Access {
+    pub(super) fn access(self, rows: i32, settings: &Settings) -> Access {
         let touched = self.read.or(self.update).unwrap_or(10) as usize;
-        Access { rows, touched, is_update: self.read.is_none() }
+        let skew = settings.count(&SKEW) as u32;
+        Access { rows, touched, is_update: self.read.is_none(), skew }
     }
 }
 
@@ -236,7 +249,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         )));
     }
     let is_rows = arguments.workload == "rows";
-    let other = if is_rows { arguments.of_tpcc.given() } else { arguments.of_rows.given() };
+    let skew = || arguments.flags.is_given(&SKEW).then_some("--skew");
+    let other = match is_rows {
+        true => arguments.of_tpcc.given(),
+        false => arguments.of_rows.given().or_else(skew),
+    };
     if let Some(other) = other {
         let workload = &arguments.workload;
         return Err(Failure::usage(format!("{other} is not for {workload}: leave it out")));
@@ -300,8 +317,12 @@ fn sum_of_all<T: Add<Output = T> + Default + Send + 'static>(
 }
 
 impl Arguments {
-    /// Refuses what islands of paged stores have not.
+    /// Refuses what islands of paged stores have not, and what only they have.
     fn refuse_for_pages(&self) -> Result<(), Failure> {
+        if self.store != "paged" && self.flags.is_given(&POOL_BYTES) {
+            let what = "--pool-bytes is for rows in pages: give --store paged, or leave it out";
+            return Err(Failure::usage(what));
+        }
         let what = match self.store == "paged" {
             true if self.durability != "group" => {
                 "paged stores are on disk: give --durability group and --data DIR"
@@ -342,7 +363,9 @@ impl Arguments {
 
     fn run_rows(&self, effort: &Effort) -> Result<(), Failure> {
         let rows = self.of_rows.rows.unwrap_or(240_000);
-        let access = self.of_rows.transactions.access(rows);
+        let settings = self.flags.settings()?;
+        let access = self.of_rows.transactions.access(rows, &settings);
+        let pool_bytes = settings.number(&POOL_BYTES);
         let header = self.header(&[("rows", rows.into())])?;
         let (output, data) = (Output::new(self.flags.json), self.data(effort));
         // Before anything else is opened: this process may be an island itself.
@@ -351,7 +374,7 @@ impl Arguments {
         let of_processes = of_processes.collect::<Result<Vec<_>, _>>()?;
         let open = |islands: &u16| -> Result<Box<dyn RowsDeployment>, Failure> {
             match data.filter(|_| self.store == "paged") {
-                Some(data) => Ok(Box::new(OnPages::open(*islands, rows, data)?)),
+                Some(data) => Ok(Box::new(OnPages::open(*islands, rows, (data, pool_bytes))?)),
                 None => Ok(Box::new(rows::Own::open(*islands, rows, self.how(), data)?)),
             }
         };
@@ -360,7 +383,11 @@ impl Arguments {
         deployments.extend(of_processes);
         output.people(|style| {
             let verb = if access.is_update { "update" } else { "read" };
-            style.strong(&format!("transactions {verb} {} of {rows} rows\n", access.touched))
+            let skew = match access.skew {
+                0 => String::new(),
+                skew => format!(", popular by Zipf's law with {}", f64::from(skew) / 100.0),
+            };
+            style.strong(&format!("transactions {verb} {} of {rows} rows{skew}\n", access.touched))
         })?;
         let points = (deployments.as_slice(), &*self.of_rows.points());
         rows_lab::measure(points, (&access, effort), &SystemClock::new(), |result| {
@@ -371,13 +398,14 @@ impl Arguments {
     fn run_tpcc(&self, effort: &Effort) -> Result<(), Failure> {
         let mix = self.of_tpcc.mix.unwrap_or(Mix::Standard);
         let warehouses = self.of_tpcc.warehouses.unwrap_or(4);
-        let seed = self.flags.settings()?.count(&SEED);
+        let settings = self.flags.settings()?;
+        let (seed, pool_bytes) = (settings.count(&SEED), settings.number(&POOL_BYTES));
         let scale = Scale { seed, warehouses, mix: mix.whole() };
         let header = self.header(&[])?;
         let (output, data) = (Output::new(self.flags.json), self.data(effort));
         let open = |islands: &u16| -> Result<Box<dyn TpccDeployment>, Failure> {
             match self.store == "paged" {
-                true => Ok(Box::new(Tpcc::on_pages(*islands, scale, data)?)),
+                true => Ok(Box::new(Tpcc::on_pages(*islands, scale, (data, pool_bytes))?)),
                 false => Ok(Box::new(Tpcc::in_memory(*islands, scale, self.how(), data)?)),
             }
         };

@@ -31,13 +31,18 @@ pub(super) struct OnPages {
     _files: Option<WorkDirectory>,
 }
 
-/// Bytes of memory for pages: all rows stay there.
+/// Bytes of memory for pages, unless others are given: all rows stay there.
 const POOL_BYTES: usize = 512 << 20;
 
 impl OnPages {
-    /// Opens one in a directory of its own below `data`.
-    pub(super) fn open(islands: u16, rows: i32, data: &Path) -> Result<Self, Failure> {
-        let builder = Database::builder().table(rows::table()).paged().pool_bytes(POOL_BYTES);
+    /// Opens one in a directory of its own below `data`, with so much memory for pages of all islands.
+    pub(super) fn open(
+        islands: u16,
+        rows: i32,
+        (data, pool_bytes): (&Path, Option<u64>),
+    ) -> Result<Self, Failure> {
+        let pool_bytes = pool_bytes.map_or(POOL_BYTES, |bytes| bytes as usize);
+        let builder = Database::builder().table(rows::table()).paged().pool_bytes(pool_bytes);
         let opened =
             builder.islands(islands.into()).open(data.join(format!("paged-islands-{islands}")));
         let islands = opened.map_err(|error| Failure::environment(error.to_string()))?;
@@ -150,6 +155,6 @@ pub(in crate::cmd) fn open_in_memory_files(
     rows: i32,
 ) -> Result<Box<dyn RowsDeployment>, Failure> {
     let files = files_in_memory()?;
-    let opened = OnPages::open(islands, rows, files.path())?;
+    let opened = OnPages::open(islands, rows, (files.path(), None))?;
     Ok(Box::new(OnPages { _files: Some(files), ..opened }))
 }

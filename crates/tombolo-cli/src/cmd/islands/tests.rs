@@ -40,7 +40,7 @@ fn in_memory(islands: u16, data: Option<&Path>) -> Tpcc<InMemory> {
 }
 
 fn on_pages(islands: u16, data: Option<&Path>) -> Tpcc<OnPages> {
-    Tpcc::on_pages(islands, SCALE, data).unwrap()
+    Tpcc::on_pages(islands, SCALE, (data, None)).unwrap()
 }
 
 /// The conditions that do not hold.

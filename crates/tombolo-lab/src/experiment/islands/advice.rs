@@ -163,7 +163,7 @@ impl Subject<'_> {
                 let (touched, is_update, rows) = workload.as_rows();
                 let rows = rows.max((touched * cores) as u64).min(i32::MAX as u64) as i32;
                 let none = |_, _| Err(Failure::usage("the model opens no database"));
-                Self::Rows(Access { rows, touched, is_update }, none)
+                Self::Rows(Access { rows, touched, is_update, skew: 0 }, none)
             }
         }
     }
@@ -370,9 +370,12 @@ impl Ground<'_> {
                 let Subject::Rows(access, _) = subject.modelled(self.cores()) else {
                     unreachable!("the model knows rows")
                 };
-                let Access { touched, is_update, rows } = access;
-                let load =
-                    |share| Load { rows: rows as u64, ..Load::rows(touched, is_update, share) };
+                let Access { touched, is_update, rows, skew } = access;
+                let skew = (skew > 0).then(|| f64::from(skew) / 100.0);
+                let load = |share| {
+                    let load = Load::rows(touched, is_update, share);
+                    Load { rows: rows as u64, skew, ..load }
+                };
                 let islands = Islands::grouped(of.islands);
                 let run = |&share| {
                     Scenario::new(machine, islands, load(share), TRANSACTIONS, SEED).run().tps
@@ -549,7 +552,7 @@ mod tests {
         (touched, is_update): (usize, bool),
         multisite: u64,
     ) -> AdviceResult {
-        let access = Access { rows: 240_000, touched, is_update };
+        let access = Access { rows: 240_000, touched, is_update, skew: 0 };
         let effort = effort();
         let none: Open = |_, _| Err(Failure::usage("the model opens none"));
         let subject = Subject::Rows(access, none);

@@ -81,11 +81,10 @@ impl Maker<'_> {
     /// The library's islands at these shares, of either store; each point with the name of its store.
     fn measured(
         &mut self,
-        (touched, is_update): (usize, bool),
+        access: Access,
         multisite: &[u64],
         time: Duration,
     ) -> Result<Vec<(&'static str, points::Measured)>, Failure> {
-        let access = Access { rows: 240_000, touched, is_update };
         let mut found = Vec::new();
         for (stores, open, callers) in
             [(PAGED, self.open_paged.0, of_each_core()), (MEMORY, self.open.0, Callers::Each(1))]
@@ -114,6 +113,11 @@ impl Maker<'_> {
     }
 }
 
+/// What transactions on the library's islands do.
+const fn access(touched: usize, is_update: bool) -> Access {
+    Access { rows: 240_000, touched, is_update, skew: 0 }
+}
+
 /// Islands as rows name them.
 const PAGED: &str = "paged stores";
 const MEMORY: &str = "memory stores";
@@ -140,7 +144,7 @@ pub(super) fn figure(
         Figure::Fig9 => 40.0,
         Figure::Fig10 => 330.0,
         Figure::Fig12 => 48.0,
-        Figure::Fig13 => 90.0,
+        Figure::Fig13 => 110.0,
         Figure::Fig14 => 60.0,
         _ => 9.0,
     };
@@ -161,7 +165,7 @@ pub(super) fn figure(
         Figure::Fig10 => by_rows(&mut maker)?,
         Figure::Fig11 => breakdown(&mut maker),
         Figure::Fig12 => by_cores(&mut maker),
-        Figure::Fig13 => by_skew(&mut maker),
+        Figure::Fig13 => by_skew(&mut maker)?,
         Figure::Fig14 => by_size(&mut maker),
         Figure::Fig2 | Figure::Table1 | Figure::Fig6 => Vec::new(), // hardware.rs
     };
@@ -293,7 +297,8 @@ fn by_multisite(maker: &mut Maker<'_>) -> Result<Vec<Row>, Failure> {
         let mut leads = printed(name, "×", Some(2.0), at_100[2] / at_100[0], "ISL-29");
         leads.caveat = "the paper: twice, where work is not partitionable or skewed".to_owned();
         rows.push(leads);
-        for (stores, of) in maker.measured((10, is_update), &SHARES, Duration::from_millis(200))? {
+        let access = access(10, is_update);
+        for (stores, of) in maker.measured(access, &SHARES, Duration::from_millis(200))? {
             let name = format!(
                 "here, {stores}: {verb} 10 · {}ISL · {} % multisite",
                 of.islands, of.multisite
@@ -335,7 +340,7 @@ fn by_rows(maker: &mut Maker<'_>) -> Result<Vec<Row>, Failure> {
             }
             for touched in TOUCHED {
                 let time = Duration::from_millis(50);
-                for (stores, of) in maker.measured((touched, is_update), &[share], time)? {
+                for (stores, of) in maker.measured(access(touched, is_update), &[share], time)? {
                     let name = format!(
                         "here, {stores}: {multisite} · {verb} {touched} · {}ISL",
                         of.islands
@@ -430,12 +435,28 @@ fn of_two_rows(
     rows
 }
 
-fn by_skew(maker: &mut Maker<'_>) -> Vec<Row> {
-    let skews = [0.0, 0.25, 0.5, 0.75, 1.0];
-    of_two_rows(maker, &[0, 20, 50], "ISL-27", skews, |scenario, skew| {
+fn by_skew(maker: &mut Maker<'_>) -> Result<Vec<Row>, Failure> {
+    const SHARES: [u64; 3] = [0, 20, 50];
+    let skews = [0, 25, 50, 75, 100];
+    let exponents = skews.map(|skew| f64::from(skew) / 100.0);
+    let mut rows = of_two_rows(maker, &SHARES, "ISL-27", exponents, |scenario, skew| {
         (scenario.load.skew, scenario.load.callers_per_core) = (Some(skew), 4);
         format!("skew {skew}")
-    })
+    });
+    for is_update in [false, true] {
+        let verb = verb(is_update);
+        for (skew, exponent) in skews.into_iter().zip(exponents) {
+            let access = Access { skew, ..access(2, is_update) };
+            for (stores, of) in maker.measured(access, &SHARES, Duration::from_millis(100))? {
+                let (share, islands) = (of.multisite, of.islands);
+                let name = format!(
+                    "here, {stores}: {verb} 2 · {share} % multisite · {islands}ISL · skew {exponent}"
+                );
+                rows.push(measured(name, "tps", of.tps.round(), of.deviation_percent, "ISL-27"));
+            }
+        }
+    }
+    Ok(rows)
 }
 
 fn by_size(maker: &mut Maker<'_>) -> Vec<Row> {

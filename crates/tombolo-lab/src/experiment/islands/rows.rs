@@ -1,7 +1,8 @@
 //! The workload `rows` on databases of islands, by the share of multisite transactions (ISL-19, ISL-22).
 //!
 //! A local transaction uses rows of its caller's island; a multisite one uses one of them, and the others are drawn
-//! from all rows, so that some happen to be on that island, too. At the end the counters of all rows are compared with
+//! from all rows, so that some happen to be on that island, too. All rows, and those of each island, are popular by
+//! Zipf's law (ISL-27). At the end the counters of all rows are compared with
 //! the answers. Not here: callers and rounds (`deployments.rs`).
 
 use std::ops::RangeInclusive;
@@ -12,7 +13,7 @@ use tombolo_storage::schema::TableDef;
 
 use super::deployments::{Caller, Deployment, DeploymentResult, Effort, Point, measure_rounds};
 use crate::failure::Failure;
-use crate::workload::microbenchmark::input::Input;
+use crate::workload::microbenchmark::input::{Input, Popularity};
 use crate::workload::microbenchmark::schema::{Item, ItemKey};
 
 /// The transactions of a caller, made beforehand.
@@ -34,6 +35,15 @@ pub struct Access {
     pub touched: usize,
     /// Whether it updates them, or reads them.
     pub is_update: bool,
+    /// How unequal rows are in popularity: the exponent of Zipf's law, in hundredths.
+    pub skew: u32,
+}
+
+/// Rows from which a caller draws: those of its island, and all.
+struct Drawn<'a> {
+    own: &'a [i32],
+    of_own: Popularity,
+    of_all: Popularity,
 }
 
 /// Which of the transactions are multisite.
@@ -87,22 +97,27 @@ impl Access {
         format!("{verb}-{}", self.touched)
     }
 
-    /// The transactions of a caller of `island`; `own` are that island's keys.
+    fn drawn<'a>(&self, own: &'a [i32]) -> Drawn<'a> {
+        let of = |rows: u64| Popularity::new(rows, self.skew);
+        Drawn { own, of_own: of(own.len() as u64), of_all: of(self.rows as u64) }
+    }
+
+    /// The transactions of a caller of `island`, out of that island's rows and all.
     fn inputs(
         &self,
         deployment: &dyn RowsDeployment,
         island: usize,
-        (own, multisite): (&[i32], u64),
+        (drawn, multisite): (&Drawn<'_>, u64),
         rng: &mut Rng,
     ) -> Result<Vec<Parts>, Failure> {
-        let draw = |rng: &mut Rng, from: &[i32]| from[rng.below(from.len() as u64) as usize];
+        let own = |rng: &mut Rng| drawn.own[drawn.of_own.draw(rng) as usize];
         let mut transaction = || {
             let is_multisite = rng.below(100) < multisite;
-            let mut keys = vec![draw(rng, own)];
+            let mut keys = vec![own(rng)];
             while keys.len() < self.touched {
                 let key = match is_multisite {
-                    true => 1 + rng.below(self.rows as u64) as i32,
-                    false => draw(rng, own),
+                    true => 1 + drawn.of_all.draw(rng) as i32,
+                    false => own(rng),
                 };
                 if !keys.contains(&key) {
                     keys.push(key);
@@ -143,6 +158,7 @@ pub fn measure(
                 access.touched
             )));
         }
+        let drawn: Vec<_> = keys.iter().map(|own| access.drawn(own)).collect();
         for &multisite in multisite {
             let mut callers = Vec::new();
             let (percent, further) = match multisite {
@@ -150,13 +166,13 @@ pub fn measure(
                 Multisite::Callers(callers) => (0, callers),
             };
             let local = effort.callers.of_each(keys.len());
-            for (island, own) in keys.iter().enumerate() {
+            for (island, drawn) in drawn.iter().enumerate() {
                 for caller in 0..local + further {
                     let is_further = caller >= local;
                     let percent = if is_further { 100 } else { percent };
                     let mut rng = Rng::stream(SEED, &[island as u64, caller as u64, percent]);
                     let transactions =
-                        access.inputs(&**deployment, island, (own, percent), &mut rng)?;
+                        access.inputs(&**deployment, island, (drawn, percent), &mut rng)?;
                     callers.push(Caller { island, is_further, transactions });
                 }
             }

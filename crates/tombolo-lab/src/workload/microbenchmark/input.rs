@@ -63,14 +63,34 @@ impl WorkloadInput for Input {
     }
 }
 
+/// How popular rows are, by their places: each rank has one place, and popular ones are scattered over all.
+#[derive(Clone, Debug)]
+pub struct Popularity {
+    ranks: Zipf,
+    rows: u64,
+    /// How far the places of two ranks that follow each other lie apart: no factor of the number of rows.
+    stride: u64,
+}
+
+impl Popularity {
+    /// Of so many rows, by Zipf's law with `skew` hundredths as its exponent.
+    pub fn new(rows: u64, skew: u32) -> Self {
+        let ranks = Zipf::new(rows, f64::from(skew) / 100.0);
+        Self { ranks, rows, stride: stride(rows) }
+    }
+
+    /// The place of a row, from 0.
+    pub fn draw(&self, rng: &mut Rng) -> u64 {
+        self.ranks.draw(rng) * self.stride % self.rows
+    }
+}
+
 /// An endless stream of inputs.
 #[derive(Clone, Debug)]
 pub struct Generator {
     rng: Rng,
     scale: Scale,
-    popularity: Zipf,
-    /// How far the keys of two ranks that follow each other lie apart: no factor of the number of rows.
-    stride: u64,
+    popularity: Popularity,
 }
 
 /// About the golden section of `rows`, and without a common factor with it.
@@ -88,15 +108,8 @@ fn stride(rows: u64) -> u64 {
 impl Generator {
     /// The inputs of a database.
     pub fn new(scale: Scale) -> Self {
-        let popularity = Zipf::new(scale.rows.into(), f64::from(scale.skew) / 100.0);
-        let stride = stride(scale.rows.into());
-        Self { rng: rng(scale.seed, 1, 0), scale, popularity, stride }
-    }
-
-    /// A key: each rank has one, popular ones are scattered over all.
-    fn key(&mut self) -> i32 {
-        let rank = self.popularity.draw(&mut self.rng);
-        1 + (rank * self.stride % u64::from(self.scale.rows)) as i32
+        let popularity = Popularity::new(scale.rows.into(), scale.skew);
+        Self { rng: rng(scale.seed, 1, 0), scale, popularity }
     }
 }
 
@@ -106,7 +119,7 @@ impl Iterator for Generator {
     fn next(&mut self) -> Option<Input> {
         let mut input = Input { is_update: self.scale.update > 0, count: 0, keys: [0; ROWS_MAX] };
         while input.keys().len() < self.scale.touched() {
-            let key = self.key();
+            let key = 1 + self.popularity.draw(&mut self.rng) as i32;
             if !input.keys().contains(&key) {
                 input.keys[usize::from(input.count)] = key;
                 input.count += 1;

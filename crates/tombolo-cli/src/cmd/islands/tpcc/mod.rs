@@ -147,5 +147,5 @@ pub(in crate::cmd) fn open_in_memory_files(
     islands: u16,
     scale: Scale,
 ) -> Result<Box<dyn TpccDeployment>, Failure> {
-    Ok(Box::new(Tpcc::on_pages(islands, scale, None)?))
+    Ok(Box::new(Tpcc::on_pages(islands, scale, (None, None))?))
 }

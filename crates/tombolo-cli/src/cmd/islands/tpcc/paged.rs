@@ -24,7 +24,7 @@ use tombolo_lab::workload::tpcc::transactions::stock_level::StockLevel;
 use super::super::opening::files_in_memory;
 use super::{Library, Tpcc, supplier};
 
-/// Bytes of memory for pages of a warehouse, and besides: all rows stay there.
+/// Bytes of memory for pages of a warehouse, and besides, unless others are given: all rows stay there.
 const POOL_BYTES_OF_WAREHOUSE: usize = 256 << 20;
 const POOL_BYTES: usize = 64 << 20;
 /// Rows that one transaction loads, at least.
@@ -55,16 +55,18 @@ struct StandardOnly {
 }
 
 impl Tpcc<OnPages> {
-    /// Opens one in a directory of its own below `data`, or whose files are in memory.
+    /// Opens one in a directory of its own below `data`, or whose files are in memory, with so much memory for pages of
+    /// all islands.
     pub(in super::super) fn on_pages(
         islands: u16,
         scale: Scale,
-        data: Option<&Path>,
+        (data, pool_bytes): (Option<&Path>, Option<u64>),
     ) -> Result<Self, Failure> {
         let files = if data.is_none() { Some(files_in_memory()?) } else { None };
         let parent = data.or(files.as_ref().map(WorkDirectory::path)).unwrap_or(Path::new("."));
         let directory = parent.join(format!("paged-islands-{islands}"));
-        let pool_bytes = POOL_BYTES + scale.warehouses as usize * POOL_BYTES_OF_WAREHOUSE;
+        let all_bytes = POOL_BYTES + scale.warehouses as usize * POOL_BYTES_OF_WAREHOUSE;
+        let pool_bytes = pool_bytes.map_or(all_bytes, |bytes| bytes as usize);
         let opened = Self::open(islands, scale, |bounds| {
             let builder =
                 tables(scale.mix).into_iter().fold(Database::builder(), |to, of| to.table(of));
