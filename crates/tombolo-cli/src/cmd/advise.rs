@@ -1,6 +1,6 @@
 //! `tombolo advise`: how many islands a workload should have, on this machine or on one that a file describes.
 //!
-//! Not here: measuring, fitting, choosing (lab `experiment/islands/advice.rs`).
+//! Not here: measuring, fitting, choosing (lab `experiment/islands/advice/`).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,9 +8,9 @@ use std::time::Duration;
 use clap::value_parser;
 use tombolo::IslandKey as _;
 use tombolo_engine::islands::topology::Topology;
-use tombolo_engine::trace;
+use tombolo_engine::{threads, trace};
 use tombolo_lab::experiment::islands::advice::{self, Ground, Question, Subject};
-use tombolo_lab::experiment::islands::deployments::{Callers, Effort};
+use tombolo_lab::experiment::islands::deployments::{Callers, Effort, How};
 use tombolo_lab::experiment::islands::traced::Workload;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::model::Machine;
@@ -30,6 +30,10 @@ Examples:
   tombolo advise rows --update 2 --machine docs/quad-socket.toml
   tombolo advise trace orders.trace --verify";
 
+/// Callers for each core where they wait for the disk.
+const CALLERS_ON_DISK: usize = 8;
+/// Rows by default where loading waits for the disk.
+const ROWS_ON_DISK: i32 = 20_000;
 /// The most cores whose deployments are run here.
 const CORES_MAX: usize = 64;
 
@@ -63,6 +67,15 @@ pub(super) struct Arguments {
     rows: Option<i32>,
     #[command(flatten)]
     transactions: islands::TransactionArguments,
+    /// rows: when answers leave: none (in memory), or group (on disk)
+    #[arg(long, default_value = "none", value_parser = ["none", "group"])]
+    durability: String,
+    /// rows: where the databases of --durability group are made, and removed at the end [default: here]
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// rows: callers of all islands together, each a thread [default: one for each core, 8 on disk]
+    #[arg(long, value_name = "M", value_parser = value_parser!(u32).range(1..=1_024))]
+    threads: Option<u32>,
     /// A TOML file that describes a machine and its costs; the model predicts for it instead of measuring here
     #[arg(long, value_name = "FILE")]
     machine: Option<PathBuf>,
@@ -84,21 +97,24 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     arguments.refuse_others()?;
     let machine = arguments.machine.as_deref().map(read_machine).transpose()?;
     let traced = arguments.file.as_deref().map(read_trace).transpose()?;
-    let rows = arguments.rows.unwrap_or(240_000);
+    let is_durable = arguments.durability == "group";
+    let rows = arguments.rows.unwrap_or(if is_durable { ROWS_ON_DISK } else { 240_000 });
     let (subject, multisite) = match &traced {
         Some((traced, _)) => {
             (Subject::Trace(traced, islands::open_replay), traced.multisite_percent())
         }
         None => {
             let access = arguments.transactions.access(rows, &flags.settings()?);
-            (Subject::Rows(access, islands::open_rows), arguments.multisite.unwrap_or(20))
+            (
+                Subject::Rows(access, islands::open_rows_for_a_while),
+                arguments.multisite.unwrap_or(20),
+            )
         }
     };
     let effort = Effort {
         callers: Callers::Each(1),
-        is_durable: false,
-        is_ordered: false,
-        placement: Default::default(),
+        is_durable,
+        how: How::default(),
         time: Duration::from_millis(time_ms),
         rounds,
     };
@@ -112,11 +128,18 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ("time_ms", time_ms.into()),
         ("rounds", rounds.into()),
     ]);
+    let callers = arguments.threads.map(|threads| threads as usize);
+    let callers = callers.or(is_durable.then(|| CALLERS_ON_DISK * threads::available()));
+    let header = match is_durable {
+        true => header.and(&[("durability", "group".into()), ("callers", callers.into())]),
+        false => header,
+    };
     let ground = match &machine {
         Some(machine) => Ground::Model(machine),
         None => Ground::Here(Topology::of_machine().cores.len().clamp(1, CORES_MAX)),
     };
-    let question = Question { subject, effort, multisite, verify };
+    let data = is_durable.then(|| arguments.data.as_deref().unwrap_or(Path::new(".")));
+    let question = Question { subject, effort, callers, data, multisite, verify };
     let mut result = advice::advise(&question, ground, &mut Bar::default())?;
     if let Some(((traced, _), file)) = traced.as_ref().zip(arguments.file.as_deref()) {
         result.trace = Some(traced.summary(&file.display().to_string()));
@@ -127,7 +150,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
 impl Arguments {
     /// Refuses arguments of another workload.
     fn refuse_others(&self) -> Result<(), Failure> {
-        let of_rows = [("--multisite", self.multisite.is_some()), ("--rows", self.rows.is_some())];
+        let is_durable = self.durability == "group";
+        if is_durable && self.machine.is_some() {
+            let what = "--machine: the model knows no log on disk: leave --durability out";
+            return Err(Failure::usage(what));
+        }
+        if !is_durable && self.data.is_some() {
+            let what = "--data is for --durability group: give that, or leave it out";
+            return Err(Failure::usage(what));
+        }
+        let of_rows = [
+            ("--multisite", self.multisite.is_some()),
+            ("--rows", self.rows.is_some()),
+            ("--durability", is_durable),
+            ("--threads", self.threads.is_some()),
+        ];
         let of_rows = of_rows.into_iter().find_map(|(name, is_given)| is_given.then_some(name));
         let other = match &self.file {
             Some(file) if self.workload == "rows" => Some(file.display().to_string()),

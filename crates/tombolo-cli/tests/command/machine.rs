@@ -144,6 +144,31 @@ fn advice_is_for_this_machine_or_for_a_described_one() {
     assert!(points.iter().any(|point| point["used_for_fit"] == true), "{points:?}");
     assert!(points.iter().all(|point| point["predicted_tps"].as_f64() > Some(0.0)), "{points:?}");
     assert!(here["within_best_percent"].as_f64() >= Some(0.0), "{here}");
+    assert_eq!(here["chosen"]["commit"], Value::Null);
+    let placed = |of: &Value| of["placement"] == here["chosen"]["placement"];
+    assert!(here["placements"].as_array().expect("placements").iter().any(placed), "{here}");
+}
+
+/// On disk either way to commit is measured, and the files are gone afterwards.
+#[test]
+fn advice_for_a_disk_names_a_way_to_commit() {
+    let data = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let run = format!(
+        "advise rows --update 2 --rows 2000 --skew 0.5 --durability group --data {} --threads 4",
+        data.path().display()
+    );
+    let found = &results(&format!("{run} --time-ms 20 --rounds 1 --verify --json"))[0];
+    let of = |islands: u64, commit: Value| {
+        let points = found["points"].as_array().expect("points").iter();
+        points.filter(|of| of["islands"] == islands && of["commit"] == commit).count()
+    };
+    let shares = of(1, Value::Null);
+    assert!(shares > 2, "{found}");
+    assert_eq!((of(2, "two-phase".into()), of(2, "ordered".into())), (shares, shares), "{found}");
+    assert_eq!(of(2, Value::Null), 0, "{found}");
+    assert_eq!(std::fs::read_dir(data.path()).expect("it is there").count(), 0);
+    let ended = line(&format!("{run} --time-ms 20 --rounds 1"));
+    assert!(ended.status == 0 && ended.stdout.contains("threads  ordered"), "{ended:?}");
 }
 
 #[test]
@@ -163,9 +188,14 @@ fn advice_refuses_what_it_does_not_know() {
     refused(example.replace("sockets = 4", "sockets = \"four\""), "line 4: invalid type");
     refused(format!("{example}\nwarp = 9\n"), "unknown field `warp`");
     let small = format!("advise rows --rows 1000 --update 100 --machine {path}");
-    for arguments in
-        ["advise tpcc", "advise rows --multisite 101", "advise rows --machine /nowhere", &small]
-    {
+    for arguments in [
+        "advise tpcc",
+        "advise rows --multisite 101",
+        "advise rows --machine /nowhere",
+        &small,
+        "advise rows --data /nowhere",
+        &format!("advise rows --durability group --machine {path}"),
+    ] {
         let ended = line(arguments);
         assert_eq!((ended.status, ended.stderr.lines().count()), (2, 1), "{arguments}: {ended:?}");
     }

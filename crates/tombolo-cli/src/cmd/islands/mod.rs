@@ -18,9 +18,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::value_parser;
-use tombolo::{AtomicCommit, Error, IslandKey, Islands, OnIslands, Placement};
+use tombolo::{Error, IslandKey, Islands, OnIslands, Placement};
 use tombolo_engine::clock::SystemClock;
-use tombolo_lab::experiment::islands::deployments::{Callers, Effort};
+use tombolo_lab::experiment::islands::deployments::{Callers, Effort, How};
 use tombolo_lab::experiment::islands::rows::{Access, Multisite, RowsDeployment};
 use tombolo_lab::experiment::islands::tpcc::{Mix, TpccDeployment};
 use tombolo_lab::experiment::islands::{rows as rows_lab, tpcc as tpcc_lab};
@@ -35,11 +35,11 @@ use tombolo_lab::workload::tpcc::schema::WAREHOUSES_MAX;
 use crate::flags::{Flags, Scope};
 use crate::output::{Output, result_header};
 
-use opening::{How, failed};
+use opening::failed;
 use paged_rows::OnPages;
 pub(super) use paged_rows::open_in_memory_files as open_paged_rows;
 pub(super) use replay::open_in_memory as open_replay;
-pub(super) use rows::open_in_memory as open_rows;
+pub(super) use rows::{open_for_a_while as open_rows_for_a_while, open_in_memory as open_rows};
 use tpcc::Tpcc;
 pub(super) use tpcc::{open_in_memory as open_tpcc, open_in_memory_files as open_paged_tpcc};
 
@@ -262,8 +262,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let effort = Effort {
         callers: Callers::Each(arguments.threads as usize),
         is_durable: arguments.durability == "group",
-        placement: arguments.placement,
-        is_ordered: arguments.commit == "ordered",
+        how: arguments.how(),
         time: Duration::from_millis(arguments.time_ms),
         rounds: arguments.rounds,
     };
@@ -349,11 +348,7 @@ impl Arguments {
     }
 
     fn how(&self) -> How {
-        let commit = match &*self.commit {
-            "ordered" => AtomicCommit::Ordered,
-            _ => AtomicCommit::TwoPhase,
-        };
-        How { placement: self.placement, commit }
+        How { placement: self.placement, is_ordered: self.commit == "ordered" }
     }
 
     /// Where databases are, if they are not in memory.

@@ -5,24 +5,21 @@
 
 use std::path::Path;
 
-use tombolo::{AtomicCommit, Error, IslandsBuilder, Placement};
+use tombolo::{AtomicCommit, Error, IslandsBuilder};
+use tombolo_lab::experiment::islands::deployments::How;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::files::{Medium, WorkDirectory};
 
 /// Files in memory, where the system has a place for them.
 const IN_MEMORY: &str = "/dev/shm";
 
-/// How a database of islands is opened.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct How {
-    pub(super) placement: Placement,
-    pub(super) commit: AtomicCommit,
-}
-
-impl How {
-    pub(super) fn of(self, builder: IslandsBuilder) -> IslandsBuilder {
-        builder.placement(self.placement).atomic_commit(self.commit)
-    }
+/// A builder of islands that are opened so.
+pub(super) fn opened_so(builder: IslandsBuilder, how: How) -> IslandsBuilder {
+    let commit = match how.is_ordered {
+        true => AtomicCommit::Ordered,
+        false => AtomicCommit::TwoPhase,
+    };
+    builder.placement(how.placement).atomic_commit(commit)
 }
 
 pub(super) fn failed(error: Error) -> Failure {

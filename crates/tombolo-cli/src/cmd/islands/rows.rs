@@ -5,14 +5,16 @@
 use std::path::Path;
 
 use tombolo::{Database, Error, Islands, OnIslands};
-use tombolo_lab::experiment::islands::deployments::{Called, Deployment};
+use tombolo_lab::experiment::islands::deployments::{Called, Deployment, How};
 use tombolo_lab::experiment::islands::rows::{self, Parts, RowsDeployment};
 use tombolo_lab::failure::Failure;
+use tombolo_lab::files::{Medium, WorkDirectory};
 use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::Transactions;
 
-use super::{How, LOADED_AT_ONCE, failed, first_keys, run_parts, sum_of_all};
+use super::opening::{failed, opened_so};
+use super::{LOADED_AT_ONCE, first_keys, run_parts, sum_of_all};
 
 /// A database of islands, opened by the library.
 pub(super) struct Own {
@@ -22,6 +24,8 @@ pub(super) struct Own {
     transaction: OnIslands<Input, i64>,
     load: OnIslands<Vec<i32>, ()>,
     total: OnIslands<(), (i64, i64)>,
+    /// Where its files are, if they go with it.
+    _files: Option<WorkDirectory>,
 }
 
 impl Own {
@@ -33,7 +37,7 @@ impl Own {
         data: Option<&Path>,
     ) -> Result<Self, Failure> {
         let builder = Database::builder().table(rows::table()).islands(islands.into());
-        let builder = how.of(builder);
+        let builder = opened_so(builder, how);
         let opened = match data {
             Some(data) => builder.open(data.join(format!("islands-{islands}"))),
             None => builder.in_memory(),
@@ -61,7 +65,7 @@ impl Own {
             Ok((updates, rows))
         });
         let keys = first_keys(islands.islands(), rows, |key| islands.island_of(key))?;
-        Ok(Self { islands, keys, transaction, load, total })
+        Ok(Self { islands, keys, transaction, load, total, _files: None })
     }
 }
 
@@ -102,6 +106,18 @@ impl RowsDeployment for Own {
     fn total(&self) -> Result<(i64, i64), Failure> {
         sum_of_all(&self.total, &self.keys)
     }
+}
+
+/// A database of islands in memory, or with files below `data` that go with it, for the keys from 1 to `rows`.
+pub(in crate::cmd) fn open_for_a_while(
+    islands: u16,
+    rows: i32,
+    how: How,
+    data: Option<&Path>,
+) -> Result<Box<dyn RowsDeployment>, Failure> {
+    let files = data.map(|data| WorkDirectory::create(data, Medium::Lasting)).transpose()?;
+    let opened = Own::open(islands, rows, how, files.as_ref().map(WorkDirectory::path))?;
+    Ok(Box::new(Own { _files: files, ..opened }))
 }
 
 /// A database of islands in memory, for the keys from 1 to `rows`.

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 use tombolo_engine::threads::{available, on_each};
-use tombolo_lab::experiment::islands::deployments::Deployment;
+use tombolo_lab::experiment::islands::deployments::{Deployment, How};
 use tombolo_lab::experiment::islands::tpcc::TpccDeployment;
 use tombolo_lab::rows;
 use tombolo_lab::upkeep::check::check;
@@ -20,7 +20,6 @@ use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::Memory;
 use tombolo_storage::store::Store;
 
-use super::opening::How;
 use super::tpcc::memory::InMemory;
 use super::tpcc::paged::OnPages;
 use super::tpcc::{Library, Tpcc};

@@ -41,6 +41,15 @@ impl Callers {
     }
 }
 
+/// How a database of islands is opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct How {
+    /// On which cores the threads and callers of an island run.
+    pub placement: Placement,
+    /// Whether transactions over several islands are ordered, rather than prepared and decided.
+    pub is_ordered: bool,
+}
+
 /// How each point is measured.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
@@ -48,10 +57,8 @@ pub struct Effort {
     pub callers: Callers,
     /// Whether answers are durable.
     pub is_durable: bool,
-    /// On which cores the threads and callers of an island run.
-    pub placement: Placement,
-    /// Whether transactions over several islands are ordered, rather than prepared and decided.
-    pub is_ordered: bool,
+    /// How the databases were opened.
+    pub how: How,
     /// How long a point is measured in a round.
     pub time: Duration,
     /// How often.
@@ -253,9 +260,9 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
             threads: effort.callers.of_each(self.deployment.islands()),
             tpcc,
             store: self.deployment.is_paged().then(|| "paged".to_owned()),
-            placement: (effort.placement != Placement::Os)
-                .then(|| effort.placement.name().to_owned()),
-            atomic_commit: effort.is_ordered.then(|| "ordered".to_owned()),
+            placement: (effort.how.placement != Placement::Os)
+                .then(|| effort.how.placement.name().to_owned()),
+            atomic_commit: effort.how.is_ordered.then(|| "ordered".to_owned()),
             processes: self.deployment.is_of_processes(),
             round,
             committed: all.committed,

@@ -9,7 +9,7 @@
 //! | `traced/` | a recorded trace, and its calls on islands |
 //! | `points.rs` | several of those: the median of rounds, and its deviation |
 //! | `modelled.rs` | Figures 3, 5, 7, 9 … 14 out of the model, and those of them that are measured here, too |
-//! | `advice.rs` | how many islands a workload should have (ISL-4, ISL-33) |
+//! | `advice/` | how many islands a workload should have (ISL-4, ISL-33) |
 //!
 //! Not here: the model (`model/`), the library (the command brings it).
 

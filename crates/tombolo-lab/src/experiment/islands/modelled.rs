@@ -10,7 +10,7 @@ use std::time::Duration;
 use tombolo_engine::threads;
 
 use super::Figure;
-use super::deployments::{Callers, Effort};
+use super::deployments::{Callers, Effort, How};
 use super::points::{self, Open};
 use super::rows::Access;
 use super::tpcc::{self, Mix};
@@ -128,8 +128,7 @@ fn of_each_core() -> Callers {
 }
 
 fn effort(callers: Callers, time: Duration) -> Effort {
-    let (placement, is_ordered) = (Default::default(), false);
-    Effort { callers, is_durable: false, placement, is_ordered, time, rounds: 3 }
+    Effort { callers, is_durable: false, how: How::default(), time, rounds: 3 }
 }
 
 /// The rows of a figure, and what a reader has to know.

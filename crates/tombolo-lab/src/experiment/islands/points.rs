@@ -52,7 +52,7 @@ impl Measured {
 /// # Errors
 /// What a database returns.
 pub fn measure(
-    open: Open,
+    open: impl Fn(u16, i32) -> Result<Box<dyn RowsDeployment>, Failure>,
     (islands, multisite): (&[u16], &[u64]),
     (access, effort): (&Access, &Effort),
 ) -> Result<Vec<Measured>, Failure> {

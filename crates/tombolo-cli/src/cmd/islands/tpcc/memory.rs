@@ -8,6 +8,7 @@ use std::path::Path;
 
 use tombolo::{CallOptions, Database, Early, Error, Islands, IslandsBuilder, OnIslands, Pending};
 use tombolo_engine::threads;
+use tombolo_lab::experiment::islands::deployments::How;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::workload::tpcc::input::{
     CustomerInput, DeliveryInput, Input, Mix, NewOrderInput, OrderStatusInput, PaymentInput,
@@ -29,7 +30,7 @@ use tombolo_lab::workload::tpcc::transactions::parts::{
 use tombolo_lab::workload::tpcc::transactions::payment::{Payment, PaymentAnswer};
 use tombolo_lab::workload::tpcc::transactions::stock_level::{StockLevel, StockLevelAnswer};
 
-use super::super::opening::How;
+use super::super::opening::opened_so;
 use super::{Library, Tpcc, supplier};
 
 /// Calls that load under way.
@@ -108,7 +109,7 @@ impl Tpcc<InMemory> {
         Self::open(islands, scale, |bounds| {
             let builder =
                 tables(scale.mix).into_iter().fold(Database::builder(), |to, of| to.table(of));
-            let builder = how.of(spread(builder.islands(islands.into()).ranges(bounds)));
+            let builder = opened_so(spread(builder.islands(islands.into()).ranges(bounds)), how);
             let opened = match data {
                 Some(data) => builder.open(data.join(format!("islands-{islands}"))),
                 None => builder.in_memory(),

@@ -9,7 +9,7 @@ pub(super) mod memory;
 pub(super) mod paged;
 
 use tombolo::Error;
-use tombolo_lab::experiment::islands::deployments::{Called, Deployment};
+use tombolo_lab::experiment::islands::deployments::{Called, Deployment, How};
 use tombolo_lab::experiment::islands::tpcc::{TpccDeployment, verify};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::workload::tpcc::input::{Input, NewOrderInput, PaymentInput};
@@ -18,7 +18,7 @@ use tombolo_lab::workload::tpcc::loader::Scale;
 use tombolo_lab::workload::tpcc::transactions::INVALID_ITEM_REASON;
 use tombolo_lab::workload::tpcc::transactions::parts::orders_elsewhere;
 
-use super::opening::{How, failed};
+use super::opening::failed;
 
 /// How the library runs TPC-C on islands of one kind of store.
 pub(super) trait Library {

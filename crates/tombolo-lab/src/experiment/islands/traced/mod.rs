@@ -5,7 +5,7 @@
 //! islands there are. Keys are spread by their hash, as the library spreads them: a trace has no keys, only hashes, so
 //! that ranges cannot be judged.
 //!
-//! Not here: recording (the library), running its calls (`replay.rs`), advice (`advice.rs`).
+//! Not here: recording (the library), running its calls (`replay.rs`), advice (`advice/`).
 
 pub mod replay;
 
