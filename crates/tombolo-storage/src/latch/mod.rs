@@ -14,6 +14,7 @@
 mod counter;
 mod data;
 mod guarded;
+mod line;
 mod none;
 mod parking;
 mod shared;
@@ -29,6 +30,7 @@ mod tests;
 pub use counter::{AtomicCounter, Counter, PlainCounter};
 pub use data::{Latch, LatchGuard};
 pub use guarded::{GuardedU32, GuardedU64};
+pub use line::Line;
 pub use none::{NoGuard, NoLatch, Unlatched};
 pub use shared::{ExclusiveGuard, SharedExclusiveLatch, SharedGuard};
 pub use short::{ShortGuard, ShortLatch};

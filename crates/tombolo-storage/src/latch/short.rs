@@ -67,6 +67,14 @@ pub struct ShortGuard<'a, L: Latching> {
     latch: &'a ShortLatch<L>,
 }
 
+impl<L: Latching> ShortGuard<'_, L> {
+    /// Whether it holds this latch.
+    #[inline(always)]
+    pub fn is_of(&self, latch: &ShortLatch<L>) -> bool {
+        std::ptr::eq(self.latch, latch)
+    }
+}
+
 impl<L: Latching> Drop for ShortGuard<'_, L> {
     #[inline(always)]
     fn drop(&mut self) {

@@ -53,7 +53,7 @@ impl<L: Latching> Hierarchical<L> {
         let Some(id) = held.free_request() else { return Err(LockError::TableFull) };
         self.count_gap(held);
         if self.table.share_gap(held.session, name, id) {
-            held.add(vacant, name, Mode::Shared, 0);
+            held.add(vacant, (name, self.table.chain(name)), Mode::Shared, 0);
         }
         Ok(())
     }

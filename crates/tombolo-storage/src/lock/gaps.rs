@@ -51,7 +51,7 @@ impl<L: Latching> Hierarchical<L> {
             match held.search(gap) {
                 Ok(at) => held.replace(at),
                 Err(vacant) => {
-                    held.add(vacant, gap, Mode::Shared, table);
+                    held.add(vacant, (gap, self.table.chain(gap)), Mode::Shared, table);
                 }
             }
         }

@@ -16,6 +16,7 @@
 use super::mode::Mode;
 use super::name::LockName;
 use super::session::NONE;
+use super::table::ChainNumber;
 
 /// Places of a new map; twice as many as a usual transaction holds locks.
 const PLACES: usize = 256;
@@ -37,11 +38,20 @@ struct Place {
 
 const EMPTY: Place = Place { name: 0, request: NONE, below_left: 0, mode: Mode::IntentionShared };
 
-/// A request the session owns and, if it is a held lock's, the lock's place in the map.
+/// A request the session owns and, if it is a held lock's, the lock's place in the map and its chain in the lock
+/// table: so releasing it takes no hash.
 #[derive(Clone, Copy, Debug)]
 struct Owned {
     request: u32,
     place: u32,
+    chain: ChainNumber,
+}
+
+impl Owned {
+    #[inline(always)]
+    fn free(request: u32) -> Self {
+        Self { request, place: 0, chain: ChainNumber::default() }
+    }
 }
 
 /// The locks of one session's transaction.
@@ -54,14 +64,14 @@ pub struct HeldLocks {
     /// All requests the session owns; the first `held` are those of held locks, oldest first.
     owned: Vec<Owned>,
     held: usize,
-    /// Locks on stores kept from the last transaction: name and request.
-    kept: Vec<(LockName, u32)>,
+    /// Locks on stores kept from the last transaction: name, request and chain.
+    kept: Vec<(LockName, u32, ChainNumber)>,
     /// How often a gap was locked.
     pub(super) gaps: u32,
     /// Requests of gaps that vanished, whose names are those of other gaps by now.
     strays: Vec<u32>,
     /// What is in use while the map is laid out anew.
-    aside: Vec<(Place, bool)>,
+    aside: Vec<(Place, ChainNumber, bool)>,
 }
 
 /// Where in the map a held lock is; good until a lock is added or released.
@@ -125,6 +135,15 @@ impl HeldLocks {
         }
     }
 
+    /// Where `name` would be, which would have been at `vacant` before a lock was added at `taken`.
+    #[inline(always)]
+    pub(super) fn vacant_beside(&self, taken: At, vacant: Vacant, name: LockName) -> Vacant {
+        match taken.0 == vacant.0 {
+            true => self.search(name).err().unwrap_or(vacant),
+            false => vacant,
+        }
+    }
+
     #[inline(always)]
     pub(super) fn mode(&self, at: At) -> Mode {
         self.places[at.0].mode
@@ -175,11 +194,17 @@ impl HeldLocks {
     }
 
     /// Notes a lock that was granted to [`HeldLocks::free_request`], where `search` said it would
-    /// be.
+    /// be; its queue is in `chain`.
     #[inline(always)]
-    pub(super) fn add(&mut self, vacant: Vacant, name: LockName, mode: Mode, below: u16) -> At {
+    pub(super) fn add(
+        &mut self,
+        vacant: Vacant,
+        (name, chain): (LockName, ChainNumber),
+        mode: Mode,
+        below: u16,
+    ) -> At {
         let owned = &mut self.owned[self.held];
-        owned.place = vacant.0 as u32;
+        (owned.place, owned.chain) = (vacant.0 as u32, chain);
         self.held += 1;
         let place = &mut self.places[vacant.0];
         debug_assert!(place.name == 0);
@@ -217,34 +242,41 @@ impl HeldLocks {
         strays.into_iter().for_each(release);
     }
 
-    /// The request of a lock that was kept, which is kept no longer.
-    #[inline]
-    pub(super) fn take_kept(&mut self, name: LockName) -> Option<u32> {
-        let at = self.kept.iter().position(|kept| kept.0 == name)?;
-        Some(self.kept.swap_remove(at).1)
+    /// The request and the chain of a lock that was kept, which is kept no longer.
+    #[inline(always)]
+    pub(super) fn take_kept(&mut self, name: LockName) -> Option<(u32, ChainNumber)> {
+        // The one that the last transaction locked first is the last.
+        let at = self.kept.iter().rposition(|kept| kept.0 == name)?;
+        let (_, request, chain) = self.kept.swap_remove(at);
+        Some((request, chain))
     }
 
     /// Makes a request the one that the next lock uses.
-    #[inline]
+    #[inline(always)]
     pub(super) fn put_next(&mut self, request: u32) {
-        let last = self.owned.len();
-        self.owned.push(Owned { request, place: 0 });
-        self.owned.swap(self.held, last);
+        let next = Owned::free(request);
+        let later = match self.owned.get_mut(self.held) {
+            Some(free) => std::mem::replace(free, next),
+            None => next,
+        };
+        self.owned.push(later);
     }
 
     /// Locks kept from the last transaction.
     pub(super) fn kept(&self) -> impl Iterator<Item = (LockName, u32)> {
-        self.kept.iter().copied()
+        self.kept.iter().map(|&(name, request, _)| (name, request))
     }
 
     /// Forgets them.
     pub(super) fn forget_kept(&mut self) -> Vec<(LockName, u32)> {
-        std::mem::take(&mut self.kept)
+        let kept = self.kept().collect();
+        self.kept.clear();
+        kept
     }
 
     /// Adds a free request to the stock.
     pub(super) fn stock(&mut self, request: u32) {
-        self.owned.push(Owned { request, place: 0 });
+        self.owned.push(Owned::free(request));
         if self.owned.len() * 2 > self.places.len() {
             self.set_aside(|_, _| false);
             self.places = vec![EMPTY; self.places.len() * 2].into();
@@ -288,7 +320,7 @@ impl HeldLocks {
         aside.clear();
         aside.extend(self.owned[..self.held].iter().map(|owned| {
             let place = self.places[owned.place as usize];
-            (place, leaves(self, LockName::from_word(place.name)))
+            (place, owned.chain, leaves(self, LockName::from_word(place.name)))
         }));
         self.aside = aside;
     }
@@ -297,7 +329,7 @@ impl HeldLocks {
         let aside = std::mem::take(&mut self.aside);
         let mut freed = self.held;
         self.held = 0;
-        for (place, leaves) in aside.iter().rev() {
+        for (place, _, leaves) in aside.iter().rev() {
             let name = LockName::from_word(place.name);
             if *leaves {
                 release((name, place.request));
@@ -305,35 +337,40 @@ impl HeldLocks {
                 self.owned[freed].request = place.request;
             }
         }
-        for (place, _) in aside.iter().filter(|(_, leaves)| !leaves) {
+        for (place, chain, _) in aside.iter().filter(|(.., leaves)| !leaves) {
             let name = LockName::from_word(place.name);
             let Err(vacant) = self.search(name) else { panic!("{name} is held twice") };
             self.owned[self.held].request = place.request;
-            self.add(vacant, name, place.mode, place.below_left);
+            self.add(vacant, (name, *chain), place.mode, place.below_left);
         }
         assert_eq!(self.held, freed);
         self.aside = aside;
     }
 
-    /// Forgets all locks, the last granted first, and passes their names and requests to `release`:
+    /// Forgets all locks, the last granted first, and passes their chains and requests to `release`:
     /// whether it left them with the session, which keeps at most `kept_max`.
     #[inline(always)]
     pub(super) fn remove_all(
         &mut self,
         kept_max: usize,
-        mut release: impl FnMut((LockName, u32), bool) -> bool,
+        mut release: impl FnMut((ChainNumber, u32), bool) -> bool,
     ) {
-        for at in (0..self.held).rev() {
-            let owned = self.owned[at];
-            let place = &mut self.places[owned.place as usize];
-            let name = LockName::from_word(std::mem::take(&mut place.name));
-            let may_stay = name.is_store() && self.kept.len() < kept_max.min(KEPT_MAX);
-            if release((name, owned.request), may_stay) {
-                self.kept.push((name, owned.request));
-                self.owned.swap_remove(at);
+        let Self { owned, places, kept, held, .. } = self;
+        let (kept_max, kept_before) = (kept_max.min(KEPT_MAX), kept.len());
+        // Where in `owned` those are that stay.
+        let mut stay = [0; KEPT_MAX];
+        for (at, &Owned { request, place, chain }) in owned[..*held].iter().enumerate().rev() {
+            let name = std::mem::take(&mut places[place as usize].name);
+            let may_stay = chain.is_of_stores() && kept.len() < kept_max;
+            if release((chain, request), may_stay) {
+                stay[kept.len() - kept_before] = at;
+                kept.push((LockName::from_word(name), request, chain));
             }
         }
-        self.held = 0;
+        for at in &stay[..kept.len() - kept_before] {
+            owned.swap_remove(*at);
+        }
+        *held = 0;
     }
 
     /// All held locks: name, request, mode.
@@ -361,7 +398,8 @@ mod tests {
             }
             let vacant = held.search(name(i)).unwrap_err();
             assert_eq!(held.free_request(), Some(i));
-            held.add(vacant, name(i), Mode::ALL[i as usize % 5], 0);
+            let lock = (name(i), ChainNumber::default());
+            held.add(vacant, lock, Mode::ALL[i as usize % 5], 0);
         }
         held
     }

@@ -20,7 +20,7 @@ use super::check;
 use super::held::{At, HeldLocks, Vacant};
 use super::mode::Mode;
 use super::name::{Level, LockName};
-use super::table::{Answer, Table};
+use super::table::{Answer, ChainNumber, Table};
 use super::wait::Patience;
 use super::{LockError, LockSettings, Locking};
 use crate::latch::Latching;
@@ -54,9 +54,10 @@ impl<L: Latching> Hierarchical<L> {
         patient: bool,
     ) -> Result<At, LockError> {
         let Some(id) = held.free_request() else { return Err(LockError::TableFull) };
-        let answer = self.table.acquire(held.session, name, mode, id, patient && L::WAITS);
+        let (chain, asked) = (self.table.chain(name), (name, mode, id));
+        let answer = self.table.acquire(held.session, chain, asked, patient && L::WAITS);
         self.granted_by(held, name, answer)?;
-        Ok(self.add(held, vacant, name, mode))
+        Ok(self.add(held, vacant, (name, chain), mode, 0))
     }
 
     /// Waits, if need be, until what was asked for is granted.
@@ -74,13 +75,20 @@ impl<L: Latching> Hierarchical<L> {
         }
     }
 
-    /// Notes a lock that was granted.
+    /// Notes a lock that was granted, and so many locks below it.
     #[inline(always)]
-    fn add(&self, held: &mut HeldLocks, vacant: Vacant, name: LockName, mode: Mode) -> At {
+    fn add(
+        &self,
+        held: &mut HeldLocks,
+        vacant: Vacant,
+        (name, chain): (LockName, ChainNumber),
+        mode: Mode,
+        below: u16,
+    ) -> At {
         probe::count(Counter::Locks, 1);
         probe::count(Counter::RowLocks, name.is_row().into());
         probe::count(Counter::IntentionLocks, (mode.is_intention() && !name.is_row()).into());
-        held.add(vacant, name, mode, self.below_max(name))
+        held.add(vacant, (name, chain), mode, self.below_max(name).saturating_sub(below))
     }
 
     /// Makes sure that the held lock `at` grants `wanted` too.
@@ -128,22 +136,34 @@ impl<L: Latching> Hierarchical<L> {
         mode: Mode,
         patient: bool,
     ) -> Result<At, LockError> {
-        let Some(request) = held.take_kept(name) else {
-            return self.acquire(held, vacant, name, mode, patient);
-        };
+        match self.claim_kept(held, vacant, name, mode) {
+            Some(at) => Ok(at),
+            None => self.acquire(held, vacant, name, mode, patient),
+        }
+    }
+
+    /// Goes on with the lock on the store `name` as the session's last transaction left it, if that had this mode.
+    #[inline(always)]
+    fn claim_kept(
+        &self,
+        held: &mut HeldLocks,
+        vacant: Vacant,
+        name: LockName,
+        mode: Mode,
+    ) -> Option<At> {
+        let (request, chain) = held.take_kept(name)?;
         held.put_next(request);
-        match self.table.claim(request) {
-            Some(granted) if granted == mode => {
-                probe::count(Counter::Locks, 1);
-                probe::count(Counter::IntentionLocks, 1);
+        match self.table.claim(request)? {
+            granted if granted == mode => {
                 probe::count(Counter::InheritedLocks, 1);
-                return Ok(held.add(vacant, name, mode, self.below_max(name)));
+                Some(self.add(held, vacant, (name, chain), mode, 0))
             }
             // A reader does not go on with what a writer left: it would exclude other readers of all.
-            Some(_) => self.table.release((name, request)),
-            None => {}
+            _ => {
+                self.table.release((name, request));
+                None
+            }
         }
-        self.acquire(held, vacant, name, mode, patient)
     }
 
     /// How many locks below `name` may be taken one by one.
@@ -205,16 +225,46 @@ impl<L: Latching> Hierarchical<L> {
         let above = match held.search(page) {
             Ok(above) if held.mode(above).covers_below(mode) => return Ok(()),
             Ok(above) => Some(above).filter(|at| held.mode(*at).covers(mode.intention())),
-            Err(free) if self.allows_page(held, store, mode.intention()) => {
-                return self.page_and_row(held, [(free, page), (vacant, name)], mode, patient);
-            }
-            Err(_) => None,
+            Err(free) => match held.search(LockName::store(store)) {
+                Ok(whole) if self.allows_page(held, whole, mode.intention()) => {
+                    return self.page_and_row(held, [(free, page), (vacant, name)], mode, patient);
+                }
+                Ok(_) => None,
+                Err(whole) => {
+                    let places = [whole, free, vacant];
+                    return self.row_below_kept(held, places, store, row, mode, patient);
+                }
+            },
         };
         match above {
             Some(above) if held.free_count() > 0 && held.count_below(above) => {
                 self.acquire(held, vacant, name, mode, patient).map(|_| ())
             }
             _ => self.row_from_above(held, store, row, mode, patient),
+        }
+    }
+
+    /// The short way to a row whose store is not held, but may be kept from the last transaction: for store, page and
+    /// row these places are vacant.
+    #[inline(never)]
+    fn row_below_kept(
+        &self,
+        held: &mut HeldLocks,
+        [whole, free, vacant]: [Vacant; 3],
+        store: u16,
+        row: RowId,
+        mode: Mode,
+        patient: bool,
+    ) -> Result<(), LockError> {
+        let (name, page) = (LockName::row(row), LockName::page(store, LockName::page_of(row)));
+        let kept = self.claim_kept(held, whole, LockName::store(store), mode.intention());
+        match kept.filter(|whole| self.allows_page(held, *whole, mode.intention())) {
+            Some(whole) => {
+                let free = held.vacant_beside(whole, free, page);
+                let vacant = held.vacant_beside(whole, vacant, name);
+                self.page_and_row(held, [(free, page), (vacant, name)], mode, patient)
+            }
+            None => self.row_from_above(held, store, row, mode, patient),
         }
     }
 
@@ -229,41 +279,32 @@ impl<L: Latching> Hierarchical<L> {
     ) -> Result<(), LockError> {
         let Some([first, second]) = held.free_two() else { return Err(LockError::TableFull) };
         let intention = mode.intention();
+        let chains = [page, row].map(|name| self.table.chain(name));
         let asked = [(page, intention, first), (row, mode, second)];
-        let answers = self.table.acquire_both(held.session, asked, patient && L::WAITS);
+        let answers = self.table.acquire_both(held.session, chains, asked, patient && L::WAITS);
         if let Err(answer) = answers {
             self.granted_by(held, page, answer)?;
         }
-        let above = self.add(held, free, page, intention);
-        held.count_below(above);
-        // The page may have taken the row's place.
-        let vacant = match free == vacant {
-            true => held.search(row).err().unwrap_or(vacant),
-            false => vacant,
-        };
+        let above = self.add(held, free, (page, chains[0]), intention, 1);
+        let vacant = held.vacant_beside(above, vacant, row);
         let Ok(answer) = answers else {
             return self.acquire(held, vacant, row, mode, patient).map(drop);
         };
         self.granted_by(held, row, answer)?;
-        self.add(held, vacant, row, mode);
+        self.add(held, vacant, (row, chains[1]), mode, 0);
         Ok(())
     }
 
-    /// Whether a page of `store` may be locked in `mode`, and a row of it, with no more than what is held; counts
-    /// the page then.
+    /// Whether a page of a store that is held may be locked in `mode`, and a row of it, with no more than what is
+    /// held; counts the page then.
     #[inline(always)]
-    fn allows_page(&self, held: &mut HeldLocks, store: u16, mode: Mode) -> bool {
-        match held.search(LockName::store(store)) {
-            Ok(whole) => {
-                let held_mode = held.mode(whole);
-                held_mode.covers(mode)
-                    && !held_mode.covers_below(mode)
-                    && held.free_count() > 1
-                    && self.rows_per_page_max > 0
-                    && held.count_below(whole)
-            }
-            Err(_) => false,
-        }
+    fn allows_page(&self, held: &mut HeldLocks, whole: At, mode: Mode) -> bool {
+        let held_mode = held.mode(whole);
+        held_mode.covers(mode)
+            && !held_mode.covers_below(mode)
+            && held.free_count() > 1
+            && self.rows_per_page_max > 0
+            && held.count_below(whole)
     }
 
     /// The long way: intentions first, then the row, which may be held in a weaker mode.

@@ -26,10 +26,14 @@ const ROW: u64 = 3 << 62;
 const KIND: u64 = 3 << 62;
 const SLOT_BITS: u32 = 16;
 
-/// Chains of a bucket for rows, by slot, and for what is of another kind.
+/// Chains of a bucket for rows, by slot, and for what is of another kind, by kind.
 const ROW_CHAINS: usize = 8;
 const OTHER_CHAINS: usize = 4;
 pub(super) const CHAINS: usize = ROW_CHAINS + OTHER_CHAINS;
+
+/// Those for gaps and for stores.
+pub(super) const GAP_CHAIN: usize = ROW_CHAINS;
+pub(super) const STORE_CHAIN: usize = ROW_CHAINS + (STORE >> KIND.trailing_zeros()) as usize;
 
 /// 2^64 divided by the golden ratio: multiplying by it spreads neighbours over the high bits.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -192,7 +196,11 @@ mod tests {
         assert_eq!(neighbours[0], neighbours[1]);
         assert_eq!(names[1].neighbours_hash(), neighbours[0]);
         assert_eq!([names[2].chain(), names[3].chain()], [ROW_CHAINS + 2, 3]);
-        assert!(names.iter().all(|name| name.chain() < CHAINS));
+        for name in names {
+            let of_kind = [name.chain() == STORE_CHAIN, name.chain() == GAP_CHAIN];
+            assert_eq!(of_kind, [name.is_store(), name.is_gap()]);
+            assert!(name.chain() < CHAINS);
+        }
         let expected = [None, None, None, Some(7), None, None, None, None];
         assert_eq!(names.map(LockName::row_page), expected);
         for (i, name) in names.iter().enumerate() {

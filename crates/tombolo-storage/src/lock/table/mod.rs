@@ -39,12 +39,15 @@
 //! and the caller is informed. A session that changes a queue wakes, under the latch, the sessions
 //! whose wait ends by that.
 
+mod chain;
 mod gaps;
 mod release;
 mod request;
 
 use std::cell::Cell;
 
+pub(super) use chain::ChainNumber;
+use chain::{BUCKETS_MAX, Bucket, Place};
 use request::{CONTENDED, KEPT, TAKEN};
 pub(super) use request::{Request, State};
 
@@ -53,31 +56,8 @@ use super::group::{Group, REQUESTS_MAX};
 use super::mode::Mode;
 use super::name::{CHAINS, LockName};
 use super::session::{NONE, Sessions, Verdict};
-use crate::latch::{GuardedU32, GuardedU64, Latch, Latching, ShortLatch};
+use crate::latch::{GuardedU32, GuardedU64, Latch, Latching, Line};
 use crate::sync::AtomicU32;
-
-/// The queues of a page and its rows, and of what hashes alike, in chains. A cache line.
-#[repr(align(64))]
-struct Bucket<L: Latching> {
-    latch: ShortLatch<L>,
-    chains: [GuardedU32; CHAINS],
-}
-
-/// The chain that has a name's queue, if there is one.
-struct Place<'a, L: Latching> {
-    bucket: &'a Bucket<L>,
-    /// The first request of the first queue.
-    first: &'a GuardedU32,
-}
-
-impl<L: Latching> Clone for Place<'_, L> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<L: Latching> Copy for Place<'_, L> {}
 
 /// What became of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +75,9 @@ pub(super) struct Table<L: Latching> {
     shift: u32,
     requests: Box<[Request]>,
     /// The first of the common chain of free requests.
-    free: Latch<Cell<u32>, L>,
+    free: Line<Latch<Cell<u32>, L>>,
     /// Transactions that have gaps locked.
-    gap_holders: AtomicU32,
+    gap_holders: Line<AtomicU32>,
     pub(super) sessions: Sessions<L>,
 }
 
@@ -106,11 +86,7 @@ impl<L: Latching> Table<L> {
         assert!(0 < requests_max && requests_max < NONE, "requests_max is out of range");
         assert!(sessions_max <= REQUESTS_MAX, "sessions_max is out of range");
         // At least two, so that `shift` is less than the width of a hash.
-        let count = buckets.div_ceil(CHAINS as u32).max(2).next_power_of_two();
-        let bucket = |_| Bucket {
-            latch: ShortLatch::default(),
-            chains: std::array::from_fn(|_| GuardedU32::new(NONE)),
-        };
+        let count = buckets.div_ceil(CHAINS as u32).clamp(2, BUCKETS_MAX).next_power_of_two();
         let request = |id: u32| Request {
             name: GuardedU64::new(0),
             group: GuardedU64::new(0),
@@ -120,11 +96,11 @@ impl<L: Latching> Table<L> {
             below: GuardedU32::new(NONE),
         };
         Self {
-            buckets: (0..count).map(bucket).collect(),
+            buckets: (0..count).map(|_| Bucket::new()).collect(),
             shift: u32::BITS - count.trailing_zeros(),
             requests: (0..requests_max).map(request).collect(),
-            free: Latch::new(Cell::new(0)),
-            gap_holders: AtomicU32::new(0),
+            free: Line(Latch::new(Cell::new(0))),
+            gap_holders: Line(AtomicU32::new(0)),
             sessions: Sessions::new(sessions_max),
         }
     }
@@ -141,13 +117,23 @@ impl<L: Latching> Table<L> {
     /// The number of the bucket that holds `name`.
     #[inline(always)]
     pub(super) fn bucket_number(&self, name: LockName) -> usize {
-        (name.neighbours_hash() >> self.shift) as usize
+        self.chain(name).bucket()
+    }
+
+    /// Which chain has the queue of `name`.
+    #[inline(always)]
+    pub(super) fn chain(&self, name: LockName) -> ChainNumber {
+        ChainNumber::of(name, self.shift)
     }
 
     #[inline(always)]
     fn place(&self, name: LockName) -> Place<'_, L> {
-        let bucket = &self.buckets[self.bucket_number(name)];
-        Place { bucket, first: &bucket.chains[name.chain()] }
+        self.place_at(self.chain(name))
+    }
+
+    #[inline(always)]
+    fn place_at(&self, chain: ChainNumber) -> Place<'_, L> {
+        Place::of(&self.buckets[chain.bucket()], chain)
     }
 
     /// Takes up to `count` requests from the common chain and passes them to `take`; at least one.
@@ -175,19 +161,18 @@ impl<L: Latching> Table<L> {
         free.set(id);
     }
 
-    /// Asks for `mode` on `name` for a session that has no lock on it, with the free request `id`.
+    /// Asks for a mode on a name, whose chain this is, for a session that has no lock on it, with a free request.
     #[inline(always)]
     pub(super) fn acquire(
         &self,
         session: u32,
-        name: LockName,
-        mode: Mode,
-        id: u32,
+        chain: ChainNumber,
+        asked: (LockName, Mode, u32),
         patient: bool,
     ) -> Answer {
-        let place = self.place(name);
+        let place = self.place_at(chain);
         let _latched = place.bucket.latch.hold();
-        self.ask(place, session, (name, mode, id), patient)
+        self.ask(place, session, asked, patient)
     }
 
     /// The same for a page and a row of it, whose bucket is visited once: what became of the request for the row.
@@ -198,11 +183,13 @@ impl<L: Latching> Table<L> {
     pub(super) fn acquire_both(
         &self,
         session: u32,
+        chains: [ChainNumber; 2],
         [page, row]: [(LockName, Mode, u32); 2],
         patient: bool,
     ) -> Result<Answer, Answer> {
-        debug_assert_eq!(self.bucket_number(page.0), self.bucket_number(row.0));
-        let (page_place, row_place) = (self.place(page.0), self.place(row.0));
+        debug_assert_eq!(chains[0].bucket(), chains[1].bucket());
+        let page_place = self.place_at(chains[0]);
+        let row_place = page_place.beside(chains[1]);
         let _latched = page_place.bucket.latch.hold();
         match self.ask(page_place, session, page, patient) {
             Answer::Granted => Ok(self.ask(row_place, session, row, patient)),

@@ -244,14 +244,15 @@ fn the_checker_finds_what_does_not_agree() {
     locks.table.sessions.get(1).set_waits_for(None);
     // A lock that is held and not in the table.
     let (name, id, _) = held.iter().last().unwrap();
+    let chain = locks.table.chain(name);
     locks.table.release((name, id));
     finds("row 10.1: session 0 lists it as Exclusive, the table does not");
     finds("are queued");
     // A lock in the table that no session holds.
-    locks.table.acquire(1, name, X, id, false);
+    locks.table.acquire(1, chain, (name, X, id), false);
     finds("row 10.1: granted to session 1, which does not list it");
     locks.table.release((name, id));
-    locks.table.acquire(0, name, X, id, false);
+    locks.table.acquire(0, chain, (name, X, id), false);
     end(&locks, [held, other]);
 }
 
@@ -319,4 +320,26 @@ fn a_session_that_a_kept_lock_excludes_takes_it_out() {
     locks.lock_store(&mut first, 1, X).unwrap();
     assert_eq!(second.kept().count(), 1, "it is not informed");
     end(&locks, [first, second]);
+}
+
+#[test]
+fn a_kept_store_may_take_the_place_of_its_page_or_row() {
+    let locks = Locks::new(SMALL);
+    let mut held = begin(&locks, 1);
+    let is_at = |held: &HeldLocks, name| held.search(name) == held.search(LockName::store(1));
+    let page = (1..).find(|page| is_at(&held, LockName::page(1, *page))).unwrap();
+    let beside = (1..).find(|page| !is_at(&held, LockName::page(1, *page))).unwrap();
+    let slot = (1..).find(|slot| is_at(&held, LockName::row(row(beside, *slot)))).unwrap();
+    let (same, other) = (NAMES(1, page, 1), NAMES(1, beside, slot));
+    for (page, slot, names) in [(page, 1, same), (beside, slot, other), (page, 1, same)] {
+        // The second time, the store's lock is kept.
+        for _ in 0..2 {
+            locks.lock_row(&mut held, 1, row(page, slot), X).unwrap();
+            assert_eq!(modes(&held, names), [Some(IX), Some(IX), Some(X)]);
+            assert_eq!(held.len(), 3);
+            assert_eq!(locks.check(&[&held]), []);
+            next(&locks, &mut held);
+        }
+    }
+    end(&locks, [held]);
 }
