@@ -144,7 +144,7 @@ impl<'a> Entry<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Node<'a, K: KeyFormat> {
     pub(super) body: &'a [u8],
-    keys: &'a StoredKeys<K>,
+    pub(super) keys: &'a StoredKeys<K>,
 }
 
 impl<'a, K: KeyFormat> Node<'a, K> {
@@ -390,7 +390,7 @@ impl<'a, K: KeyFormat> Node<'a, K> {
     /// Whether only the probe's key can have this head, which it has. The least and the greatest head are also
     /// those of keys below and above.
     #[inline(always)]
-    fn tells(self, head: u64, probe: &Probe<'_>) -> bool {
+    pub(super) fn tells(self, head: u64, probe: &Probe<'_>) -> bool {
         self.body[UNIT] < probe.told_below && head != 0 && head != HEAD_MAX
     }
 

@@ -184,7 +184,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         let probe = Probe::first_of(&self.keys, key);
         let leaf = match self.route(routes, &probe) {
             Some(routed) => routed.leaf,
-            None => self.leaf_below(access, routes, root, &probe)?,
+            None => self.leaf_below(access, routes, root, key)?,
         };
         Ok(LeafHint { leaf, leading: probe.leading })
     }
@@ -196,8 +196,10 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         access: &'a P,
         routes: &mut Routes,
         root: &mut Option<P::Shared<'a>>,
-        probe: &Probe<'_>,
+        key: &[u8],
     ) -> Result<PageId> {
+        // Made again: the caller's would have to be in memory.
+        let probe = &Probe::first_of(&self.keys, key);
         let root = match root {
             Some(root) => root,
             None => root.insert(access.fix_shared(self.root)?),
@@ -306,7 +308,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             read_gap(gaps, || GapEnd::INDEX_END);
             return Ok(());
         }
-        self.visit_run(access, page, probe, visit, gaps)
+        self.visit_run(access, page, (probe.leading, probe.key), visit, gaps)
     }
 
     /// The same for entries that may continue in the next leaves.
@@ -315,10 +317,11 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         &self,
         access: &'a P,
         mut page: P::Shared<'a>,
-        probe: &Probe<'_>,
+        (leading, key): (u128, &[u8]),
         visit: &mut impl FnMut(RowId, bool) -> ControlFlow<()>,
         gaps: &G,
     ) -> Result<()> {
+        let probe = &Probe::first_with(&self.keys, leading, key);
         let (mut steps, mut at) = (None, usize::MAX);
         loop {
             let node = self.node(page.page());

@@ -139,9 +139,9 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
     }
 
     /// The leaf of a last insertion, held alone, and the place of the probe's entry, if it has room for that and
-    /// the place is right behind the entry inserted last. What lies between two entries of a leaf is nowhere else,
-    /// whatever became of the page meanwhile; what lies behind its last one is there as long as no step changed the
-    /// tree.
+    /// the place is right behind the entry inserted last, or between two others. What lies between two entries of a
+    /// leaf is nowhere else, whatever became of the page meanwhile; what lies behind its last one is there as long as
+    /// no step changed the tree.
     #[inline(always)]
     pub(super) fn leaf_of_run<'a>(
         &self,
@@ -159,7 +159,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             return None;
         }
         let is_within = || probe.leading < last.fence && self.is_unchanged(last.changes);
-        let at = node.place_in_run(probe, is_within)?;
+        let at = node.place_in_run(probe, is_within).or_else(|| node.place_between(probe))?;
         Some((leaf, at))
     }
 

@@ -5,7 +5,7 @@
 
 use std::cmp::Ordering;
 
-use super::keys::{KeyFormat, PACKED_BYTES, Probe};
+use super::keys::{KeyFormat, PACKED_BYTES, Probe, StoredKeys};
 use super::node::{
     CHILD_BYTES, DELETED, ENTRIES, HAS_ROW, HEAD_BITS, INNER_PACKED, LEAF_PACKED, NEWEST, Node,
     ROW_BYTES, Slot, head_in, head_word, place_in, u16_at, u64_at,
@@ -27,6 +27,13 @@ pub(super) struct Found {
     pub(super) is_equal: bool,
 }
 
+/// Where a head above the first and not above the last of so many slots would be if all were equally far apart.
+#[inline(always)]
+fn expected_at([first, last]: [u64; 2], head: u64, slots: usize) -> usize {
+    // Heads have 48 bits and a node fewer than 2^16 slots.
+    ((head - first) * (slots - 1) as u64 / (last - first)) as usize
+}
+
 /// The first slot whose head is not below `head`: looked for from where it would be if the heads between the first
 /// and the last were equally far apart. So keys that are numbers without gaps take two steps, and no keys take more
 /// than twice the steps of halving.
@@ -41,9 +48,7 @@ fn first_from(slots: &[Slot], head: u64, is_below: impl Fn(&Slot) -> bool) -> us
     if head > last {
         return slots.len();
     }
-    // Heads have 48 bits and a node fewer than 2^16 slots.
-    let expected = (head - first) * (slots.len() - 1) as u64 / (last - first);
-    let (below, above) = slots.split_at(expected as usize);
+    let (below, above) = slots.split_at(expected_at([first, last], head, slots.len()));
     match is_below(&above[0]) {
         true => below.len() + 1 + count_near(&above[1..], is_below),
         false => below.len() - count_near_end(below, is_below),
@@ -72,6 +77,16 @@ pub(super) fn count_near_end<T>(slots: &[T], before: impl Fn(&T) -> bool) -> usi
     low + rest.len() - rest.partition_point(before)
 }
 
+impl<K: KeyFormat> StoredKeys<K> {
+    /// The first entry of a leaf that is not before a probe without a row. The probe comes in parts, so that callers
+    /// need not have it in memory.
+    #[inline(never)]
+    fn search_slowly(&self, body: &[u8], leading: u128, key: &[u8], told_below: u8) -> Found {
+        let probe = Probe { key, leading, row: 0, inner_row: 0, told_below };
+        Node::new(body, self).search_slots::<true>(0, &probe, 0)
+    }
+}
+
 impl<K: KeyFormat> Node<'_, K> {
     /// The first entry of a leaf that is not before the probe.
     #[inline(always)]
@@ -79,7 +94,30 @@ impl<K: KeyFormat> Node<'_, K> {
         if self.is_packed() {
             return self.search_packed::<LEAF_PACKED>(0, probe.leading as u64, probe.row);
         }
-        self.search_slots::<true>(0, probe, probe.row)
+        match probe.row {
+            0 => self.search_first(probe),
+            row => self.search_slots::<true>(0, probe, row),
+        }
+    }
+
+    /// The same for a key without a row. Where heads tell keys and a leaf has all of some numbers, the entry is the
+    /// first that is looked at: then nothing else is needed, and few registers are.
+    #[inline(always)]
+    fn search_first(self, probe: &Probe<'_>) -> Found {
+        let (slots, head) = (self.slots(), self.head_of(probe.leading));
+        if let [first, .., last] = slots
+            && self.tells(head, probe)
+        {
+            let (first, last) = (head_in(first), head_in(last));
+            if first < head && head <= last {
+                probe::count(Counter::Compares, 4);
+                let at = expected_at([first, last], head, slots.len());
+                if head_in(&slots[at]) == head && at > 0 && head_in(&slots[at - 1]) < head {
+                    return Found { at, is_equal: true };
+                }
+            }
+        }
+        self.keys.search_slowly(self.body, probe.leading, probe.key, probe.told_below)
     }
 
     /// The entry of an inner node whose child holds what is at the probe.
@@ -181,5 +219,12 @@ impl<K: KeyFormat> Node<'_, K> {
             && self.compare(at - 1, probe) == Ordering::Less
             && if at < count { self.compare(at, probe) == Ordering::Greater } else { is_within() };
         is_between.then_some(at)
+    }
+
+    /// Where the probe's entry belongs, if that is between two entries of which the second has another key.
+    #[inline(always)]
+    pub(super) fn place_between(self, probe: &Probe<'_>) -> Option<usize> {
+        let Found { at, is_equal } = self.search(probe);
+        (at > 0 && at < self.count() && !is_equal).then_some(at)
     }
 }
