@@ -67,10 +67,13 @@ impl Name {
 
     #[inline(always)]
     fn is(&self, other: &Self) -> bool {
-        self.hash == other.hash
-            && self.bytes == other.bytes
-            && self.start == other.start
-            && (self.bytes <= START_BYTES || self.rest == other.rest)
+        self.begins_as(other) && self.rest == other.rest
+    }
+
+    /// The same of a name that has nothing behind its first bytes.
+    #[inline(always)]
+    fn begins_as(&self, other: &Self) -> bool {
+        self.hash == other.hash && self.bytes == other.bytes && self.start == other.start
     }
 }
 
@@ -126,25 +129,38 @@ fn hash_name(name: &str) -> u64 {
     hash ^ hash >> 32
 }
 
-/// Where `name` is, or would be entered.
-#[inline]
-fn place_of(places: &[Option<Entry>], name: &Name) -> usize {
+/// Where the name with this hash is that `is` says, and its entry, or where it would be entered.
+#[inline(always)]
+fn entry_at(
+    places: &[Option<Entry>],
+    hash: u64,
+    is: impl Fn(&Name) -> bool,
+) -> (usize, Option<&Entry>) {
     let mask = places.len() - 1;
-    let mut at = name.hash as usize & mask;
-    while let Some(entry) = &places[at] {
-        if entry.name.is(name) {
-            break;
+    let mut at = hash as usize & mask;
+    loop {
+        match &places[at] {
+            Some(entry) if !is(&entry.name) => at = (at + 1) & mask,
+            found => return (at, found.as_ref()),
         }
-        at = (at + 1) & mask;
     }
-    at
 }
 
 impl ByName {
-    #[inline]
+    #[inline(always)]
     fn find(&self, name: &Name, is_index: bool) -> Option<usize> {
-        let entry = self.places[place_of(&self.places, name)].as_ref()?;
+        let entry = match name.bytes <= START_BYTES {
+            true => entry_at(&self.places, name.hash, |other| other.begins_as(name)).1,
+            false => self.find_long(name),
+        }?;
         (entry.is_index == is_index).then_some(entry.position as usize)
+    }
+
+    /// The entry of a long name. Apart: a search that calls nothing needs few registers.
+    #[cold]
+    #[inline(never)]
+    fn find_long(&self, name: &Name) -> Option<&Entry> {
+        entry_at(&self.places, name.hash, |other| other.is(name)).1
     }
 
     /// Enters a name; returns it as it is compared.
@@ -162,7 +178,8 @@ impl ByName {
     }
 
     fn put(&mut self, entry: Entry) {
-        let at = place_of(&self.places, &entry.name);
+        let name = &entry.name;
+        let (at, _) = entry_at(&self.places, name.hash, |other| other.is(name));
         self.places[at] = Some(entry);
     }
 }
