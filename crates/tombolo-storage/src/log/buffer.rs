@@ -102,20 +102,22 @@ pub(super) struct Published {
     pub(super) aborts: u64,
 }
 
-/// A word in a cache line of its own.
-#[derive(Debug, Default)]
+/// What sessions change together when they publish a record: one cache line, which each of them has to itself then.
+#[derive(Debug)]
 #[repr(align(64))]
-struct Line<T>(T);
+struct Ends {
+    tail: AtomicU64,
+    /// The tail, and what transactions have reserved; not counted without a file.
+    promised: AtomicU64,
+    /// The position of the newest record that commits a transaction; 0 for none.
+    newest_commit: AtomicU64,
+}
 
 /// The ring. See the head of this file.
 #[derive(Debug)]
 pub(super) struct Ring {
-    tail: Line<AtomicU64>,
-    /// The tail, and what transactions have reserved; not counted without a file.
-    promised: Line<AtomicU64>,
-    /// The position of the newest record that commits a transaction; 0 for none.
-    newest_commit: Line<AtomicU64>,
-    ring_limit: Line<AtomicU64>,
+    ends: Ends,
+    ring_limit: AtomicU64,
     /// 0 once the ring is shut.
     file_limit: AtomicU64,
     has_file: bool,
@@ -166,10 +168,12 @@ impl Ring {
         let memory = Box::into_raw(vec![0_u8; capacity].into_boxed_slice());
         let common = Copying::new();
         Self {
-            tail: Line(AtomicU64::new(first)),
-            promised: Line(AtomicU64::new(first)),
-            newest_commit: Line(AtomicU64::new(0)),
-            ring_limit: Line(AtomicU64::new(first + capacity as u64)),
+            ends: Ends {
+                tail: AtomicU64::new(first),
+                promised: AtomicU64::new(first),
+                newest_commit: AtomicU64::new(0),
+            },
+            ring_limit: AtomicU64::new(first + capacity as u64),
             file_limit: AtomicU64::new(file_limit.unwrap_or(u64::MAX)),
             has_file: file_limit.is_some(),
             is_drained: AtomicBool::new(false),
@@ -227,7 +231,7 @@ impl Ring {
         }
         let at = self.take(copying, bytes).inspect_err(|_| {
             if self.has_file {
-                self.promised.0.fetch_sub(claim.change(bytes), Ordering::SeqCst);
+                self.ends.promised.fetch_sub(claim.change(bytes), Ordering::SeqCst);
             }
         })?;
         // SAFETY: [at, at + bytes) was taken by this call, below the ring limit, and `copying` says so.
@@ -238,7 +242,7 @@ impl Ring {
         }
         if claim.commits > 0 {
             // Relaxed: a caller that has seen what the transaction changed had a latch or lock after it.
-            self.newest_commit.0.fetch_max(at, Ordering::Relaxed);
+            self.ends.newest_commit.fetch_max(at, Ordering::Relaxed);
         }
         copying.records.set(copying.records.get() + 1 + claim.more);
         if claim.commits + claim.aborts > 0 {
@@ -254,12 +258,11 @@ impl Ring {
     #[inline(always)]
     fn take(&self, copying: &Copying, bytes: u64) -> Result<u64, Full> {
         // Relaxed: only a guess, which the exchange verifies.
-        let mut tail = self.tail.0.load(Ordering::Relaxed);
+        let mut tail = self.ends.tail.load(Ordering::Relaxed);
         loop {
             // Acquire: partner of the Release in `free_up_to`: what lay there has been read and copied.
             let is_free = |limit: u64| tail + bytes <= limit;
-            if !is_free(self.ring_limit.0.load(Ordering::Acquire)) && !is_free(self.newest_limit())
-            {
+            if !is_free(self.ring_limit.load(Ordering::Acquire)) && !is_free(self.newest_limit()) {
                 copying.from.store(NOTHING, Ordering::Release);
                 return Err(Full::Ring { tail });
             }
@@ -269,7 +272,7 @@ impl Ring {
             // that was done before a tail was asked for. Relaxed on failure: nothing was taken.
             let next = tail + bytes;
             let (taken, failed) = (Ordering::AcqRel, Ordering::Relaxed);
-            match self.tail.0.compare_exchange_weak(tail, next, taken, failed) {
+            match self.ends.tail.compare_exchange_weak(tail, next, taken, failed) {
                 Ok(_) => return Ok(tail),
                 Err(now) => tail = now,
             }
@@ -280,7 +283,7 @@ impl Ring {
     #[cold]
     fn newest_limit(&self) -> u64 {
         // An exchange, which reads no old value. Acquire: as in `take`.
-        self.ring_limit.0.fetch_add(0, Ordering::Acquire)
+        self.ring_limit.fetch_add(0, Ordering::Acquire)
     }
 
     // SeqCst wherever promises and the file's limit change: see the head of this file.
@@ -289,10 +292,10 @@ impl Ring {
     #[inline(always)]
     fn promise(&self, bytes: u64, claim: Claim) -> Result<(), Full> {
         let change = claim.change(bytes);
-        let promised = self.promised.0.fetch_add(change, Ordering::SeqCst).wrapping_add(change);
+        let promised = self.ends.promised.fetch_add(change, Ordering::SeqCst).wrapping_add(change);
         let needed = promised + claim.left;
         if needed > self.file_limit.load(Ordering::SeqCst) {
-            self.promised.0.fetch_sub(change, Ordering::SeqCst);
+            self.ends.promised.fetch_sub(change, Ordering::SeqCst);
             return Err(Full::File { needed });
         }
         Ok(())
@@ -353,7 +356,7 @@ impl Ring {
     /// Lets what lies before `position` be overwritten, which is copied and read.
     fn free_up_to(&self, position: u64) {
         // Release: partner of the Acquire in `take`.
-        self.ring_limit.0.fetch_max(position + self.capacity as u64, Ordering::Release);
+        self.ring_limit.fetch_max(position + self.capacity as u64, Ordering::Release);
     }
 
     /// Makes room in a ring without a file.
@@ -374,7 +377,7 @@ impl Ring {
         assert!(!self.is_drained.swap(true, Ordering::Acquire), "two flushers at once");
         let tail = self.tail();
         // Relaxed: drains alone change it.
-        let drained = self.ring_limit.0.load(Ordering::Relaxed) - self.capacity as u64;
+        let drained = self.ring_limit.load(Ordering::Relaxed) - self.capacity as u64;
         let from = if self.has_file { drained } else { tail };
         let to = tail.min(end).max(from);
         self.wait_until_copied(to);
@@ -397,7 +400,7 @@ impl Ring {
     /// Promises the file up to `limit`, and no further, if that is enough for all that is promised already
     /// and `left` bytes; says whether it is.
     pub(super) fn lower_file(&self, limit: u64, left: u64) -> bool {
-        let is_enough = || self.promised.0.load(Ordering::SeqCst) + left <= limit;
+        let is_enough = || self.ends.promised.load(Ordering::SeqCst) + left <= limit;
         if !is_enough() {
             return false;
         }
@@ -413,7 +416,7 @@ impl Ring {
     /// Gives back what a transaction had reserved of the file.
     pub(super) fn give_back(&self, bytes: u64) {
         if bytes > 0 && self.has_file {
-            self.promised.0.fetch_sub(bytes, Ordering::SeqCst);
+            self.ends.promised.fetch_sub(bytes, Ordering::SeqCst);
         }
     }
 
@@ -426,14 +429,14 @@ impl Ring {
     pub(super) fn tail(&self) -> u64 {
         // An exchange, as those that take positions: what a session did before it took a position below the
         // tail is visible to the caller, and what the caller did to each that takes one behind it.
-        self.tail.0.fetch_add(0, Ordering::AcqRel)
+        self.ends.tail.fetch_add(0, Ordering::AcqRel)
     }
 
     /// The position of the newest record that commits a transaction; 0 for none. At least that of
     /// every transaction whose changes the caller has seen.
     pub(super) fn newest_commit(&self) -> u64 {
         // Relaxed: as where it is changed.
-        self.newest_commit.0.load(Ordering::Relaxed)
+        self.ends.newest_commit.load(Ordering::Relaxed)
     }
 
     /// What was published so far.

@@ -340,6 +340,22 @@ pub trait Logging: Sized + Send + 'static {
     /// As [`Logging::change`]: the step must not be done. A log that is not poisoned has none of it.
     fn step<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp, Error>;
 
+    /// The same in a function of its own, for all changes but those that are the most: where their kind is known, most
+    /// of a record is, too.
+    ///
+    /// # Errors
+    /// As [`Logging::change`].
+    #[inline(never)]
+    fn change_apart(
+        &self,
+        transaction: &mut Self::Transaction,
+        change: Change,
+        before: &[u8],
+        after: &[u8],
+    ) -> Result<Stamp, Error> {
+        self.change(transaction, change, before, after)
+    }
+
     /// Writes that the transaction committed, nothing for one that changed nothing. Returns the
     /// number that must be durable before the commit is reported; 0 for a transaction that changed
     /// nothing.

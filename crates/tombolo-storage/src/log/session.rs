@@ -396,7 +396,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         transaction.reset(id);
     }
 
-    #[inline]
+    #[inline(always)]
     fn change(
         &self,
         transaction: &mut LogTransaction,

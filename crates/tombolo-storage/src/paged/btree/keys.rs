@@ -62,7 +62,14 @@ pub trait KeyFormat: Copy + Debug + Default + Send + Sync + 'static {
     /// Puts the stored form of a whole key into `out`, in place of what was there; `false` if no
     /// index has such a key: it has no stored form, or is longer than
     /// [`KEY_BYTES_MAX`](crate::key::KEY_BYTES_MAX).
-    fn encode<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool;
+    #[inline]
+    fn encode<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool {
+        out.clear();
+        Self::append::<I>(shape, key, out)
+    }
+
+    /// The same behind what is there; if it is `false`, some bytes may come behind that.
+    fn append<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool;
 
     /// The position of an edge among stored keys; its bytes go into `out`, in place of what was
     /// there. Values outside their columns' ranges lie where the memory store has them.
@@ -139,10 +146,11 @@ impl KeyFormat for TypedColumns {
     }
 
     #[inline]
-    fn encode<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool {
-        out.clear();
+    fn append<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
         I::encode_as::<Typed>(shape, key, usize::MAX, out) == Fit::Within
-            && (out.len() <= KEY_BYTES_MAX / 2 || is_whole_key(I::parts(shape), out))
+            && (out.len() - start <= KEY_BYTES_MAX / 2
+                || is_whole_key(I::parts(shape), &out[start..]))
     }
 
     #[inline]
@@ -197,11 +205,11 @@ impl KeyFormat for IntegerKeys {
     }
 
     #[inline]
-    fn encode<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool {
-        out.clear();
+    fn append<I: IndexType>(shape: &I::Shape, key: I::Key<'_>, out: &mut Vec<u8>) -> bool {
         if packed_bits(I::parts(shape)).is_none() {
+            let start = out.len();
             return I::encode_as::<Normalised>(shape, key, usize::MAX, out) == Fit::Within
-                && out.len() <= KEY_BYTES_MAX;
+                && out.len() - start <= KEY_BYTES_MAX;
         }
         match I::pack(shape, key) {
             Some(packed) => {

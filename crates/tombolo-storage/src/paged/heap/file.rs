@@ -81,19 +81,50 @@ impl<P: PageAccess> HeapFile<P> {
         kind: SlotKind,
         structure: &impl Structure,
     ) -> Result<(P::Exclusive<'a>, Place)> {
+        match self.place_in_current(access, lane, bytes, kind)? {
+            Some(placed) => Ok(placed),
+            None => self.place_elsewhere(access, lane, bytes, kind, structure),
+        }
+    }
+
+    /// The same in the page that a lane has now, if it has room; the lane gives it up if not.
+    #[inline(always)]
+    fn place_in_current<'a>(
+        &self,
+        access: &'a P,
+        lane: usize,
+        bytes: usize,
+        kind: SlotKind,
+    ) -> Result<Option<(P::Exclusive<'a>, Place)>> {
+        let Some(id) = self.space.current(lane) else { return Ok(None) };
+        let mut page = access.fix_exclusive(id)?;
+        if let Some(slot) = insert(&mut page, bytes, kind) {
+            return Ok(Some((page, Place { page: id, slot, kind })));
+        }
+        self.space.give_up(lane, page, bytes);
+        Ok(None)
+    }
+
+    /// The same in the pages that a lane has next.
+    #[cold]
+    #[inline(never)]
+    fn place_elsewhere<'a>(
+        &self,
+        access: &'a P,
+        lane: usize,
+        bytes: usize,
+        kind: SlotKind,
+        structure: &impl Structure,
+    ) -> Result<(P::Exclusive<'a>, Place)> {
+        let bytes_max = record_bytes_max::<P::Size>();
+        if bytes > bytes_max {
+            return Err(PageFailure::RecordTooLong { bytes, bytes_max }.into());
+        }
         loop {
-            if let Some(id) = self.space.current(lane) {
-                let mut page = access.fix_exclusive(id)?;
-                if let Some(slot) = insert(&mut page, bytes, kind) {
-                    return Ok((page, Place { page: id, slot, kind }));
-                }
-                self.space.give_up(lane, page, bytes);
-            }
-            let bytes_max = record_bytes_max::<P::Size>();
-            if bytes > bytes_max {
-                return Err(PageFailure::RecordTooLong { bytes, bytes_max }.into());
-            }
             self.space.advance(access, lane, bytes, structure)?;
+            if let Some(placed) = self.place_in_current(access, lane, bytes, kind)? {
+                return Ok(placed);
+            }
         }
     }
 
@@ -258,7 +289,7 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         let bytes = if handles.is_empty() { *fixed_bytes } else { 0 };
         let bytes = bytes.next_multiple_of(RECORD_ALIGNMENT_BYTES);
         let record = (HEADER_BYTES + slot * bytes, bytes);
-        access.prefetch(place.page, [(slot_offset, SLOT_BYTES), record]);
+        access.prefetch(place.page, slot_offset, record);
     }
 
     fn exists(&self, access: &P, row: RowId) -> Result<bool> {

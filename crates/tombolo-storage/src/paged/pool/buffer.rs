@@ -433,13 +433,13 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
     }
 
     #[inline(always)]
-    fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]) {
+    fn prefetch(&self, id: PageId, offset: usize, record: (usize, usize)) {
         // Without the latch: a wrong frame is of no consequence. The first of the chain is right
         // nearly always, and looking further would wait for it.
         let index = self.table.place(id).first();
         if let Some(frame) = self.frames.get(index as usize) {
             prefetch(std::ptr::from_ref(frame).cast());
-            prefetch_lines::<S>(self.base(index), &parts);
+            prefetch_lines::<S>(self.base(index), offset, record);
         }
     }
 

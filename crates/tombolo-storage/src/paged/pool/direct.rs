@@ -369,12 +369,12 @@ impl<S: PageSize, L: Latching> PageAccess for DirectFrames<S, L> {
     }
 
     #[inline(always)]
-    fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]) {
+    fn prefetch(&self, id: PageId, offset: usize, record: (usize, usize)) {
         if let Ok((latch, base)) = self.frame(id) {
             if size_of::<L::Latch>() > 0 {
                 prefetch(std::ptr::from_ref(latch).cast());
             }
-            prefetch_lines::<S>(base, &parts);
+            prefetch_lines::<S>(base, offset, record);
         }
     }
 

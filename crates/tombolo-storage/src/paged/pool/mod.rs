@@ -92,9 +92,9 @@ pub trait PageAccess: 'static {
     /// out of date, as for [`PageAccess::fix_resident`].
     fn fix_resident_alone(&self, id: PageId) -> Option<Self::Exclusive<'_>>;
 
-    /// Says that the page will be reached soon, and in it its header and these parts: where each
+    /// Says that the page will be reached soon, and in it its header, what is at `offset`, and a record: where it
     /// begins, and how many bytes it has. Nothing happens if it is not in memory.
-    fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]);
+    fn prefetch(&self, id: PageId, offset: usize, record: (usize, usize));
 
     /// Waits until no thread holds the page, and holds it alone.
     ///
@@ -212,15 +212,20 @@ pub(super) const PINS_MAX: usize = 8;
 /// Bytes of a cache line.
 pub(super) const LINE_BYTES: usize = 64;
 
-/// Asks for the lines that hold the header and these parts of the page at `base`; what is beyond the
-/// page is left out.
+/// Asks for the lines that hold the header, what is at `offset`, and a record of the page at `base`; what of that is
+/// beyond the page is left out.
 #[inline(always)]
-fn prefetch_lines<S: PageSize>(base: NonNull<u8>, parts: &[(usize, usize)]) {
+fn prefetch_lines<S: PageSize>(
+    base: NonNull<u8>,
+    offset: usize,
+    (record, record_bytes): (usize, usize),
+) {
     let base = base.as_ptr();
     prefetch(base);
-    for &(offset, bytes) in parts.iter().filter(|(_, bytes)| *bytes > 0) {
-        let end = S::BYTES.min(offset + bytes);
-        let mut at = offset / LINE_BYTES * LINE_BYTES;
+    prefetch(base.wrapping_add(offset));
+    if record_bytes > 0 {
+        let end = S::BYTES.min(record + record_bytes);
+        let mut at = record / LINE_BYTES * LINE_BYTES;
         while at < end {
             prefetch(base.wrapping_add(at));
             at += LINE_BYTES;

@@ -53,8 +53,8 @@ impl<S: PageSize> PageAccess for Pointers<S> {
     }
 
     #[inline(always)]
-    fn prefetch<const N: usize>(&self, id: PageId, parts: [(usize, usize); N]) {
-        self.nodes.prefetch(id, parts);
+    fn prefetch(&self, id: PageId, offset: usize, record: (usize, usize)) {
+        self.nodes.prefetch(id, offset, record);
     }
 
     #[inline(always)]

@@ -117,7 +117,8 @@ impl<P: PagedProfile> Session<P> {
             let is_kept = !P::Log::RECORDS; // nothing takes changes back there
             let mut open = InPlace { record, start, before: &self.before, is_kept };
             update(open.record);
-            let logged = database.log.change(log, change, open.before, &open.record[start..end]);
+            let after = &open.record[start..end];
+            let logged = database.log.change_apart(log, change, open.before, after);
             open.is_kept |= logged.is_ok();
             logged
         })
@@ -136,23 +137,11 @@ impl<P: PagedProfile> Session<P> {
         key: I::Key<'_>,
         row: RowId,
     ) -> Result<()> {
-        self.encode_key(database, index, key)?;
-        self.insert_entry(database, index.position() as u32, store, row)
-    }
-
-    /// Puts the stored form of a key that is to be inserted into `self.key`.
-    #[inline(always)]
-    fn encode_key<I: IndexType>(
-        &mut self,
-        database: &Database<P>,
-        index: &Index<I>,
-        key: I::Key<'_>,
-    ) -> Result<()> {
-        let has_form = P::Keys::encode::<I>(index.shape(), key, &mut self.key);
-        if !has_form || is_outside_range::<P, I>(index.shape(), key) {
+        self.key.clear();
+        if !append_key::<P, I>(index.shape(), key, &mut self.key) {
             return Err(key_out_of_range(&database.schema, index, key));
         }
-        Ok(())
+        self.insert_entry(database, index.position() as u32, store, row)
     }
 
     /// Adds the stored form of a key that is to be inserted to `self.probes`.
@@ -164,9 +153,9 @@ impl<P: PagedProfile> Session<P> {
         store: &IndexStore<P>,
         key: I::Key<'_>,
     ) -> Result<()> {
-        self.encode_key(database, index, key)?;
-        self.probes.push_hint(&self.key, store.tree.hint_of(&self.key));
-        Ok(())
+        let encode = |bytes: &mut Vec<u8>| append_key::<P, I>(index.shape(), key, bytes);
+        let is_added = self.probes.push(encode, |key| store.tree.hint_of(key));
+        is_added.then_some(()).ok_or_else(|| key_out_of_range(&database.schema, index, key))
     }
 }
 
@@ -183,7 +172,7 @@ impl<P: PagedProfile> Session<P> {
         let (pages, log) = (&database.pages, &mut self.log);
         let noted = |place: Place, value: &[u8]| {
             let change = change(ChangeKind::RowCreated, table.store, place, place.row());
-            database.log.change(log, change, &[], value)
+            database.log.change_apart(log, change, &[], value)
         };
         table.rows.create_value(pages, self.lane, row, value, noted, &StructureLog(database))
     }
@@ -216,7 +205,7 @@ impl<P: PagedProfile> Session<P> {
         table.rows.delete(&database.pages, place, |place, record| {
             see(record);
             let change = change(ChangeKind::RowDeleted, table.store, place, place.row());
-            database.log.change(log, change, record, &[])
+            database.log.change_apart(log, change, record, &[])
         })
     }
 }
@@ -249,6 +238,16 @@ fn once<R>(change: impl FnOnce(&mut RowMut<'_, R>), fields: Fields<R>) -> impl F
             change(&mut RowMut::new(bytes, fields));
         }
     }
+}
+
+/// Puts the stored form of a key that is to be inserted behind what is in `out`; `false` if it has none.
+#[inline(always)]
+fn append_key<P: PagedProfile, I: IndexType>(
+    shape: &I::Shape,
+    key: I::Key<'_>,
+    out: &mut Vec<u8>,
+) -> bool {
+    P::Keys::append::<I>(shape, key, out) && !is_outside_range::<P, I>(shape, key)
 }
 
 /// Whether a value lies outside its column's declared range. Keys that pack have no form then;
@@ -574,7 +573,7 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let (log, key) = (&mut session.log, &session.key);
         let removed = store.tree.set_deleted(&database.pages, key, row, true, |place| {
             let change = change(ChangeKind::EntryDeleted, store.store, place, row);
-            database.log.change(log, change, key, &[])
+            database.log.change_apart(log, change, key, &[])
         })?;
         if removed {
             session.ghost_keys.extend_from_slice(&session.key);

@@ -23,21 +23,12 @@ use crate::store::{Index, Order};
 /// What is shown the entries of a scan: key, row, whether deleted.
 pub(super) type Visitor<'a> = &'a mut dyn FnMut(&[u8], RowId, bool) -> ControlFlow<()>;
 
-/// How a look at entries ended.
-enum Seen {
-    /// With this row, locked.
-    Row(RowId),
-    /// There is none.
-    Nothing,
-    /// At a row that another transaction has locked.
-    Blocked(RowId),
-    /// With a lock that cannot be had at all.
-    Refused(LockError),
-}
+/// How a look at entries ended: at this row, locked, or with why it could not be; or there is none.
+type Seen = Option<(RowId, Result<(), LockError>)>;
 
-/// What of a leaf is asked for before it is searched: its header and first slots. Which slot is looked at
+/// What of a leaf is asked for before it is searched besides its header: its first slots. Which slot is looked at
 /// next, only they say.
-const SEARCHED_FIRST: [(usize, usize); 1] = [(0, 128)];
+const SEARCHED_FIRST: usize = 64;
 
 /// Stored keys that are looked up or inserted together, and the leaf of each; reused from call to call.
 #[derive(Debug, Default)]
@@ -54,24 +45,27 @@ impl Probes {
         self.ends.clear();
     }
 
-    /// Adds a key, and what an index has to know of it.
+    /// Adds the key that `encode` appends, and what an index has to know of it; nothing if it has no stored form.
     #[inline(always)]
-    pub(super) fn push_hint(&mut self, key: &[u8], hint: LeafHint) {
-        self.bytes.extend_from_slice(key);
-        self.ends.push((self.bytes.len(), Some(hint)));
+    pub(super) fn push(
+        &mut self,
+        encode: impl FnOnce(&mut Vec<u8>) -> bool,
+        hint_of: impl FnOnce(&[u8]) -> LeafHint,
+    ) -> bool {
+        let start = self.bytes.len();
+        let has_form = encode(&mut self.bytes);
+        if has_form {
+            let hint = hint_of(&self.bytes[start..]);
+            self.ends.push((self.bytes.len(), Some(hint)));
+        } else {
+            self.bytes.truncate(start);
+        }
+        has_form
     }
 
     /// How many keys there are.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
-    }
-
-    #[inline(always)]
-    fn push(&mut self, key: Option<&Vec<u8>>) {
-        if let Some(key) = key {
-            self.bytes.extend_from_slice(key);
-        }
-        self.ends.push((self.bytes.len(), key.map(|_| LeafHint::default())));
     }
 
     #[inline(always)]
@@ -143,8 +137,10 @@ impl<P: PagedProfile> Session<P> {
         let store = database.index(index);
         self.probes.clear();
         for key in keys {
-            let has_form = P::Keys::encode::<I>(index.shape(), *key, &mut self.key);
-            self.probes.push(has_form.then_some(&self.key));
+            let encode = |bytes: &mut Vec<u8>| P::Keys::append::<I>(index.shape(), *key, bytes);
+            if !self.probes.push(encode, |_| LeafHint::default()) {
+                self.probes.ends.push((self.probes.bytes.len(), None));
+            }
         }
         match I::unique(index.shape()) {
             true => self.find_probes::<true>(database, store, mode, found),
@@ -164,7 +160,7 @@ impl<P: PagedProfile> Session<P> {
         let (mut root, routes) = (None, self.routes.get_mut());
         self.probes.find_leaves(|key| {
             let leaf = store.tree.leaf_of(&database.pages, routes, &mut root, key)?;
-            database.pages.prefetch(leaf.leaf, SEARCHED_FIRST);
+            database.pages.prefetch(leaf.leaf, SEARCHED_FIRST, (0, 0));
             Ok::<_, Error>(leaf)
         })?;
         drop(root);
@@ -207,13 +203,16 @@ impl<P: PagedProfile> Session<P> {
         mode: Mode,
     ) -> Result<Option<RowId>> {
         match seen {
-            Seen::Row(row) => {
+            Some((row, Ok(()))) => {
                 self.end_read(database, row);
                 Ok(Some(row))
             }
-            Seen::Nothing => Ok(None),
-            Seen::Blocked(row) => self.wait_and_find::<UNIQUE>(database, store, key, row, mode),
-            Seen::Refused(error) => Err(self.refused(error)),
+            None => Ok(None),
+            // Another transaction has it locked.
+            Some((row, Err(LockError::Unavailable))) => {
+                self.wait_and_find::<UNIQUE>(database, store, key, row, mode)
+            }
+            Some((_, Err(error))) => Err(self.refused(error)),
         }
     }
 
@@ -233,7 +232,7 @@ impl<P: PagedProfile> Session<P> {
             self.lock(database, store.table_store, row, mode)?;
             let gaps = GapLocks::of(&self.held, database, store, self.isolation);
             match self.look::<UNIQUE>(database, store, &gaps, (key, None), mode)? {
-                Seen::Blocked(next) => row = next,
+                Some((next, Err(LockError::Unavailable))) => row = next,
                 seen => return self.row_seen::<UNIQUE>(database, store, key, seen, mode),
             }
         }
@@ -249,23 +248,20 @@ impl<P: PagedProfile> Session<P> {
         (key, leaf): (&[u8], Option<LeafHint>),
         mode: Mode,
     ) -> Result<Seen> {
-        let mut seen = Seen::Nothing;
+        let mut seen = None;
         let mut visit = |row, deleted| {
-            match self.try_lock(database, store.table_store, row, mode) {
-                Ok(()) => {
-                    // Rows with the same key may come before it.
-                    if P::Locks::LOCKS && !UNIQUE {
-                        gaps.read(|| GapEnd::below(key, row));
-                    }
-                    // A ghost whose lock we get is our own: others hold it until the ghost is gone.
-                    if deleted {
-                        return ControlFlow::Continue(());
-                    }
-                    seen = Seen::Row(row);
+            let locked = self.try_lock(database, store.table_store, row, mode);
+            if locked.is_ok() {
+                // Rows with the same key may come before it.
+                if P::Locks::LOCKS && !UNIQUE {
+                    gaps.read(|| GapEnd::below(key, row));
                 }
-                Err(LockError::Unavailable) => seen = Seen::Blocked(row),
-                Err(error) => seen = Seen::Refused(error),
+                // A ghost whose lock we get is our own: others hold it until the ghost is gone.
+                if deleted {
+                    return ControlFlow::Continue(());
+                }
             }
+            seen = Some((row, locked));
             ControlFlow::Break(())
         };
         let pages = &database.pages;
@@ -276,7 +272,10 @@ impl<P: PagedProfile> Session<P> {
         if !is_seen {
             store.tree.find(pages, &mut self.routes.borrow_mut(), key, &mut visit, gaps)?;
         }
-        Ok(gaps.refused().map_or(seen, Seen::Refused))
+        match gaps.refused() {
+            None => Ok(seen),
+            Some(error) => Err(self.refused(error)),
+        }
     }
 
     /// Visits the rows between two positions, each locked before it is visited.
@@ -378,7 +377,7 @@ impl<P: PagedProfile> Session<P> {
             let Self { log, key, held, isolation, last_insertions, .. } = &mut *self;
             let noted = |place| {
                 let change = change(ChangeKind::EntryInserted, store.store, place, row);
-                database.log.change(log, change, &[], key)
+                database.log.change_apart(log, change, &[], key)
             };
             let mut gaps = GapLocks::of(held, database, store, *isolation);
             let (pages, structure) = (&database.pages, StructureLog(database));
@@ -410,7 +409,9 @@ impl<P: PagedProfile> Session<P> {
         let mut done = 0;
         while let Some(row) = rows.get(done) {
             self.key.clear();
-            self.key.extend(self.probes.iter_from(done).flatten().take(1).flat_map(|key| key.0));
+            if let Some(Some((key, _))) = self.probes.iter_from(done).next() {
+                self.key.extend_from_slice(key);
+            }
             self.insert_entry(database, position, store, *row)?;
             done += 1;
             done += self.insert_behind(database, position, store, (done, &rows[done..]))?;
@@ -429,7 +430,7 @@ impl<P: PagedProfile> Session<P> {
         (done, rows): (usize, &[RowId]),
     ) -> Result<usize> {
         let Self { log, probes, held, isolation, last_insertions, .. } = &mut *self;
-        let keys = probes.iter_from(done).flatten();
+        let keys = probes.iter_from(done).map_while(|key| key);
         let run = keys.zip(rows).map(|((key, hint), &row)| RunEntry { key, row, hint });
         let noted = |first: Place, count| {
             let entries = run.clone().take(count).enumerate();
@@ -454,7 +455,7 @@ impl<P: PagedProfile> Session<P> {
         let Self { log, key, .. } = self;
         let revived = store.tree.set_deleted(&database.pages, key, row, false, |place| {
             let change = change(ChangeKind::EntryRevived, store.store, place, row);
-            database.log.change(log, change, &[], key)
+            database.log.change_apart(log, change, &[], key)
         })?;
         assert!(revived, "a ghost of this transaction is gone");
         Ok(())

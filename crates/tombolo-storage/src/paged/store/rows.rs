@@ -227,7 +227,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
         Self::mark_open(self)
     }
 
-    #[inline]
+    #[inline(always)]
     fn pin_row<'a>(
         &'a self,
         rows: &'a Self::Rows,

@@ -7,7 +7,7 @@
 
 use std::cell::{Cell, RefCell};
 
-use crate::latch::{Counter, GuardedU64, Latch, Latching};
+use crate::latch::{Counter, GuardedU64, Latch, Latching, Line};
 use crate::sync::Arc;
 
 /// A transaction under way, as others see it.
@@ -102,7 +102,7 @@ impl<L: Latching> Sessions<L> for OneSession {
 
 /// Transactions are registered.
 pub struct Registered<L: Latching> {
-    numbers: L::Counter,
+    numbers: Line<L::Counter>,
     registry: Latch<RefCell<Registry>, L>,
 }
 
@@ -154,7 +154,7 @@ fn add(number: &GuardedU64, amount: u64) {
 
 impl<L: Latching> Default for Registered<L> {
     fn default() -> Self {
-        Self { numbers: L::Counter::new(1), registry: Latch::default() }
+        Self { numbers: Line(L::Counter::new(1)), registry: Latch::default() }
     }
 }
 

@@ -200,6 +200,20 @@ impl<P: PagedProfile> Session<P> {
         row: RowId,
         mode: Mode,
     ) -> Result<()> {
+        if !P::Locks::LOCKS {
+            return Ok(());
+        }
+        self.lock_row(database, store, row, mode).map_err(|error| self.refused(error))
+    }
+
+    #[inline(never)]
+    fn lock_row(
+        &self,
+        database: &Database<P>,
+        store: StoreId,
+        row: RowId,
+        mode: Mode,
+    ) -> Result<(), LockError> {
         self.locking(|held| database.locks.lock_row(held, store.0, row, mode))
     }
 
@@ -212,13 +226,7 @@ impl<P: PagedProfile> Session<P> {
         row: RowId,
         mode: Mode,
     ) -> Result<(), LockError> {
-        if !P::Locks::LOCKS {
-            return Ok(());
-        }
-        match self.held.borrow_mut().as_mut() {
-            Some(held) => database.locks.try_lock_row(held, store.0, row, mode),
-            None => Err(LockError::TooManySessions),
-        }
+        self.locking(|held| database.locks.try_lock_row(held, store.0, row, mode))
     }
 
     /// Lets others change a row that was read under its lock, if the transaction does not mind.
@@ -243,23 +251,22 @@ impl<P: PagedProfile> Session<P> {
         store: StoreId,
         mode: Mode,
     ) -> Result<()> {
-        self.locking(|held| database.locks.lock_store(held, store.0, mode))
+        let locked = self.locking(|held| database.locks.lock_store(held, store.0, mode));
+        locked.map_err(|error| self.refused(error))
     }
 
     #[inline(always)]
     fn locking(
         &self,
         lock: impl FnOnce(&mut <P::Locks as Locking>::Held) -> Result<(), LockError>,
-    ) -> Result<()> {
+    ) -> Result<(), LockError> {
         if !P::Locks::LOCKS {
             return Ok(());
         }
-        let mut held = self.held.borrow_mut();
-        let locked = match held.as_mut() {
+        match self.held.borrow_mut().as_mut() {
             Some(held) => lock(held),
             None => Err(LockError::TooManySessions),
-        };
-        locked.map_err(|error| self.refused(error))
+        }
     }
 
     /// A lock that was not granted, in a store's words.
@@ -349,7 +356,7 @@ impl<P: PagedProfile> Session<P> {
                     let table = &database.tables[table];
                     table.rows.purge(&database.pages, place, |place, record| {
                         let change = change(ChangeKind::RowPurged, table.store, place, place.row());
-                        log.change(&mut self.log, change, record, &[])
+                        log.change_apart(&mut self.log, change, record, &[])
                     })?;
                 }
                 Ghost::Entry { index, row, key_end } => {
@@ -359,7 +366,7 @@ impl<P: PagedProfile> Session<P> {
                     let structure = StructureLog(database);
                     let noted = |place| {
                         let change = change(ChangeKind::EntryRemoved, index.store, place, row);
-                        log.change(&mut self.log, change, key, &[])
+                        log.change_apart(&mut self.log, change, key, &[])
                     };
                     let gaps = GapLocks::of(&self.held, database, index, self.isolation);
                     index.tree.purge::<Error>(
