@@ -250,6 +250,12 @@ plants! {
     /// Paged store: a restart does not follow gaps that were handed on.
     HandedOnGapsForgotten: "handed-on-gaps-forgotten",
         "a restart locks gaps of prepared transactions by the names they had";
+    /// Paged store: a restart takes a deletion that was undone behind a savepoint for one.
+    UndoneDeletionsCleared: "undone-deletions-cleared",
+        "a restart clears away what was deleted behind a savepoint, and is not deleted";
+    /// Paged store: going back to a savepoint hands on the gaps of other transactions only.
+    OwnGapsNotHandedOn: "own-gaps-not-handed-on",
+        "what a transaction read behind a savepoint is not locked any more";
     /// Islands of paged stores: an opening does not look up what a coordinator decided.
     PagedDecisionNotLookedUp: "paged-decision-not-looked-up",
         "an opening aborts what islands of paged stores prepared, whatever was decided";
@@ -290,6 +296,8 @@ impl Plant {
                 | Self::PreparedForgottenByRestart
                 | Self::PreparedLocksForgotten
                 | Self::HandedOnGapsForgotten
+                | Self::UndoneDeletionsCleared
+                | Self::OwnGapsNotHandedOn
                 | Self::PagedDecisionNotLookedUp
                 | Self::PagedVoteNotWaitedFor
                 | Self::WordIgnored

@@ -8,7 +8,7 @@
 use super::hierarchical::Hierarchical;
 use super::mode::Mode;
 use super::name::LockName;
-use super::{HeldLocks, LockError, LockSettings, Locking};
+use super::{HeldLocks, LockError, LockSettings, Locking, Reads};
 use crate::latch::Latching;
 use crate::row::RowId;
 use crate::store::Damage;
@@ -131,12 +131,12 @@ impl<L: Latching> Locking for IfLocks<L> {
         self.locks.wait_for_gap(held, gap)
     }
 
-    fn is_gap_locked(&self, held: &HeldLocks, gap: LockName) -> bool {
-        self.locks.is_gap_locked(held, gap)
+    fn is_gap_locked(&self, held: &HeldLocks, gap: LockName, reads: Reads) -> bool {
+        self.locks.is_gap_locked(held, gap, reads)
     }
 
-    fn hand_on_gap(&self, held: &HeldLocks, gap: LockName, above: LockName) {
-        self.locks.hand_on_gap(held, gap, above);
+    fn hand_on_gap(&self, held: &HeldLocks, gap: LockName, above: LockName, reads: Reads) {
+        self.locks.hand_on_gap(held, gap, above, reads);
     }
 
     fn settle(&self, held: &mut HeldLocks) {

@@ -22,7 +22,7 @@ use super::mode::Mode;
 use super::name::{Level, LockName};
 use super::table::{Answer, ChainNumber, Table};
 use super::wait::Patience;
-use super::{LockError, LockSettings, Locking};
+use super::{LockError, LockSettings, Locking, Reads};
 use crate::latch::Latching;
 use crate::probe::{self, Counter};
 use crate::row::RowId;
@@ -540,12 +540,14 @@ impl<L: Latching> Locking for Hierarchical<L> {
         self.wait_to_enter(held, gap)
     }
 
-    fn is_gap_locked(&self, held: &HeldLocks, gap: LockName) -> bool {
-        !self.table.gap_holders_of(held.session, gap).0
+    fn is_gap_locked(&self, held: &HeldLocks, gap: LockName, reads: Reads) -> bool {
+        let (is_free, is_own) = self.table.gap_holders_of(held.session, gap);
+        !is_free || (is_own && reads == Reads::All)
     }
 
-    fn hand_on_gap(&self, held: &HeldLocks, gap: LockName, above: LockName) {
-        self.table.hand_on(held.session, gap, above);
+    fn hand_on_gap(&self, held: &HeldLocks, gap: LockName, above: LockName, reads: Reads) {
+        let stays = (reads == Reads::OfOthers).then_some(held.session);
+        self.table.hand_on(stays, gap, above);
     }
 
     fn settle(&self, held: &mut HeldLocks) {

@@ -49,6 +49,15 @@ pub use none::{NoHeldLocks, NoLocks};
 use crate::row::RowId;
 use crate::store::Damage;
 
+/// Whose reads of a gap are kept when it vanishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reads {
+    /// Those of other transactions: the one that takes the entry away is about to end.
+    OfOthers,
+    /// Also its own: it goes on.
+    All,
+}
+
 /// The sizes and limits of a lock table.
 #[derive(Clone, Copy, Debug)]
 pub struct LockSettings {
@@ -237,13 +246,12 @@ pub trait Locking: Sized + Send + 'static {
     /// See [`Locking::lock_store`].
     fn wait_for_gap(&self, held: &mut Self::Held, gap: LockName) -> Result<(), LockError>;
 
-    /// Whether another transaction has `gap` locked.
-    fn is_gap_locked(&self, held: &Self::Held, gap: LockName) -> bool;
+    /// Whether another transaction has `gap` locked, or, if its `reads` count too, this one.
+    fn is_gap_locked(&self, held: &Self::Held, gap: LockName, reads: Reads) -> bool;
 
-    /// Hands the locks of other transactions on `gap`, which vanishes with the entry above it, on to `above`,
-    /// which grows by it. Never waits and never fails. The caller's transaction is about to end; it has the
-    /// leaf of the entry alone and that of the next entry too.
-    fn hand_on_gap(&self, held: &Self::Held, gap: LockName, above: LockName);
+    /// Hands locks on `gap`, which vanishes with the entry above it, on to `above`, which grows by it. Never waits and
+    /// never fails. The caller has the leaf of the entry alone and that of the next entry too.
+    fn hand_on_gap(&self, held: &Self::Held, gap: LockName, above: LockName, reads: Reads);
 
     /// Gives back what the session has besides the locks of its transaction, which will ask for no more but hold
     /// them for long.

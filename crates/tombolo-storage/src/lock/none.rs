@@ -4,7 +4,7 @@
 
 use super::mode::Mode;
 use super::name::LockName;
-use super::{LockError, LockSettings, Locking};
+use super::{LockError, LockSettings, Locking, Reads};
 use crate::row::RowId;
 use crate::store::Damage;
 
@@ -94,12 +94,12 @@ impl Locking for NoLocks {
     }
 
     #[inline(always)]
-    fn is_gap_locked(&self, _: &NoHeldLocks, _: LockName) -> bool {
+    fn is_gap_locked(&self, _: &NoHeldLocks, _: LockName, _: Reads) -> bool {
         false
     }
 
     #[inline(always)]
-    fn hand_on_gap(&self, _: &NoHeldLocks, _: LockName, _: LockName) {}
+    fn hand_on_gap(&self, _: &NoHeldLocks, _: LockName, _: LockName, _: Reads) {}
 
     fn settle(&self, _: &mut NoHeldLocks) {}
 

@@ -24,6 +24,7 @@
 
 #[expect(unsafe_code, reason = "the ring is written and drained at the same time, in places apart")]
 mod buffer;
+mod checkpoint;
 mod file;
 mod flush;
 mod none;
@@ -439,6 +440,12 @@ pub trait Logging: Sized + Send + 'static {
     fn next_undo(&self, transaction: &mut Self::Transaction, undo: &mut UndoRecord) -> bool {
         _ = (transaction, undo);
         false
+    }
+
+    /// Says that the transaction goes on: what [`Logging::next_undo`] has shown so far is all that is undone.
+    #[inline(always)]
+    fn stop_undo(&self, transaction: &mut Self::Transaction) {
+        _ = transaction;
     }
 
     /// Logs what undoes the change that [`Logging::next_undo`] showed last: redone, never undone.

@@ -14,9 +14,9 @@
 use std::marker::PhantomData;
 
 use super::buffer::{Claim, Full, Publisher, Ring};
-use super::file::{LEFT_FOR_IMAGES, LogFile};
+use super::file::LogFile;
 use super::flush::{Flush, Flusher};
-use super::record::{self, Content, END_BYTES, Record};
+use super::record::{Content, END_BYTES, Record};
 use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 use super::transaction::LogTransaction;
 use super::{Change, ChangeKind, LockEntry, Logging, UndoRecord};
@@ -510,8 +510,12 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         undo.after.clear();
         undo.after.extend_from_slice(after);
         undo.previous = transaction.newest_undoable();
-        transaction.records.truncate(start);
+        transaction.forget(start, change.kind);
         true
+    }
+
+    fn stop_undo(&self, transaction: &mut LogTransaction) {
+        transaction.is_undoing = false;
     }
 
     fn compensate(
@@ -565,26 +569,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
     }
 
     fn checkpoint(&self, began: u64, dirty: &[DirtyPage]) -> Result<(), Error> {
-        const PAGES_MAX: usize = record::IMAGE_BYTES_MAX / DirtyPage::BYTES;
-        if self.core.flusher.is_none() {
-            return Ok(());
-        }
-        let count = dirty.len().div_ceil(PAGES_MAX).max(1);
-        let (mut record, mut previous) = (Vec::new(), 0);
-        let publisher = &mut self.core.ring.common();
-        for at in 0..count {
-            let rest = &dirty[at * PAGES_MAX..];
-            let pages = &rest[..rest.len().min(PAGES_MAX)];
-            let bytes: Vec<u8> = pages.iter().flat_map(|page| page.to_bytes()).collect();
-            let following = (count - 1 - at) as u16;
-            let content = Content::Checkpoint { began, following, bytes: &bytes };
-            let part = Record { is_redo_only: true, transaction: 0, previous, content };
-            record.clear();
-            part.encode(&mut record);
-            let claim = Claim { left: LEFT_FOR_IMAGES, ..Claim::default() };
-            previous = self.core.publish(publisher, &record, &[], claim)?;
-        }
-        Ok(())
+        self.publish_checkpoint(began, dirty)
     }
 
     fn release_before(&self, lsn: u64) -> Result<usize, Error> {

@@ -2,6 +2,7 @@
 //!
 //! Not here: publishing records (`session.rs`). Invariant: what is reserved is enough to end.
 
+use super::ChangeKind;
 use super::buffer::{Claim, Publisher};
 use super::file::LEFT_FOR_IMAGES;
 use super::record::{Content, END_BYTES, Record};
@@ -84,14 +85,24 @@ impl LogTransaction {
                 match Record::parse(&self.records[start..])?.content {
                     Content::Change { change: undone, .. }
                         if undone.kind.undone_by() == Some(change.kind)
-                            && (undone.store, undone.row) == (change.store, change.row) => {}
+                            && (undone.store, undone.row) == (change.store, change.row) =>
+                    {
+                        self.forget(start, undone.kind);
+                    }
                     _ => return Err("it undoes another change than its transaction's newest"),
                 }
-                self.records.truncate(start);
             }
             _ => {}
         }
         Ok(())
+    }
+
+    /// Forgets its newest change, which is being undone: it begins at `start` in `records`.
+    pub(super) fn forget(&mut self, start: usize, kind: ChangeKind) {
+        if kind.is_cleared() {
+            self.to_clear -= (self.records.len() - start) as u64;
+        }
+        self.records.truncate(start);
     }
 
     /// The LSN of its newest change that is not undone; 0 if there is none.

@@ -40,8 +40,8 @@ const CHECKPOINT_LOOKS: Duration = Duration::from_millis(100);
 ///
 /// | | instead |
 /// |---|---|
-/// | calls that are queued, deadlines, request ids, early answers | calls from several threads |
-/// | [`Tx::savepoint`](crate::Tx::savepoint), cursors, pages | short transactions; a part of a [`PagedTx::range`] |
+/// | calls that are queued, procedures, deadlines, request ids, early answers | closures, on several threads |
+/// | cursors, pages | short transactions; a part of a [`PagedTx::range`] |
 /// | snapshots ([`Database::scan`](crate::Database::scan)) | [`PagedDatabase::read`], whose rows stay as they are |
 /// | changes of tables while it runs, added columns and indexes | a new table, filled from the old one |
 /// | backup of a running database, log archive | a copy of the directory once it is closed |
@@ -260,14 +260,15 @@ impl PagedDatabase {
         how: How,
         closure: impl FnOnce(&mut PagedTx<'_>) -> Result<A, Stop>,
     ) -> Result<(A, u64), Ended> {
-        let number = session.advance();
-        session.store.set_isolation(how.isolation);
+        let Session { store, ids } = session;
+        ids.begin();
+        store.set_isolation(how.isolation);
         let (mut own, mut is_committing) = (None, false);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let _here = OnDatabaseThread::enter();
-            execute_undoable(&mut session.store, |mut transaction| {
+            execute_undoable(store, |mut transaction| {
                 let store = transaction.store();
-                let mut tx = PagedTx::new(store, &self.tables, number, how.only_reads);
+                let mut tx = PagedTx::new(store, &self.tables, ids, how.only_reads);
                 let ended = closure(&mut tx);
                 // What doomed it counts, whatever the closure made of it.
                 match (ended, tx.refused()) {
@@ -283,7 +284,7 @@ impl PagedDatabase {
         match ran {
             Ok(Ok(answer)) => {
                 Counters::count(&self.counters.committed);
-                Ok((answer, session.store.committed_at()))
+                Ok((answer, store.committed_at()))
             }
             Ok(Err(stop)) => Err(self.ended(stopped(stop, own), is_committing)),
             Err(panic) => {

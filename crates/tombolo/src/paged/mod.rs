@@ -6,7 +6,7 @@
 //! | `database.rs` | the handle of an open database: transactions, checkpoints, statistics |
 //! | `sessions.rs`, `lender.rs` | the sessions in which transactions run, and how calls borrow them |
 //! | `again.rs` | how often a closure runs that gave way to others |
-//! | `tx.rs` | a transaction as a closure sees it |
+//! | `tx.rs`, `ids.rs` | a transaction as a closure sees it, and which rows' ids are its own |
 //! | `procedure.rs` | procedures as steps of a transaction |
 //! | `islands/` | several such databases, with transactions over several of them |
 //!
@@ -16,6 +16,7 @@
 mod again;
 mod builder;
 mod database;
+mod ids;
 mod islands;
 mod lender;
 mod procedure;

@@ -101,7 +101,7 @@ impl PagedTx<'_> {
         let ran = step(&mut *self.store, |tx| procedure.procedure.run(tx, input));
         let has_changed = self.store.has_changed();
         // It may have deleted rows whose ids the closure has.
-        self.has_deleted |= has_changed;
+        self.ids.has_deleted |= has_changed;
         match ran {
             Ok(_) if self.only_reads && has_changed => {
                 Err(self.doom(StoreError::LogTooLong { bytes_max: 0 }))

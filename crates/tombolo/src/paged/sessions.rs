@@ -4,35 +4,24 @@
 
 use tombolo_storage::paged::store::{OpenError, PagedStore};
 use tombolo_storage::profile::Conventional;
-use tombolo_storage::sync::{AtomicU64, Mutex, Ordering};
+use tombolo_storage::sync::Mutex;
 
+use super::ids::Ids;
 use super::lender::{Lender, Lent};
 use crate::error::Error;
 
 /// The store of paged databases: the conventional profile, with all its switches on.
 pub(super) type Store = PagedStore<Conventional>;
 
-/// A session, and the number of its next transaction; no other session of the process has that.
+/// A session, and the ids of rows that its transaction knows.
 pub(super) struct Session {
     pub(super) store: Store,
-    next: u64,
+    pub(super) ids: Ids,
 }
-
-/// Of a session's numbers, the bits that count its transactions.
-const NUMBER_BITS: u32 = 40;
-/// How many sessions this process has opened.
-static OPENED: AtomicU64 = AtomicU64::new(0);
 
 impl Session {
     pub(super) fn new(store: Store) -> Self {
-        // Relaxed: that the numbers differ is all.
-        Self { store, next: OPENED.fetch_add(1, Ordering::Relaxed) << NUMBER_BITS }
-    }
-
-    /// The number of the transaction that begins now.
-    pub(super) fn advance(&mut self) -> u64 {
-        self.next += 1;
-        self.next
+        Self { store, ids: Ids::new() }
     }
 }
 

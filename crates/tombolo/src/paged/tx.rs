@@ -21,6 +21,7 @@ use tombolo_storage::store::{Index, Order, Store as _, Table, TableType, table_o
 use tombolo_storage::types::InlineType;
 use tombolo_storage::value::Value;
 
+use super::ids::{Ids, Place};
 use super::sessions::Store;
 use crate::error::{Result, Stop};
 use crate::tx::derived::{RowIndex, TableRow};
@@ -98,34 +99,22 @@ pub type PagedRow<'t, R> = RowRef<'t, R, RowCopy<'t>>;
 pub struct PagedTx<'s> {
     pub(super) store: &'s mut Store,
     tables: &'s PagedTables,
-    number: u64,
+    pub(super) ids: &'s mut Ids,
     /// Whether writes are refused.
     pub(super) only_reads: bool,
-    /// Whether it has deleted rows, whose ids it may still have.
-    pub(super) has_deleted: bool,
     /// The first refusal that dooms it.
     refused: Cell<Option<StoreError>>,
 }
 
 impl<'s> PagedTx<'s> {
-    /// The transaction of this number that is open in `store`.
+    /// The transaction that is open in `store`, which knows these ids.
     pub(super) fn new(
         store: &'s mut Store,
         tables: &'s PagedTables,
-        number: u64,
+        ids: &'s mut Ids,
         only_reads: bool,
     ) -> Self {
-        Self { store, tables, number, only_reads, has_deleted: false, refused: Cell::new(None) }
-    }
-
-    /// The same where it may have deleted rows in an earlier step.
-    pub(super) const fn after_deletions(mut self, has_deleted: bool) -> Self {
-        self.has_deleted = has_deleted;
-        self
-    }
-
-    pub(super) const fn has_deleted(&self) -> bool {
-        self.has_deleted
+        Self { store, tables, ids, only_reads, refused: Cell::new(None) }
     }
 
     /// Why it can only be undone, if so.
@@ -181,13 +170,13 @@ impl<'s> PagedTx<'s> {
 
     #[inline]
     fn id(&self, table: usize, row: RowId) -> PagedRowId {
-        PagedRowId { transaction: self.number, table: table as u32, row }
+        PagedRowId { transaction: self.ids.newest(), table: table as u32, row }
     }
 
     /// The store's id of a row.
     #[inline]
     fn row(&self, table: usize, id: PagedRowId) -> Stored<RowId> {
-        match id.transaction == self.number && id.table as usize == table {
+        match self.ids.knows(id.transaction) && id.table as usize == table {
             true => Ok(id.row),
             false => Err(StoreError::NoSuchRow { table: table as u32 }),
         }
@@ -196,6 +185,54 @@ impl<'s> PagedTx<'s> {
     #[inline]
     fn row_to_write(&self, table: usize, id: PagedRowId) -> Result<RowId> {
         self.written(self.row(table, id))
+    }
+
+    /// As [`Tx::savepoint`](crate::Tx::savepoint): runs a part of the transaction. If it returns an error, or a write
+    /// in it was refused, its writes are undone, and the transaction may continue without them. What it locked stays
+    /// locked, and so what it read stays as it is. Ids that were made in it may name no row afterwards.
+    ///
+    /// ```
+    /// # use tombolo::{Database, Table};
+    /// # #[derive(Table)]
+    /// # struct Guest { #[key] seat: u32 }
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let db = Database::builder().define::<Guest>().paged().pool_bytes(4 << 20).open(place.path())?;
+    /// # let guests = db.table::<Guest>()?;
+    /// let seated = db.transaction(|tx| {
+    ///     tx.insert_row(&guests, &Guest { seat: 2 })?;
+    ///     let mut seated = Vec::new();
+    ///     for seat in 1..=3 {
+    ///         // Seat 2 is taken.
+    ///         if tx.savepoint(|tx| tx.insert_row(&guests, &Guest { seat })).is_ok() {
+    ///             seated.push(seat);
+    ///         }
+    ///     }
+    ///     Ok(seated)
+    /// })?;
+    /// assert_eq!(seated, [1, 3]);
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of the part, or that of its first refused write. A transaction that was chosen to give way, or did not
+    /// get a lock in time, does not continue: it may hold others up.
+    pub fn savepoint<A>(&mut self, part: impl FnOnce(&mut Self) -> Result<A>) -> Result<A> {
+        if let Some(refused) = self.refused.get() {
+            return Err(Stop::Error(refused));
+        }
+        let place = Place::here(self.store, self.ids);
+        let ended = part(self);
+        let refused = self.refused.get();
+        let ended = match refused {
+            Some(refused) => ended.and(Err(Stop::Error(refused))),
+            None => ended,
+        };
+        if ended.is_err() && !refused.is_some_and(StoreError::retry) {
+            let undone = place.back(self.store, self.ids);
+            self.written(undone)?;
+            self.refused.set(None);
+        }
+        ended
     }
 
     /// The table that an index is of, by its position.
@@ -245,7 +282,7 @@ impl<'s> PagedTx<'s> {
     ) -> Result<PagedRow<'_, R>> {
         self.pass(table.database())?;
         let row = self.was_read(self.row(table.position(), row))?;
-        if !self.has_deleted {
+        if !self.ids.has_deleted {
             return Ok(RowRef::of(self.was_read(self.store.pin(table, row))?));
         }
         // What it deleted itself is there until it ends: the handle of a table known at run time is compared.
@@ -419,7 +456,7 @@ impl<'s> PagedTx<'s> {
     pub fn delete<R: TableType>(&mut self, table: &Table<R>, row: PagedRowId) -> Result<()> {
         self.pass_write(table.database())?;
         let row = self.row_to_write(table.position(), row)?;
-        self.has_deleted = true;
+        self.ids.has_deleted = true;
         let deleted = self.tables.entries[table.position()].delete(self.store, row);
         self.written(deleted)
     }
@@ -439,7 +476,7 @@ impl<'s> PagedTx<'s> {
         let range = range.into();
         self.pass(index.database())?;
         tx::fits(index, &range)?;
-        let (transaction, table) = (self.number, self.table_at(index) as u32);
+        let (transaction, table) = (self.ids.newest(), self.table_at(index) as u32);
         let scanned = self
             .store
             .scan(index, range, order, |row| visit(PagedRowId { transaction, table, row }));
@@ -471,7 +508,8 @@ impl<'s> PagedTx<'s> {
     /// What the store refuses.
     pub fn rows<R: TableType>(&mut self, table: &Table<R>) -> Result<Vec<PagedRowId>> {
         self.pass(table.database())?;
-        let (transaction, position, mut rows) = (self.number, table.position() as u32, Vec::new());
+        let (transaction, position) = (self.ids.newest(), table.position() as u32);
+        let mut rows = Vec::new();
         let visited = self.store.rows(table, |row| {
             rows.push(PagedRowId { transaction, table: position, row });
             ControlFlow::Continue(())

@@ -50,8 +50,7 @@ type Model = BTreeMap<i32, (Option<i16>, Option<String>, i64)>;
 /// The calls of a transaction that the test makes.
 trait Calls: Sized {
     type Id: Copy;
-    /// `None` where there are no savepoints.
-    fn part(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Option<Result<()>>;
+    fn part(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()>;
     fn row(&mut self, by_id: &Index<ById>, id: i32) -> Result<Self::Id>;
     fn insert(
         &mut self,
@@ -85,12 +84,11 @@ trait Calls: Sized {
 }
 
 macro_rules! calls {
-    ($tx:ident, $id:ty, |$own:ident, $part:ident| $savepoint:expr) => {
+    ($tx:ident, $id:ty) => {
         impl Calls for $tx<'_> {
             type Id = $id;
-            fn part(&mut self, $part: impl FnOnce(&mut Self) -> Result<()>) -> Option<Result<()>> {
-                let $own = self;
-                $savepoint
+            fn part(&mut self, part: impl FnOnce(&mut Self) -> Result<()>) -> Result<()> {
+                self.savepoint(part)
             }
             fn row(&mut self, by_id: &Index<ById>, id: i32) -> Result<$id> {
                 self.lookup(by_id, id)?.ok_or(Stop::Abort("no row"))
@@ -152,8 +150,8 @@ macro_rules! calls {
         }
     };
 }
-calls!(Tx, RowId, |own, part| Some(own.savepoint(part)));
-calls!(PagedTx, PagedRowId, |_own, _part| None);
+calls!(Tx, RowId);
+calls!(PagedTx, PagedRowId);
 
 /// One change of a row, in the store and in the model.
 fn change(
@@ -227,10 +225,6 @@ fn changes(
             changes(tx, handles, &mut after, (&mut *rng, depth + 1))?;
             if rng.below(3) == 0 { Err(Stop::Abort("this part")) } else { Ok(()) }
         });
-        let Some(part) = part else {
-            change(tx, handles, model, rng)?;
-            continue;
-        };
         match part {
             Ok(()) => *model = after,
             Err(Stop::Error(StoreError::Duplicate { .. }) | Stop::Abort("this part")) => {}

@@ -9,8 +9,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo::{
-    Database, Error, Index, Order, PagedBuilder, PagedIslands, PagedTx, Range, Stop, StoreError,
-    Table,
+    Database, Error, Index, Order, PagedBuilder, PagedIslands, PagedIslandsTx, PagedTx, Range,
+    Stop, StoreError, Table,
 };
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::rng::Rng;
@@ -90,7 +90,79 @@ impl Cells {
     }
 }
 
-/// Random transactions of one island and of several, that commit and abort, closed or dropped in between.
+/// What a look-up of a key found.
+type Found = (u32, Option<i64>);
+
+/// A part of a transaction, behind a savepoint.
+struct Part {
+    /// Operations: a kind, a key, and a value to be written.
+    plan: Vec<(u64, u32, i64)>,
+    /// Whether a closure on an island ends it, or its own error, and all of it is undone.
+    fails: Option<bool>,
+}
+
+const THIS_PART: Stop = Stop::Abort("this part");
+
+impl Part {
+    fn any(rng: &mut Rng) -> Self {
+        let mut any = || (rng.below(4), rng.below(60) as u32, rng.below(1_000) as i64);
+        let plan = (0..4).map(|_| any()).collect::<Vec<_>>();
+        let plan = plan[..1 + rng.below(4) as usize].to_vec();
+        Self { plan, fails: [None, None, Some(false), Some(true)][rng.below(4) as usize] }
+    }
+
+    fn run(
+        &self,
+        cells: &Cells,
+        tx: &mut PagedIslandsTx<'_>,
+        read: &mut Vec<Found>,
+    ) -> Result<(), Stop> {
+        let before = read.len();
+        let ended = tx.savepoint(|tx| {
+            for &(kind, key, value) in &self.plan {
+                tx.at(&key, |tx| match kind {
+                    0 => cells.delete(tx, key),
+                    1 => {
+                        let found = cells.find(tx, key)?;
+                        read.push((key, found.map(|cell| cell.value)));
+                        Ok(())
+                    }
+                    _ => cells.put(tx, key, value),
+                })?;
+            }
+            match self.fails {
+                Some(true) => {
+                    // It counts, whatever becomes of it.
+                    let _ = tx.at(&self.plan[0].1, |_| Err::<(), _>(THIS_PART));
+                    Ok(())
+                }
+                Some(false) => Err(THIS_PART),
+                None => Ok(()),
+            }
+        });
+        match ended {
+            Err(stop) if stop == THIS_PART && self.fails.is_some() => read.truncate(before),
+            ended => assert_eq!((ended?, self.fails), ((), None)),
+        }
+        Ok(())
+    }
+
+    /// What it reads of a model and does to it.
+    fn done_to(&self, model: &mut BTreeMap<u32, i64>) -> Vec<Found> {
+        let mut read = Vec::new();
+        for &(kind, key, value) in self.plan.iter().filter(|_| self.fails.is_none()) {
+            match kind {
+                0 => _ = model.remove(&key),
+                1 => read.push((key, model.get(&key).copied())),
+                _ => _ = model.insert(key, value),
+            }
+        }
+        read
+    }
+}
+
+/// Random transactions of one island and of several, that commit and abort as a whole or in part, closed or dropped in
+/// between.
 #[test]
 fn islands_do_what_one_map_does() {
     const ISLANDS: usize = 3;
@@ -102,37 +174,17 @@ fn islands_do_what_one_map_does() {
             assert_eq!(cells.all(ISLANDS), model);
             for _ in 0..60 {
                 let mut after = model.clone();
-                let mut plan = Vec::new();
-                for _ in 0..1 + rng.below(6) {
-                    let (kind, key) = (rng.below(4), rng.below(60) as u32);
-                    let value = rng.below(1_000) as i64;
-                    plan.push((kind, key, value));
-                }
+                let parts: Vec<Part> = (0..1 + rng.below(3)).map(|_| Part::any(&mut rng)).collect();
                 let aborts = rng.below(5) == 0;
                 let ran = cells.db.transaction(|tx| {
                     let mut read = Vec::new();
-                    for &(kind, key, value) in &plan {
-                        tx.at(&key, |tx| match kind {
-                            0 => cells.delete(tx, key),
-                            1 => cells.find(tx, key).map(|found| read.push((key, found))),
-                            _ => cells.put(tx, key, value),
-                        })?;
-                    }
+                    parts.iter().try_for_each(|part| part.run(&cells, tx, &mut read))?;
                     if aborts { Err(Stop::Abort("on purpose")) } else { Ok(read) }
                 });
-                let mut read = Vec::new();
-                for (kind, key, value) in plan {
-                    match kind {
-                        0 => _ = after.remove(&key),
-                        1 => read.push((key, after.get(&key).copied())),
-                        _ => _ = after.insert(key, value),
-                    }
-                }
+                let read: Vec<_> = parts.iter().flat_map(|part| part.done_to(&mut after)).collect();
                 match ran {
                     Ok(found) => {
-                        let found = found.into_iter();
-                        let found = found.map(|(key, cell)| (key, cell.map(|cell| cell.value)));
-                        assert_eq!(found.collect::<Vec<_>>(), read);
+                        assert_eq!(found, read);
                         model = after;
                     }
                     Err(error) => assert_eq!((error, aborts), (Error::Aborted("on purpose"), true)),

@@ -76,10 +76,10 @@ impl<L: Latching> Table<L> {
         Answer::Waits
     }
 
-    /// Hands what other sessions than `own`, whose transaction ends, hold on the gap `from` on to `to`, where
-    /// they hold nothing yet. The caller has the leaf of `from` alone and that of `to` too.
+    /// Hands what sessions hold on the gap `from` on to `to`, where they hold nothing yet, but for `ending`, whose
+    /// transaction ends. The caller has the leaf of `from` alone and that of `to` too.
     #[cold]
-    pub(in super::super) fn hand_on(&self, own: u32, from: LockName, to: LockName) {
+    pub(in super::super) fn hand_on(&self, ending: Option<u32>, from: LockName, to: LockName) {
         let (source, target) = (self.place(from), self.place(to));
         let (low, high) = match self.bucket_number(from) <= self.bucket_number(to) {
             true => (source, target),
@@ -95,7 +95,7 @@ impl<L: Latching> Table<L> {
             let state = request.state();
             let to_first = self.find(target, to);
             if state.granted.is_none()
-                || state.session == own
+                || Some(state.session) == ending
                 || self.shares(to_first, state.session)
             {
                 continue;

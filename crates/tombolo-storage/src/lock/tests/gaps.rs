@@ -1,6 +1,6 @@
 //! Gaps: S at any time, IX for an instant, what becomes of S where a gap vanishes, escalation.
 
-use super::super::IfLocks;
+use super::super::{IfLocks, Reads};
 use super::*;
 use crate::latch::Unlatched;
 use crate::memory::test_random::Random;
@@ -36,11 +36,16 @@ fn a_gap_is_entered_where_no_other_transaction_reads_it() {
     assert_eq!(locks.wait_for_gap(&mut second, gap(90)), Err(LockError::Unavailable));
     // Its own reader enters, and reads both parts then.
     assert!(enters(&locks, &mut first, 12));
-    assert!(locks.is_gap_locked(&second, gap(12)) && !locks.is_gap_locked(&first, gap(12)));
+    assert!(
+        locks.is_gap_locked(&second, gap(12), Reads::OfOthers)
+            && !locks.is_gap_locked(&first, gap(12), Reads::OfOthers)
+    );
     read(&locks, &mut second, gap(90));
     assert!(!enters(&locks, &mut first, 13), "another one reads it now");
     locks.release_all(&mut first);
-    assert!(!locks.is_gap_locked(&second, gap(12)) && enters(&locks, &mut second, 14));
+    assert!(
+        !locks.is_gap_locked(&second, gap(12), Reads::OfOthers) && enters(&locks, &mut second, 14)
+    );
     end(&locks, [first, second]);
     assert!(!locks.has_gap_locks());
 }
@@ -53,21 +58,21 @@ fn what_others_hold_on_a_gap_that_vanishes_is_handed_on() {
     for (session, n) in [(0, 10), (0, 90), (1, 10), (2, 90), (3, 10)] {
         read(&locks, &mut all[session], gap(n));
     }
-    locks.hand_on_gap(&all[3], gap(10), gap(90));
+    locks.hand_on_gap(&all[3], gap(10), gap(90), Reads::OfOthers);
     assert_eq!(locks.check(&all.iter().collect::<Vec<_>>()), []);
     locks.release_all(&mut all[3]);
     locks.release_all(&mut all[0]);
-    assert!(!locks.is_gap_locked(&all[3], gap(10)));
+    assert!(!locks.is_gap_locked(&all[3], gap(10), Reads::OfOthers));
     locks.release_all(&mut all[2]);
-    assert!(locks.is_gap_locked(&all[3], gap(90)), "session 1 has it by now");
+    assert!(locks.is_gap_locked(&all[3], gap(90), Reads::OfOthers), "session 1 has it by now");
     // It reads that gap itself: it has it. It reads a new gap with the old one's name: it has it not.
     for n in [90, 10] {
         read(&locks, &mut all[1], gap(n));
-        assert!(locks.is_gap_locked(&all[3], gap(n)));
+        assert!(locks.is_gap_locked(&all[3], gap(n), Reads::OfOthers));
     }
     assert_eq!(locks.check(&all.iter().collect::<Vec<_>>()), []);
-    locks.hand_on_gap(&all[3], gap(10), LockName::gap(INDEX, 0));
-    locks.hand_on_gap(&all[3], gap(90), gap(91));
+    locks.hand_on_gap(&all[3], gap(10), LockName::gap(INDEX, 0), Reads::OfOthers);
+    locks.hand_on_gap(&all[3], gap(90), gap(91), Reads::OfOthers);
     end(&locks, all);
     assert!(!locks.has_gap_locks());
 }
@@ -86,13 +91,13 @@ fn one_that_waits_enters_when_the_last_reader_ends_and_looks_again_when_its_gap_
             read(&locks, &mut other, gap(90));
             locks.release_all(&mut other);
             match vanishes {
-                true => locks.hand_on_gap(&other, gap(90), gap(91)),
+                true => locks.hand_on_gap(&other, gap(90), gap(91), Reads::OfOthers),
                 false => locks.release_all(&mut reader),
             }
             assert_eq!(waits.join().unwrap(), Ok(()));
         });
         assert!(writer.is_empty());
-        assert_eq!(locks.is_gap_locked(&writer, gap(91)), vanishes);
+        assert_eq!(locks.is_gap_locked(&writer, gap(91), Reads::OfOthers), vanishes);
         end(&locks, [reader, writer, other]);
     }
 }
@@ -139,7 +144,7 @@ fn a_circle_closed_by_handing_on_is_found() {
             locked
         });
         locks.until_waiting(2);
-        locks.hand_on_gap(&leaving, gap(10), gap(90));
+        locks.hand_on_gap(&leaving, gap(10), gap(90), Reads::OfOthers);
         locks.release_all(&mut third);
         assert_eq!(enters.join().unwrap(), Ok::<(), LockError>(()));
         assert_eq!(locked.join().unwrap(), Err(LockError::Deadlock));
@@ -162,7 +167,7 @@ fn many_gaps_become_a_lock_on_the_table() {
     assert_eq!(held.mode_of(LockName::store(TABLE)), Some(Mode::Shared));
     assert_eq!(held.len(), 2, "what the table covers is released");
     read(&locks, &mut held, gap(20));
-    assert!(held.len() == 2 && !locks.is_gap_locked(&other, gap(5)));
+    assert!(held.len() == 2 && !locks.is_gap_locked(&other, gap(5), Reads::OfOthers));
     let refused = locks.lock_row(&mut other, TABLE, row(7, 9), Mode::Exclusive);
     assert_eq!(refused, Err(LockError::Unavailable), "none inserts beside it");
     end(&locks, [held, other]);
@@ -235,14 +240,14 @@ fn what_was_absent_stays_locked_whatever_comes_and_goes_around_it() {
         let (own, n) = (random.below(SESSIONS) as usize, random.below(NUMBERS));
         let above = index.range(n + 1..).next().copied();
         match (random.below(20), index.contains(&n)) {
-            (0, _) => {
+            (0..=2, _) => {
                 locks.release_all(&mut sessions[own]);
                 locks.begin(&mut sessions[own], step);
                 read.values_mut().for_each(|readers| {
                     readers.remove(&own);
                 });
             }
-            (1..=8, false) => {
+            (3..=8, false) => {
                 locks.lock_gap(&mut sessions[own], TABLE, name(above)).unwrap();
                 read.entry(n).or_default().insert(own);
             }
@@ -257,16 +262,20 @@ fn what_was_absent_stays_locked_whatever_comes_and_goes_around_it() {
                     refused += 1;
                 }
             }
-            (1..=4, true) => {
-                // What removes it ends; here with all it read.
-                locks.release_all(&mut sessions[own]);
-                locks.begin(&mut sessions[own], step);
-                read.values_mut().for_each(|readers| {
-                    readers.remove(&own);
-                });
+            (3..=6, true) => {
+                // What removes it goes on, or ends; here with all it read.
+                let goes_on = random.below(3) == 0;
+                let reads = if goes_on { Reads::All } else { Reads::OfOthers };
+                if !goes_on {
+                    locks.release_all(&mut sessions[own]);
+                    locks.begin(&mut sessions[own], step);
+                    read.values_mut().for_each(|readers| {
+                        readers.remove(&own);
+                    });
+                }
                 index.remove(&n);
-                handed_on += u64::from(locks.is_gap_locked(&sessions[own], name(Some(n))));
-                locks.hand_on_gap(&sessions[own], name(Some(n)), name(above));
+                handed_on += u64::from(locks.is_gap_locked(&sessions[own], name(Some(n)), reads));
+                locks.hand_on_gap(&sessions[own], name(Some(n)), name(above), reads);
             }
             (_, true) => {}
         }
@@ -274,7 +283,10 @@ fn what_was_absent_stays_locked_whatever_comes_and_goes_around_it() {
             let above = index.range(n + 1..).next().copied();
             for reader in readers {
                 let other = (reader + 1) % SESSIONS as usize;
-                assert!(locks.is_gap_locked(&sessions[other], name(above)), "step {step}: {n}");
+                assert!(
+                    locks.is_gap_locked(&sessions[other], name(above), Reads::OfOthers),
+                    "step {step}: {n}"
+                );
             }
         }
         if step % 100 == 0 {

@@ -22,8 +22,9 @@
 use std::cell::{Cell, RefCell};
 
 use super::database::{Database, IndexStore};
-use crate::lock::{LockError, LockName, Locking, Mode};
+use crate::lock::{LockError, LockName, Locking, Mode, Reads};
 use crate::paged::btree::{GapEnd, Gaps, Meet, Newcomer};
+use crate::plant::{self, Plant};
 use crate::profile::PagedProfile;
 use crate::row::RowId;
 use crate::store::Order;
@@ -51,6 +52,8 @@ pub(super) struct GapLocks<'a, P: PagedProfile> {
     table: u16,
     /// Whether what the transaction reads is to stay as it is.
     reads: bool,
+    /// Whose reads of a gap that vanishes are kept.
+    kept: Reads,
     /// A gap that is to be read.
     expected: Cell<Option<GapEnd>>,
     refused: Cell<Option<LockError>>,
@@ -67,7 +70,15 @@ impl<'a, P: PagedProfile> GapLocks<'a, P> {
         let reads = isolation == Isolation::Serializable;
         let (index, table) = (index.store.0, index.table_store.0);
         let (locks, expected, refused) = (&database.locks, Cell::new(None), Cell::new(None));
-        Self { held, locks, index, table, reads, expected, refused }
+        Self { held, locks, index, table, reads, kept: Reads::OfOthers, expected, refused }
+    }
+
+    /// The same where these reads of gaps that vanish are kept.
+    pub(super) fn keep(mut self, kept: Reads) -> Self {
+        if !plant::is(Plant::OwnGapsNotHandedOn) {
+            self.kept = kept;
+        }
+        self
     }
 
     /// Reads the gaps that a scan has read when it has seen the entry of `key` and `row`, which is locked.
@@ -177,12 +188,12 @@ impl<P: PagedProfile> Gaps for GapLocks<'_, P> {
     }
 
     fn is_locked(&self, gap: GapEnd) -> bool {
-        self.with(|held| Ok(self.locks.is_gap_locked(held, self.name(gap))))
+        self.with(|held| Ok(self.locks.is_gap_locked(held, self.name(gap), self.kept)))
     }
 
     fn hand_on(&self, gap: GapEnd, above: GapEnd) {
         self.with(|held| {
-            self.locks.hand_on_gap(held, self.name(gap), self.name(above));
+            self.locks.hand_on_gap(held, self.name(gap), self.name(above), self.kept);
             Ok(())
         });
     }

@@ -5,7 +5,7 @@
 //! transaction at a time. Read `calls.rs` and `entries.rs` for what a call does, `transaction.rs` for how a
 //! transaction begins and ends, `rows.rs` for how rows are reached (S9), `directory.rs` for S7,
 //! `sessions.rs` for S10, `isolation.rs` for what a transaction is promised, `prepared.rs` for transactions that
-//! others decide, `catalogue.rs` for what a closed directory remembers.
+//! others decide, `savepoint.rs` for parts of a transaction, `catalogue.rs` for what a closed directory remembers.
 //!
 //! | a call | does, with everything on |
 //! |---|---|
@@ -37,6 +37,7 @@ mod prepared;
 mod profile;
 mod restart;
 mod rows;
+mod savepoint;
 mod sessions;
 mod settings;
 mod sharing;
@@ -55,6 +56,7 @@ pub use prepared::{Decision, PreparedTransaction, Vote};
 pub use profile::{PagedProfile, Switches};
 pub use restart::Restart;
 pub use rows::{RowAccess, RowCopies, RowCopy, RowInFrame, RowInSlab};
+pub use savepoint::Savepoint;
 pub use sessions::{ActiveTransaction, OneSession, Registered, Sessions};
 pub use settings::PagedSettings;
 pub use sharing::Sharing;
@@ -336,7 +338,12 @@ impl<P: PagedProfile> PagedStore<P> {
     /// Whether the session's transaction has changed anything.
     #[must_use]
     pub fn has_changed(&self) -> bool {
-        self.database.log.newest_undoable(&self.session.log) > 0
+        self.newest_change() > 0
+    }
+
+    /// The LSN of the newest change of the session's transaction; 0 if there is none.
+    fn newest_change(&self) -> u64 {
+        self.database.log.newest_undoable(&self.session.log)
     }
 
     /// How long this session's transaction waits for a lock, in intervals of [`LockSettings::wait_interval_ms`], until

@@ -173,18 +173,16 @@ impl<P: PagedProfile> Session<P> {
         if !P::Locks::LOCKS || !P::Log::RECORDS || database.log.unread().is_none() {
             return Err(Error::CannotPrepare);
         }
-        if self.phase == Phase::Reading {
-            return self.vote_read_only(database);
+        // What it changed may all be undone.
+        if self.phase == Phase::Reading || database.log.newest_undoable(&self.log) == 0 {
+            self.commit_unhardened(database)?;
+            return Ok((Vote::ReadOnly, self.committed_at));
         }
         database.prepared.reserve(owner)?;
         match self.detach(database, owner) {
-            Ok(Some((session, lsn))) => {
+            Ok((session, lsn)) => {
                 database.prepared.enter(owner, session);
                 Ok((Vote::Prepared, lsn))
-            }
-            Ok(None) => {
-                database.prepared.free(owner);
-                self.vote_read_only(database)
             }
             Err(error) => {
                 database.prepared.free(owner);
@@ -193,14 +191,9 @@ impl<P: PagedProfile> Session<P> {
         }
     }
 
-    fn vote_read_only(&mut self, database: &Database<P>) -> Result<(Vote, u64)> {
-        self.commit_unhardened(database)?;
-        Ok((Vote::ReadOnly, self.committed_at))
-    }
-
     /// Logs that the transaction is prepared, and returns it as a session of its own, with the LSN that must be
-    /// durable; none if it changed nothing. Where it fails the transaction goes on.
-    fn detach(&mut self, database: &Database<P>, owner: Owner) -> Result<Option<(Self, u64)>> {
+    /// durable. Where it fails the transaction goes on.
+    fn detach(&mut self, database: &Database<P>, owner: Owner) -> Result<(Self, u64)> {
         let max = database.prepared.list().len() as u64;
         let fresh = Self::beside(database);
         let mut session = fresh.map_err(|_| Error::TooManyPrepared { max })?;
@@ -209,13 +202,8 @@ impl<P: PagedProfile> Session<P> {
         self.since.begin(database.checkpoints.oldest());
         let locks = self.held.get_mut().as_ref().map(|held| database.locks.locks_of(held));
         let entries: Vec<LockEntry> = locks.into_iter().flatten().map(entry_of).collect();
-        let lsn = match database.log.prepare(&mut self.log, self.since.at(), owner, &entries) {
-            Ok(lsn) if lsn > 0 => lsn,
-            kept => {
-                session.leave(database);
-                return kept.map(|_| None);
-            }
-        };
+        let logged = database.log.prepare(&mut self.log, self.since.at(), owner, &entries);
+        let lsn = logged.inspect_err(|_| _ = session.leave(database))?;
         if plant::is(Plant::PreparedLogReleased) {
             self.since.end();
         }
@@ -235,7 +223,7 @@ impl<P: PagedProfile> Session<P> {
         std::mem::swap(&mut self.key, &mut session.key);
         std::mem::swap(&mut self.end_key, &mut session.end_key);
         std::mem::swap(&mut self.probes, &mut session.probes);
-        Ok(Some((session, lsn)))
+        Ok((session, lsn))
     }
 
     /// Ends the prepared transaction with this number, which is not this session's. Up to the LSN the log has to be

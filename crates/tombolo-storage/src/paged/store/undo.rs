@@ -1,4 +1,5 @@
-//! Abort by the log (LG-18): a transaction's changes are taken back one by one, newest first.
+//! Abort by the log (LG-18): a transaction's changes are taken back one by one, newest first; all of them, or those
+//! behind a savepoint.
 //!
 //! Rows and values are where they were. Undo of entries is logical: an entry is found by its key,
 //! wherever it is by now, so pages may have split since. Every step is logged as a compensation, which is
@@ -11,6 +12,7 @@ use super::database::{Database, Owner, StructureLog, change};
 use super::isolation::GapLocks;
 use super::transaction::Session;
 use crate::error::{Error, Result};
+use crate::lock::Reads;
 use crate::log::{ChangeKind, Logging, UndoRecord};
 use crate::paged::heap::RowFile;
 use crate::profile::PagedProfile;
@@ -19,8 +21,20 @@ impl<P: PagedProfile> Session<P> {
     /// Takes back everything the transaction changed.
     pub(super) fn undo(&mut self, database: &Database<P>) -> Result<()> {
         let mut undo = UndoRecord::new();
-        while self.undo_newest(database, &mut undo)?.is_some() {}
+        while self.undo_newest(database, &mut undo, Reads::OfOthers)?.is_some() {}
         Ok(())
+    }
+
+    /// Takes back what the transaction, which goes on, changed behind its change with this LSN. Returns whether rows
+    /// that it had made are gone.
+    pub(super) fn undo_behind(&mut self, database: &Database<P>, lsn: u64) -> Result<bool> {
+        let (mut undo, mut rows_gone) = (UndoRecord::new(), false);
+        while database.log.newest_undoable(&self.log) > lsn {
+            self.undo_newest(database, &mut undo, Reads::All)?;
+            rows_gone |= undo.change.kind == ChangeKind::RowCreated;
+        }
+        database.log.stop_undo(&mut self.log);
+        Ok(rows_gone)
     }
 
     /// Takes the newest change back that is not yet; returns the LSN of the one before it, or, when there is
@@ -29,6 +43,7 @@ impl<P: PagedProfile> Session<P> {
         &mut self,
         database: &Database<P>,
         undo: &mut UndoRecord,
+        reads: Reads,
     ) -> Result<Option<u64>> {
         if !database.log.next_undo(&mut self.log, undo) {
             database.log.end_abort(&mut self.log)?;
@@ -36,7 +51,7 @@ impl<P: PagedProfile> Session<P> {
         }
         let undone = match database.owners.get(usize::from(undo.change.store.0)) {
             Some(Owner::Table(table)) => self.undo_row(database, *table, undo)?,
-            Some(Owner::Index(index)) => self.undo_entry(database, *index, undo)?,
+            Some(Owner::Index(index)) => self.undo_entry(database, *index, undo, reads)?,
             None => false,
         };
         assert!(undone, "what a transaction changed is not there: {:?}", undo.change);
@@ -82,6 +97,7 @@ impl<P: PagedProfile> Session<P> {
         database: &Database<P>,
         index: usize,
         undo: &UndoRecord,
+        reads: Reads,
     ) -> Result<bool> {
         let index = &database.indexes[index];
         let (log, own) = (&database.log, &mut self.log);
@@ -93,7 +109,7 @@ impl<P: PagedProfile> Session<P> {
                     let change = change(ChangeKind::EntryRemoved, index.store, place, row);
                     log.compensate(own, change, key, &[])
                 };
-                let gaps = GapLocks::of(&self.held, database, index, self.isolation);
+                let gaps = GapLocks::of(&self.held, database, index, self.isolation).keep(reads);
                 index.tree.remove::<Error>(&database.pages, key, row, noted, &structure, &gaps)
             }
             // Marked and unmarked in place: others meet an entry of a committed key all the time.

@@ -12,10 +12,6 @@ use super::super::sessions::Session;
 /// A crew's session on an island, and what it has there of its transaction.
 pub(super) struct Member {
     pub(super) session: Session,
-    /// The number of the transaction there.
-    pub(super) number: u64,
-    /// Whether it has deleted rows there.
-    pub(super) has_deleted: bool,
     /// The row in which the crew's last decision on this island is, if it decided there.
     pub(super) row: Option<RowId>,
     /// What has to be durable before that row may be written over: islands, and up to where.
@@ -24,7 +20,7 @@ pub(super) struct Member {
 
 impl Member {
     pub(super) const fn new(session: Session) -> Self {
-        Self { session, number: 0, has_deleted: false, row: None, unsettled: Vec::new() }
+        Self { session, row: None, unsettled: Vec::new() }
     }
 }
 

@@ -17,6 +17,8 @@ use tombolo_storage::store::{Phase, Store as _};
 
 use super::super::again::Patience;
 use super::super::database::{Counters, Ended, How};
+use super::super::ids::Place;
+use super::super::sessions::Session;
 use super::super::tx::PagedTx;
 use super::PagedIslands;
 use super::commit::NotCommitted;
@@ -48,7 +50,8 @@ impl fmt::Debug for PagedIslandsTx<'_> {
 
 impl PagedIslandsTx<'_> {
     /// Runs a closure on the island of a key. It sees the rows of that island, with what the transaction has changed
-    /// there. If it fails, the whole transaction does, whatever follows.
+    /// there. If it fails, the whole transaction does, whatever follows, or the part of it behind a
+    /// [savepoint](PagedIslandsTx::savepoint).
     ///
     /// # Errors
     /// That of the closure; [`Stop::Abort`] when keys are spread by ranges of numbers, and this is none. A retryable
@@ -64,19 +67,60 @@ impl PagedIslandsTx<'_> {
             return Err(Stop::of(stop));
         }
         self.reach(island).map_err(|error| self.doom(island, Stop::Error(error)))?;
-        let member = &mut self.crew.members[island];
+        let Session { store, ids } = &mut self.crew.members[island].session;
         let tables = &self.islands.islands[island].tables;
-        let mut tx =
-            PagedTx::new(&mut member.session.store, tables, member.number, self.how.only_reads)
-                .after_deletions(member.has_deleted);
+        let mut tx = PagedTx::new(store, tables, ids, self.how.only_reads);
         let ended = closure(&mut tx);
-        let (refused, has_deleted) = (tx.refused(), tx.has_deleted());
-        member.has_deleted = has_deleted;
-        match (ended, refused) {
+        match (ended, tx.refused()) {
             (_, Some(error)) => Err(self.doom(island, Stop::Error(error))),
             (Err(stop), None) => Err(self.doom(island, stop)),
             (Ok(answer), None) => Ok(answer),
         }
+    }
+
+    /// As [`IslandsTx::savepoint`](crate::IslandsTx::savepoint): runs a part of the transaction. If it returns an
+    /// error, or a closure on an island in it did, what it has changed is undone on all islands, and the transaction
+    /// may continue without it. Savepoints may be within others, and within a closure on one island
+    /// ([`PagedTx::savepoint`]).
+    ///
+    /// # Errors
+    /// The error of the part, or that of the first closure in it that failed. A transaction that has to run again does
+    /// not continue: return the error.
+    pub fn savepoint<A>(
+        &mut self,
+        part: impl FnOnce(&mut Self) -> Result<A, Stop>,
+    ) -> Result<A, Stop> {
+        if let Some((_, stop)) = self.doomed {
+            return Err(Stop::of(stop));
+        }
+        let Crew { members, reached } = &mut *self.crew;
+        let here = |&island: &usize| {
+            let Session { store, ids } = &mut members[island].session;
+            Place::here(store, ids)
+        };
+        let places: Vec<_> = reached.iter().map(here).collect();
+        let ended = part(self);
+        let ended = match self.doomed {
+            Some((_, stop)) => ended.and(Err(Stop::of(stop))),
+            None => ended,
+        };
+        let has_to_end = |stop| matches!(stop, EngineStop::Error(error) if error.retry());
+        if ended.is_err() && !self.doomed.is_some_and(|(_, stop)| has_to_end(stop)) {
+            self.back_to(&places)?;
+        }
+        ended
+    }
+
+    /// Undoes what was changed behind these places, and all on islands that were reached since.
+    fn back_to(&mut self, places: &[Place]) -> Result<(), Stop> {
+        let Crew { members, reached } = &mut *self.crew;
+        let undone = reached.iter().enumerate().try_for_each(|(at, &island)| {
+            let Session { store, ids } = &mut members[island].session;
+            let place = places.get(at).copied().unwrap_or_else(|| Place::beginning(ids));
+            place.back(store, ids).map_err(|error| (island, error))
+        });
+        self.doomed = None;
+        undone.map_err(|(island, error)| self.doom(island, Stop::Error(error)))
     }
 
     /// Begins the transaction on an island, unless it is there.
@@ -85,10 +129,8 @@ impl PagedIslandsTx<'_> {
         if reached.contains(&island) {
             return Ok(());
         }
-        let member = &mut members[island];
-        member.number = member.session.advance();
-        member.has_deleted = false;
-        let store = &mut member.session.store;
+        let Session { store, ids } = &mut members[island].session;
+        ids.begin();
         store.set_isolation(self.how.isolation);
         store.begin()?;
         store.begin_writes();

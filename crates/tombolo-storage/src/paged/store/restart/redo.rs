@@ -19,6 +19,7 @@ use crate::paged::pool::{ExclusivePage, PageAccess, PageError, ReadPage, set_fre
 use crate::paged::store::catalogue;
 use crate::paged::store::database::Database;
 use crate::paged::store::error::OpenError;
+use crate::plant::{self, Plant};
 use crate::profile::PagedProfile;
 use crate::row::RowId;
 
@@ -273,14 +274,23 @@ impl<T> Left<T> {
         if !self.unended.is_committed && !self.unended.is_prepared {
             return;
         }
-        match change.kind {
-            ChangeKind::RowDeleted => self.deleted.push(Deleted::Row(change.store, change.place)),
-            ChangeKind::EntryDeleted => {
+        let slot = (change.place.page, change.place.slot);
+        match (change.kind, record.is_redo_only) {
+            (ChangeKind::RowDeleted, _) => {
+                // It may have made the row in a place that it had given back.
+                self.cleared.remove(&slot);
+                self.deleted.push(Deleted::Row(change.store, change.place));
+            }
+            (ChangeKind::EntryDeleted, false) => {
                 self.deleted.push(Deleted::Entry(change.store, change.row, before.to_vec()));
             }
-            ChangeKind::RowPurged => {
-                self.cleared.insert((change.place.page, change.place.slot));
+            // It went back to a savepoint, and undid its newest deletion.
+            (ChangeKind::RowRevived | ChangeKind::EntryRevived, true)
+                if !plant::is(Plant::UndoneDeletionsCleared) =>
+            {
+                self.deleted.pop();
             }
+            (ChangeKind::RowPurged, _) => _ = self.cleared.insert(slot),
             _ => {}
         }
     }

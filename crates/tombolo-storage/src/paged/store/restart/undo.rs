@@ -6,6 +6,7 @@
 
 use super::redo::{Deleted, Left, Redone};
 use super::{Restart, prepared};
+use crate::lock::Reads;
 use crate::log::{Logging, UndoRecord};
 use crate::paged::heap::RowFile;
 use crate::paged::page::PageId;
@@ -47,7 +48,7 @@ pub(super) fn undo<P: PagedProfile>(
     while let Some((_, id)) = active.pop() {
         let Some(transaction) = left.get_mut(&id) else { continue };
         std::mem::swap(&mut session.log, &mut transaction.log);
-        let next = session.undo_newest(database, &mut record)?;
+        let next = session.undo_newest(database, &mut record, Reads::OfOthers)?;
         std::mem::swap(&mut session.log, &mut transaction.log);
         if let Some(next) = next {
             let at = active.partition_point(|waiting| *waiting < (next, id));

@@ -1,6 +1,7 @@
 //! Transactions next to others that abort or are waited for: what was committed stays visible.
 
 use super::*;
+use crate::lock::Reads;
 use crate::log::{Logging, UndoRecord};
 use crate::paged::btree::{KeyFormat, Routes, TypedColumns};
 use std::sync::mpsc;
@@ -61,7 +62,7 @@ fn an_abort_never_hides_a_committed_key() {
     let mut undo = UndoRecord::new();
     let mut steps = 0;
     while database.log.next_undo(&mut session.log, &mut undo) {
-        assert!(session.undo_entry(database, 0, &undo).unwrap());
+        assert!(session.undo_entry(database, 0, &undo, Reads::OfOthers).unwrap());
         let mut entries = 0;
         let count = |_, _| {
             entries += 1;

@@ -9,6 +9,7 @@ mod prepared;
 mod restart;
 mod room;
 mod runs;
+mod savepoints;
 mod values;
 
 use std::ops::ControlFlow;

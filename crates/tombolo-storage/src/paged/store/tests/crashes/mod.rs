@@ -24,7 +24,7 @@ type Key = (usize, i64);
 type Row_ = (i64, String);
 type Rows = BTreeMap<Key, Row_>;
 /// What a transaction made of rows, and which it found absent.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Changes {
     rows: BTreeMap<Key, Option<Row_>>,
     absent: BTreeSet<Key>,
@@ -252,6 +252,37 @@ impl<P: PagedProfile> World<P> {
         Ok(())
     }
 
+    fn change_some(&mut self, at: usize) -> Result<(), Error> {
+        match self.random.below(40) {
+            0 => self.delete_all(at),
+            1 => self.insert_all(at),
+            _ => self.change(at),
+        }
+    }
+
+    /// Changes behind a savepoint, which are undone mostly. What was found absent stays so.
+    fn part(&mut self, at: usize, depth: u64) -> Result<(), Error> {
+        let savepoint = self.clients[at].store.savepoint();
+        let before = self.clients[at].changes.clone();
+        let count = self.random.below(5);
+        let ended = (0..count).try_for_each(|_| match self.random.below(4 + 2 * depth) {
+            0 => self.part(at, depth + 1),
+            _ => self.change_some(at),
+        });
+        match ended {
+            // It goes on without the part that found no room.
+            Err(Error::Disk { .. }) if !self.disk.has_failed() => {}
+            Ok(()) if self.random.below(3) > 0 => {}
+            ended => return ended,
+        }
+        let Client { store, changes } = &mut self.clients[at];
+        store.back_to(savepoint)?;
+        if let (Some(changes), Some(before)) = (changes, before) {
+            changes.rows = before.rows;
+        }
+        Ok(())
+    }
+
     fn step(&mut self) -> Run {
         let is_time =
             self.tables.is_empty() || self.tables.len() < TABLES && self.random.below(60) == 0;
@@ -279,10 +310,9 @@ impl<P: PagedProfile> World<P> {
             self.clients[at].changes = Some(Changes::default());
         }
         for _ in 0..self.random.below(4) {
-            let changed = match self.random.below(40) {
-                0 => self.delete_all(at),
-                1 => self.insert_all(at),
-                _ => self.change(at),
+            let changed = match self.random.below(6) {
+                0 => self.part(at, 0),
+                _ => self.change_some(at),
             };
             match changed {
                 Ok(()) => {}
@@ -541,6 +571,11 @@ fn a_restart_that_reserves_no_log_space_is_noticed() {
 fn a_restart_without_the_locks_of_prepared_transactions_is_noticed() {
     notices(Plant::PreparedLocksForgotten);
     notices(Plant::HandedOnGapsForgotten);
+}
+
+#[test]
+fn a_restart_that_does_not_know_of_savepoints_is_noticed() {
+    notices(Plant::UndoneDeletionsCleared);
 }
 
 #[test]
