@@ -1,8 +1,9 @@
 //! `Batches`: many rows on their way into a database or its islands, in transactions of a bounded size, several under
 //! way.
 //!
-//! The caller's thread produces the next rows while each island inserts its own and the logging stages write those
-//! before. Not here: where a row belongs (`load.rs`, `islands/`), rows that belong together.
+//! The caller's thread produces the next rows while each island inserts its own and those before are logged. Not here:
+//! where a row belongs (`load.rs`, `islands/`), how paged databases insert (`paged/load.rs`), rows that belong
+//! together.
 //!
 //! Invariant: batches of an island run in the order of their rows; when one was refused, those that have not run do not
 //! run. So of a database with one engine, the loaded rows are always the first ones.
@@ -27,10 +28,10 @@ const BATCH_BYTES: usize = 48 << 10;
 pub(crate) const RECORD_BYTES: usize = 64;
 
 /// The most batches of an island under way: one is produced, one runs, the others are written.
-const UNDER_WAY_MAX: usize = 16;
+pub(crate) const UNDER_WAY_MAX: usize = 16;
 
 /// The reason of a batch that does not run because another one was refused.
-const AFTER_ANOTHER: &str = "another batch was refused";
+pub(crate) const AFTER_ANOTHER: &str = "another batch was refused";
 
 /// Rows that are inserted together.
 pub(crate) struct Batch<T> {
@@ -60,14 +61,59 @@ pub(crate) fn row_bytes<R: TableRow>(row: &R) -> usize {
     R::SIZE + RECORD_BYTES + row.outside_bytes()
 }
 
-/// Rows on their way. See the file's head.
-pub(crate) struct Batches<T> {
+/// What inserts batches into islands: those of one island in the order in which they are submitted.
+pub(crate) trait Inserter<T> {
+    /// A batch that was submitted.
+    type UnderWay;
+
+    /// Submits rows of an island.
+    ///
+    /// # Errors
+    /// Why they are not inserted.
+    fn submit(&mut self, island: usize, batch: Batch<T>) -> Result<Self::UnderWay, Error>;
+
+    /// Waits for a batch; returns the number of its rows.
+    ///
+    /// # Errors
+    /// Why none of them was inserted.
+    fn wait(&mut self, under_way: Self::UnderWay) -> Result<u64, Error>;
+
+    /// Batches that have not run do not run ([`AFTER_ANOTHER`]).
+    fn stop(&self);
+}
+
+/// Inserts batches by the calls of memory stores.
+pub(crate) struct Queued<T> {
     /// Into each island.
     insert: Vec<Registered<Batch<T>, u64>>,
+    has_failed: Arc<AtomicBool>,
+}
+
+impl<T: Send + 'static> Inserter<T> for Queued<T> {
+    type UnderWay = Pending<u64>;
+
+    fn submit(&mut self, island: usize, batch: Batch<T>) -> Result<Pending<u64>, Error> {
+        // A row that is longer than a batch is a batch of its own.
+        let options = CallOptions::new().log_bytes_max(batch.bytes.max(2 * BATCH_BYTES) as u64);
+        let held = |batch: &Batch<T>| batch.rows.capacity() * size_of::<T>() + batch.bytes;
+        self.insert[island].with(options).input_bytes(held).submit(batch)
+    }
+
+    fn wait(&mut self, under_way: Pending<u64>) -> Result<u64, Error> {
+        under_way.wait()
+    }
+
+    fn stop(&self) {
+        self.has_failed.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Rows on their way. See the file's head.
+pub(crate) struct Batches<T, I: Inserter<T> = Queued<T>> {
+    inserter: I,
     /// Of each island: those that are not submitted yet.
     next: Vec<Batch<T>>,
-    under_way: VecDeque<Pending<u64>>,
-    has_failed: Arc<AtomicBool>,
+    under_way: VecDeque<I::UnderWay>,
     done: u64,
 }
 
@@ -93,8 +139,15 @@ impl<T: Send + 'static> Batches<T> {
         };
         let first = register(islands[0].core(), "load", ClosureBody::new(insert));
         let insert = islands.iter().map(|island| first.on(island.core())).collect();
-        let next = islands.iter().map(|_| Batch::new()).collect();
-        Self { insert, next, under_way: VecDeque::new(), has_failed, done: 0 }
+        Self::by(Queued { insert, has_failed }, islands.len())
+    }
+}
+
+impl<T, I: Inserter<T>> Batches<T, I> {
+    /// Of rows that `inserter` inserts into so many islands.
+    pub(crate) fn by(inserter: I, islands: usize) -> Self {
+        let next = (0..islands).map(|_| Batch::new()).collect();
+        Self { inserter, next, under_way: VecDeque::new(), done: 0 }
     }
 
     /// How many rows were inserted, as far as that is known.
@@ -118,10 +171,7 @@ impl<T: Send + 'static> Batches<T> {
         while self.under_way.len() >= UNDER_WAY_MAX * self.next.len() {
             self.take_answer()?;
         }
-        // A row that is longer than a batch is a batch of its own.
-        let options = CallOptions::new().log_bytes_max(batch.bytes.max(2 * BATCH_BYTES) as u64);
-        let held = |batch: &Batch<T>| batch.rows.capacity() * size_of::<T>() + batch.bytes;
-        match self.insert[island].with(options).input_bytes(held).submit(batch) {
+        match self.inserter.submit(island, batch) {
             Ok(pending) => {
                 self.under_way.push_back(pending);
                 Ok(())
@@ -133,7 +183,7 @@ impl<T: Send + 'static> Batches<T> {
     /// Waits for the oldest batch.
     fn take_answer(&mut self) -> Result<(), LoadError> {
         let Some(pending) = self.under_way.pop_front() else { return Ok(()) };
-        match pending.wait() {
+        match self.inserter.wait(pending) {
             Ok(rows) => {
                 self.done += rows;
                 Ok(())
@@ -142,11 +192,11 @@ impl<T: Send + 'static> Batches<T> {
         }
     }
 
-    /// Ends after a batch was refused: waits for those under way, of which some may have run.
-    fn end(&mut self, mut error: Error) -> LoadError {
-        self.has_failed.store(true, Ordering::Relaxed);
+    /// Ends after a batch, or a row, was refused: waits for those under way, of which some may have run.
+    pub(crate) fn end(&mut self, mut error: Error) -> LoadError {
+        self.inserter.stop();
         for pending in self.under_way.drain(..) {
-            match pending.wait() {
+            match self.inserter.wait(pending) {
                 Ok(rows) => self.done += rows,
                 Err(first) if error == Error::Aborted(AFTER_ANOTHER) => error = first,
                 Err(_) => {}

@@ -119,6 +119,20 @@ pub struct PagedStatistics {
 pub(super) struct How {
     pub(super) isolation: Isolation,
     pub(super) only_reads: bool,
+    /// Whether its commit waits until it is durable.
+    pub(super) hardens: bool,
+}
+
+impl How {
+    /// One that reads and writes.
+    pub(super) const fn writing(isolation: Isolation) -> Self {
+        Self { isolation, only_reads: false, hardens: true }
+    }
+
+    /// One that only reads.
+    pub(super) const fn reading(isolation: Isolation) -> Self {
+        Self { isolation, only_reads: true, hardens: true }
+    }
 }
 
 /// How one run of a closure ended without effect, or with an unknown one.
@@ -190,7 +204,7 @@ impl PagedDatabase {
         isolation: Isolation,
         closure: impl Fn(&mut PagedTx<'_>) -> Result<A, Stop>,
     ) -> Result<A, Error> {
-        self.run_again(How { isolation, only_reads: false }, closure).map(|(answer, _)| answer)
+        self.run_again(How::writing(isolation), closure).map(|(answer, _)| answer)
     }
 
     /// The same for a closure that only reads; writes are refused ([`Error::LogTooLong`]).
@@ -201,8 +215,7 @@ impl PagedDatabase {
         &self,
         closure: impl Fn(&mut PagedTx<'_>) -> Result<A, Stop>,
     ) -> Result<A, Error> {
-        let how = How { isolation: self.isolation, only_reads: true };
-        self.run_again(how, closure).map(|(answer, _)| answer)
+        self.run_again(How::reading(self.isolation), closure).map(|(answer, _)| answer)
     }
 
     /// A transaction that runs once: if it gives way to others, the caller gets the error
@@ -214,13 +227,12 @@ impl PagedDatabase {
         &self,
         closure: impl FnOnce(&mut PagedTx<'_>) -> Result<A, Stop>,
     ) -> Result<A, Error> {
-        let how = How { isolation: self.isolation, only_reads: false };
         let mut session = self.take()?;
-        let ran = self.run(&mut session, how, closure);
+        let ran = self.run(&mut session, How::writing(self.isolation), closure);
         ran.map(|(answer, _)| answer).map_err(|ended| self.error(ended))
     }
 
-    fn take(&self) -> Result<Lent<'_, Session>, Error> {
+    pub(super) fn take(&self) -> Result<Lent<'_, Session>, Error> {
         match on_database_thread() {
             true => Err(Error::Nested),
             false => self.sessions.take(),
@@ -234,11 +246,20 @@ impl PagedDatabase {
         how: How,
         closure: impl Fn(&mut PagedTx<'_>) -> Result<A, Stop>,
     ) -> Result<(A, u64), Error> {
-        let mut session = self.take()?;
+        self.run_again_in(&mut *self.take()?, how, closure)
+    }
+
+    /// The same in this session.
+    pub(super) fn run_again_in<A>(
+        &self,
+        session: &mut Session,
+        how: How,
+        closure: impl Fn(&mut PagedTx<'_>) -> Result<A, Stop>,
+    ) -> Result<(A, u64), Error> {
         let mut patience = Patience::default();
         loop {
             // A victim keeps its rank in its session, so that its turn comes.
-            match self.run(&mut session, how, &closure) {
+            match self.run(session, how, &closure) {
                 Ok(placed) => return Ok(placed),
                 Err(Ended::GaveWay(StoreError::Deadlock)) if patience.pauses(&self.clock) => {}
                 Err(ended) => return Err(self.error(ended)),
@@ -263,6 +284,7 @@ impl PagedDatabase {
         let Session { store, ids } = session;
         ids.begin();
         store.set_isolation(how.isolation);
+        store.set_hardens(how.hardens);
         let (mut own, mut is_committing) = (None, false);
         let ran = catch_unwind(AssertUnwindSafe(|| {
             let _here = OnDatabaseThread::enter();

@@ -6,6 +6,7 @@
 //! | `database.rs` | the handle of an open database: transactions, checkpoints, statistics |
 //! | `sessions.rs`, `lender.rs` | the sessions in which transactions run, and how calls borrow them |
 //! | `again.rs` | how often a closure runs that gave way to others |
+//! | `load.rs` | many rows, in transactions of a bounded size |
 //! | `tx.rs`, `ids.rs` | a transaction as a closure sees it, and which rows' ids are its own |
 //! | `procedure.rs` | procedures as steps of a transaction |
 //! | `islands/` | several such databases, with transactions over several of them |
@@ -19,6 +20,7 @@ mod database;
 mod ids;
 mod islands;
 mod lender;
+mod load;
 mod procedure;
 mod sessions;
 mod tx;

@@ -117,7 +117,7 @@ fn record(
             let aborts = rng.below(10) == 0;
             let seen = Mutex::new(Vec::new());
             let begin = clock.now_ns();
-            let ended = db.run_again(How { isolation, only_reads: false }, |tx| {
+            let ended = db.run_again(How::writing(isolation), |tx| {
                 *seen.lock().unwrap() = carry_out(&own, tx, &plan)?;
                 if aborts { Err(Stop::Abort("on purpose")) } else { Ok(()) }
             });

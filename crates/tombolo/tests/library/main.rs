@@ -36,6 +36,7 @@ mod long_reads;
 mod own_errors;
 mod paged;
 mod paged_islands;
+mod paged_loads;
 mod paged_savepoints;
 mod panics;
 mod promises;

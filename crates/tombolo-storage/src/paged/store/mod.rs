@@ -230,6 +230,12 @@ impl<P: PagedProfile> PagedStore<P> {
         self.session.isolation = isolation;
     }
 
+    /// Chooses whether this session's commits wait until they are durable, as they do at first. Where they do not,
+    /// nothing that depends on one may be answered before [`PagedStore::harden_own`] has returned.
+    pub fn set_hardens(&mut self, hardens: bool) {
+        self.session.hardens = hardens;
+    }
+
     /// Saves everything, so that the directory can be opened again.
     ///
     /// # Errors
@@ -327,6 +333,14 @@ impl<P: PagedProfile> PagedStore<P> {
     /// `Poisoned`: what a restart will find is unknown.
     pub fn harden(&self, upto: LogPosition) -> Result<(), Error> {
         transaction::harden(&self.database, upto.0)
+    }
+
+    /// Waits until all that this session has committed, and read for that, is durable.
+    ///
+    /// # Errors
+    /// `Poisoned`: what a restart will find is unknown.
+    pub fn harden_own(&self) -> Result<(), Error> {
+        self.harden(LogPosition(self.session.committed_at))
     }
 
     /// Whether the log is durable up to a position.

@@ -79,6 +79,8 @@ pub(super) struct Session<P: PagedProfile> {
     pub(super) lane: usize,
     /// What its transaction is promised.
     pub(super) isolation: Isolation,
+    /// Whether a commit waits until it is durable.
+    pub(super) hardens: bool,
     /// The greater it is, the younger the transaction counts in deadlock detection.
     rank: u64,
     /// Whether the next transaction keeps the rank: the last one gave way to others.
@@ -120,6 +122,7 @@ impl<P: PagedProfile> Session<P> {
             log: Default::default(),
             lane: database.next_lane(),
             isolation: database.isolation,
+            hardens: true,
             rank: 0,
             keeps_rank: Cell::new(false),
             committed_at: 0,
@@ -290,7 +293,7 @@ impl<P: PagedProfile> Session<P> {
     #[inline]
     pub(super) fn commit(&mut self, database: &Database<P>) -> Result<()> {
         self.commit_unhardened(database)?;
-        harden(database, self.committed_at)
+        if self.hardens { harden(database, self.committed_at) } else { Ok(()) }
     }
 
     /// The same without waiting for the log: nothing may be answered before it is durable up to `committed_at`.

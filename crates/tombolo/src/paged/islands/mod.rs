@@ -26,12 +26,17 @@ use tombolo_storage::sync::{AtomicU64, Mutex};
 
 use super::database::{How, PagedDatabase, PagedStatistics};
 use super::lender::{Lender, Lent};
+use super::load::load;
 use super::sessions::Session;
+use super::tx::PagedTx;
+use crate::batches::row_bytes;
 use crate::calls::on_database_thread;
 use crate::error::{Error, Stop};
 use crate::islands::IslandKey;
 use crate::islands::key::Router;
+use crate::load::LoadError;
 use crate::tx::DynamicTable;
+use crate::tx::derived::TableRow;
 
 mod builder;
 mod commit;
@@ -89,8 +94,9 @@ use crew::{Crew, Member};
 /// ```
 ///
 /// What [`Islands`](crate::Islands) has and this has not: declared parts
-/// ([`Islands::across`](crate::Islands::across)), tables spread by a column, ordered execution, placement, backup of
-/// running islands, another number of islands for a directory.
+/// ([`Islands::across`](crate::Islands::across); a closure of [`PagedIslands::transaction`] serves instead), tables
+/// spread by a column, ordered execution, placement, backup of running islands, another number of islands for a
+/// directory.
 pub struct PagedIslands {
     pub(super) islands: Vec<PagedDatabase>,
     router: Router,
@@ -159,7 +165,7 @@ impl PagedIslands {
         isolation: Isolation,
         closure: impl Fn(&mut PagedIslandsTx<'_>) -> Result<A, Stop>,
     ) -> Result<A, Error> {
-        self.run_again(How { isolation, only_reads: false }, closure)
+        self.run_again(How::writing(isolation), closure)
     }
 
     /// The same for a closure that only reads; writes are refused ([`Error::LogTooLong`]). Nothing is prepared.
@@ -170,7 +176,47 @@ impl PagedIslands {
         &self,
         closure: impl Fn(&mut PagedIslandsTx<'_>) -> Result<A, Stop>,
     ) -> Result<A, Error> {
-        self.run_again(How { isolation: self.islands[0].isolation, only_reads: true }, closure)
+        self.run_again(How::reading(self.islands[0].isolation), closure)
+    }
+
+    /// Inserts a row for each value, with its index entries, on the island of its key, which `key` names; returns their
+    /// number. As [`PagedDatabase::load`], by all islands at the same time. When this returns, all rows that it counts
+    /// are durable.
+    ///
+    /// ```
+    /// # use tombolo::{Database, Error, Table};
+    /// # #[derive(Table)]
+    /// # struct Word { #[key] number: u32, text: String }
+    /// # let place = tempfile::tempdir().unwrap();
+    /// # let builder = Database::builder().define::<Word>().paged().pool_bytes(8 << 20);
+    /// let db = builder.islands(2).open(place.path())?;
+    /// let words = db.table::<Word>()?;
+    /// let rows = (0..10_000).map(|number| Word { number, text: format!("word {number}") });
+    /// assert_eq!(db.load(&words, rows, |row| row.number)?, 10_000);
+    /// # Ok::<(), Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// The error of a refused batch, of which no row is loaded, or of a key that is on no island. Rows before it are
+    /// loaded; of other islands some behind it may be. [`Error::Unknown`] if a log failed.
+    pub fn load<R, K>(
+        &self,
+        table: &Table<R>,
+        rows: impl IntoIterator<Item = R>,
+        key: impl Fn(&R) -> K,
+    ) -> Result<u64, LoadError>
+    where
+        R: TableRow + Send,
+        K: IslandKey,
+    {
+        let insert = |tx: &mut PagedTx<'_>, row: &R| tx.insert_row(table, row).map(drop);
+        load(&self.islands, insert, |batches| {
+            rows.into_iter().try_for_each(|row| {
+                let island = self.island_of(&key(&row)).map_err(|error| batches.end(error))?;
+                let bytes = row_bytes(&row);
+                batches.add(island, row, bytes)
+            })
+        })
     }
 
     /// Sessions on all islands that no other transaction has.
