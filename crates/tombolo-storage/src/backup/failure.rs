@@ -6,6 +6,8 @@ use super::copier::NotEmpty;
 use super::marks::BACKUP_FILE;
 use crate::disk::DiskError;
 use crate::memory::image::ImageFailure;
+use crate::paged::pool::PageError;
+use crate::paged::store::OpenError;
 use crate::value_log::LogFailure;
 use crate::value_log::archive::ArchiveFailure;
 
@@ -17,6 +19,8 @@ pub enum BackupFailure {
     Full(DiskError),
     /// A disk failed.
     Disk(DiskError),
+    /// The paged store that was to be copied has failed, is damaged or cannot be read.
+    Paged(OpenError),
     /// The image that was to be copied is damaged or cannot be read.
     Image(ImageFailure),
     /// The log that was to be copied is damaged or cannot be read.
@@ -69,6 +73,18 @@ impl From<DiskError> for BackupFailure {
     }
 }
 
+impl From<OpenError> for BackupFailure {
+    fn from(error: OpenError) -> Self {
+        Self::Paged(error)
+    }
+}
+
+impl From<PageError> for BackupFailure {
+    fn from(error: PageError) -> Self {
+        Self::Paged(error.into())
+    }
+}
+
 impl From<ImageFailure> for BackupFailure {
     fn from(failure: ImageFailure) -> Self {
         match failure {
@@ -111,6 +127,7 @@ impl fmt::Display for BackupFailure {
                  another place, then try again"
             ),
             Self::Disk(error) => write!(f, "not copied: {error}"),
+            Self::Paged(error) => write!(f, "not copied: {error}"),
             Self::Image(failure) => write!(f, "not copied: {failure}"),
             Self::Log(failure) => write!(f, "not copied: {failure}"),
             Self::Archive(failure) => write!(f, "not restored: {failure}"),

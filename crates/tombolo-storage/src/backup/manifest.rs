@@ -8,11 +8,13 @@
 //! checksum 5d1f0a37
 //! ```
 //!
-//! Checksums are CRC-32C, as eight hexadecimal digits: of the group, as its successor names it; of each
-//! file; in the last line of all lines before it.
+//! Of a paged store, the number of transactions is the LSN behind the log's newest record. Checksums are
+//! CRC-32C, as eight hexadecimal digits: of the group, as its successor names it; of each file; in the last line of all
+//! lines before it.
 
 use super::sealed::{Sealed, hex};
 use super::{Backup, CopiedFile};
+use crate::paged::pool::PAGES_FILE;
 use crate::value_log::LogPosition;
 
 /// What a backup holds.
@@ -26,6 +28,11 @@ impl Manifest {
     pub(super) fn backup(&self) -> Backup {
         let bytes = self.files.iter().map(|file| file.bytes).sum();
         Backup { position: self.position, files: self.files.len(), bytes }
+    }
+
+    /// Whether the backup is of a paged store.
+    pub(super) fn is_paged(&self) -> bool {
+        self.files.iter().any(|file| file.name == PAGES_FILE)
     }
 }
 

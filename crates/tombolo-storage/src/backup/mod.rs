@@ -1,4 +1,5 @@
-//! Backup and restore: image and log of a memory store, copied while it works.
+//! Backup and restore: image and log of a memory store, copied while it works, or pages and log of a paged one
+//! (`paged/store/backup.rs`).
 //!
 //! ```text
 //!   write:    backup-unfinished ─► rings, catalogue ─► which group is durable? ─► log up to it ─► backup
@@ -71,11 +72,24 @@ pub fn write(
     settings: &LogSettings,
     durable: &mut dyn FnMut() -> GroupNumber,
 ) -> Result<Backup, BackupFailure> {
-    Copier::make(to, Some(BACKUP_FILE), |copier| {
+    write_with(to, |copier| {
         let direct = settings.direct;
         let image = Image::find(from.to_vec(), ImageSettings { direct, ..Default::default() })?;
         let start = image.copy(copier)?;
-        let position = value_log::copy(&*from[0], settings, start, durable(), copier)?;
+        Ok(value_log::copy(&*from[0], settings, start, durable(), copier)?)
+    })
+}
+
+/// Makes a backup in the empty directory `to` of the files that `copy` makes; it says where the log ends.
+///
+/// # Errors
+/// As [`write`].
+pub(crate) fn write_with(
+    to: &dyn Disk,
+    copy: impl FnOnce(&mut Copier<'_>) -> Result<LogPosition, BackupFailure>,
+) -> Result<Backup, BackupFailure> {
+    Copier::make(to, Some(BACKUP_FILE), |copier| {
+        let position = copy(copier)?;
         let manifest = Manifest { position, files: copier.files().to_vec() };
         to.sync_dir()?;
         manifest.write(to)?;
@@ -121,14 +135,16 @@ pub fn restore_until(
     })
 }
 
-/// Copies the files of a backup and marks them as a database of their own.
+/// Copies the files of a backup and marks them as a database of their own, if its image is to be told from others.
 fn copy_files(
     from: &dyn Disk,
     manifest: &Manifest,
     mark: u64,
     copier: &mut Copier<'_>,
 ) -> Result<(), BackupFailure> {
-    copier.mark(&restored_file(mark))?;
+    if !manifest.is_paged() {
+        copier.mark(&restored_file(mark))?;
+    }
     manifest.files.iter().try_for_each(|file| copy_file(from, file, copier))
 }
 

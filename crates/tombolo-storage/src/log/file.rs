@@ -17,7 +17,8 @@ use crate::disk::{ALIGNMENT_MAX, Disk};
 use crate::paged::pool::PagesMark;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::value_log::{
-    self, DirectoryLock, LogStart, LogWriter, Preparer, RecoverOptions, SLOT_BYTES, Space,
+    self, DirectoryLock, GroupNumber, LogStart, LogWriter, Preparer, RecoverOptions, SLOT_BYTES,
+    Space,
 };
 
 /// What the names of the log's segments begin with; the side file's does, too.
@@ -65,6 +66,27 @@ pub(super) struct LogFile {
     needed: u64,
     /// Whether a session makes a segment ready.
     is_preparing: AtomicBool,
+}
+
+/// A log as it was at one time: what of it a copy needs.
+#[derive(Debug)]
+pub struct KeptLog {
+    /// Where it is.
+    pub(crate) disk: Arc<dyn Disk>,
+    /// The LSN from which on a restart needed it.
+    pub(crate) needed: u64,
+    /// The newest group that was durable.
+    pub(crate) group: GroupNumber,
+    /// What was set aside behind that.
+    pub(crate) aside: Vec<u8>,
+}
+
+impl KeptLog {
+    /// Whether the same was durable then.
+    #[must_use]
+    pub fn ends_as(&self, other: &Self) -> bool {
+        self.group == other.group && self.aside == other.aside
+    }
 }
 
 /// Where a flush put its records.
@@ -227,6 +249,13 @@ impl LogFile {
             self.preparer.prepare_more()?;
         }
         writer.release_to(lsn)
+    }
+
+    /// What is to be copied so that a restart finds what is durable now.
+    pub(super) fn kept(&self) -> Result<KeptLog, value_log::LogFailure> {
+        let writer = self.writer.lock();
+        let (needed, aside) = writer.needed_and_aside()?;
+        Ok(KeptLog { disk: Arc::clone(&self.disk), needed, group: writer.durable(), aside })
     }
 
     /// Reads back what was written up to `end`; says what is wrong with it.

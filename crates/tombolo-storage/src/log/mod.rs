@@ -46,7 +46,7 @@ mod tests;
 
 use std::fmt::Debug;
 
-pub use file::{FORMAT_VERSION, LOG_FILES};
+pub use file::{FORMAT_VERSION, KeptLog, LOG_FILES};
 pub use none::NoLog;
 pub use numbers::{NumberedTransaction, Numbers};
 pub use prepare::LockEntry;
@@ -489,6 +489,15 @@ pub trait Logging: Sized + Send + 'static {
     fn release_before(&self, lsn: u64) -> Result<usize, Error> {
         _ = lsn;
         Ok(0)
+    }
+
+    /// What is to be copied so that a restart finds what is durable now; nothing may be released before it is. `None`
+    /// where nothing is kept.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    fn kept(&self) -> Result<Option<KeptLog>, LogError> {
+        Ok(None)
     }
 
     /// What was written so far.

@@ -14,7 +14,7 @@
 use std::marker::PhantomData;
 
 use super::buffer::{Claim, Full, Publisher, Ring};
-use super::file::LogFile;
+use super::file::{KeptLog, LogFile};
 use super::flush::{Flush, Flusher};
 use super::record::{Content, END_BYTES, Record};
 use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
@@ -576,6 +576,11 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         let Some(flusher) = &self.core.flusher else { return Ok(0) };
         self.core.flush_to(lsn - 1, u64::MAX)?;
         flusher.release_before(&self.core.ring, lsn)
+    }
+
+    fn kept(&self) -> Result<Option<KeptLog>, LogError> {
+        let kept = self.core.flusher.as_ref().map(|flusher| flusher.file().kept());
+        Ok(kept.transpose()?)
     }
 
     fn close(&self) -> Result<(), LogError> {

@@ -2,16 +2,18 @@
 //! at its place in its segment, and zeros in place of all others.
 //!
 //! Groups written after the last one while this reads are not copied: a copy of the files byte by byte
-//! could contain a later group but not an earlier one, which recovery would report as damage. Not
-//! here: the image. Invariants: the log is only read; no group from the image's on is released
-//! meanwhile.
+//! could contain a later group but not an earlier one, which recovery would report as damage. Of a log whose records
+//! have positions, what was set aside is copied, too. Not here: the image, pages. Invariants: the log is only read; no
+//! group from the image's on is released meanwhile.
 
 use super::directory::Directory;
 use super::group::Group;
 use super::groups::{AtGap, Groups};
+use super::positions;
 use super::reader::{Placed, SegmentReader};
 use super::segment::{FIRST_GROUP_OFFSET, file_name};
-use super::settings::{GroupNumber, LogFailure, LogSettings};
+use super::settings::{GroupNumber, LogFailure, LogKind, LogSettings};
+use super::side::SIDE_FILE;
 use super::start::{LogPosition, LogStart};
 use crate::backup::{Copier, Copying};
 use crate::disk::Disk;
@@ -32,8 +34,43 @@ pub(crate) fn copy(
         let what = format!("{}, and group {to} is the newest that is durable", start.need());
         return Err(lost(to, what));
     }
+    copy_groups(segments(disk, settings)?, start, to, copier)
+}
+
+/// Copies the log on `disk`, whose records have positions, from one on up to group `to`, as [`copy`] does, and the side
+/// file, as it was then. Returns the end of the copy's segments.
+///
+/// # Errors
+/// As [`copy`].
+pub(crate) fn copy_positions(
+    disk: &dyn Disk,
+    (needed, to): (u64, GroupNumber),
+    aside: &[u8],
+    copier: &mut Copier<'_>,
+) -> Result<LogPosition, LogFailure> {
+    let settings = LogSettings { kind: LogKind::Paged, ..LogSettings::default() };
+    let mut groups = segments(disk, &settings)?;
+    let first = positions::first_group(&mut groups, needed)?;
+    groups.forget();
+    let nothing = || lost(to, "the log holds nothing".to_owned());
+    let end = copy_groups(groups, LogStart::from(first.ok_or_else(nothing)?), to, copier)?;
+    let mut file = copier.file(SIDE_FILE, aside.len() as u64)?;
+    file.write(aside, 0)?;
+    copier.end(file)?;
+    Ok(end)
+}
+
+fn segments(disk: &dyn Disk, settings: &LogSettings) -> Result<Groups, LogFailure> {
     // A segment that cannot be read is just being created; otherwise it is found missing below.
-    let mut groups = Groups::new(Directory::read(disk, true, settings)?.segments);
+    Ok(Groups::new(Directory::read(disk, true, settings)?.segments))
+}
+
+fn copy_groups(
+    mut groups: Groups,
+    start: LogStart,
+    to: GroupNumber,
+    copier: &mut Copier<'_>,
+) -> Result<LogPosition, LogFailure> {
     find(&mut groups, &start)?;
     let mut position = LogPosition::default();
     let mut current: Option<(u64, Copying)> = None;

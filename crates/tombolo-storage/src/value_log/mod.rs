@@ -36,7 +36,7 @@ mod walk;
 mod writer;
 
 pub use aligned::AlignedBuffer;
-pub(crate) use copy::copy;
+pub(crate) use copy::{copy, copy_positions};
 pub use directory::{holds_log, log_bytes};
 pub use follow::{LogReader, Visit};
 pub use lock::{CHECKPOINT_LOCK_FILE, CheckpointLock, DirectoryLock, LOCK_FILE, refuse_copy};

@@ -56,9 +56,8 @@ impl Replay for Visitor<'_> {
     }
 }
 
-/// Where the newest segment with groups says that the log begins, and the first group of the segment in
-/// which that lies; `None` if there is no group.
-fn start(groups: &mut Groups) -> Result<Option<(u64, GroupNumber)>, LogFailure> {
+/// Where the newest segment with groups says that the log begins.
+fn needed_in(groups: &mut Groups) -> Result<u64, LogFailure> {
     let mut needed = 0;
     for segment in (0..groups.segments.len()).rev() {
         if let Some(first) = groups.segments[segment].first_group()? {
@@ -69,6 +68,18 @@ fn start(groups: &mut Groups) -> Result<Option<(u64, GroupNumber)>, LogFailure> 
             break;
         }
     }
+    Ok(needed)
+}
+
+/// The first group of the segment in which a position lies from which on the log is needed; `None` if there is no
+/// group.
+///
+/// # Errors
+/// `Irreparable` if the log begins behind it; `Disk`.
+pub(super) fn first_group(
+    groups: &mut Groups,
+    needed: u64,
+) -> Result<Option<GroupNumber>, LogFailure> {
     let mut oldest = None;
     for reader in groups.segments.iter_mut().rev() {
         let Some(first) = reader.first_group()?.filter(|first| !first.group.continues) else {
@@ -76,7 +87,7 @@ fn start(groups: &mut Groups) -> Result<Option<(u64, GroupNumber)>, LogFailure> 
         };
         let begin = first.group.transactions - u64::from(first.group.length);
         if begin <= needed {
-            return Ok(Some((needed, first.group.number)));
+            return Ok(Some(first.group.number));
         }
         oldest = Some((begin, first.group.number, reader.name().to_owned()));
     }
@@ -100,7 +111,8 @@ pub(crate) fn read_positions<'a>(
     let settings = LogSettings { kind: LogKind::Paged, direct: false, ..LogSettings::default() };
     let Directory { segments, unfinished, .. } = Directory::read(disk, false, &settings)?;
     let mut groups = Groups::new(segments);
-    let Some((needed, first)) = start(&mut groups)? else {
+    let needed = needed_in(&mut groups)?;
+    let Some(first) = first_group(&mut groups, needed)? else {
         // One is durable before a log counts as made.
         let mut numbers = groups.segments.iter().map(|reader| reader.number).chain(unfinished);
         let number = numbers.next().ok_or(LogFailure::NoLog)?;

@@ -18,7 +18,7 @@ use super::group::{Group, HEADER_BYTES, is_intact};
 use super::groups::Chain;
 use crate::disk::{Disk, DiskError, DiskFile, Open, Operation};
 
-const SIDE_FILE: &str = "log-tail";
+pub(super) const SIDE_FILE: &str = "log-tail";
 
 /// Bytes of a slot.
 pub(crate) const SLOT_BYTES: u64 = 64 << 10;
@@ -56,6 +56,17 @@ impl Side {
         Ok(Self { file, offset: 0, end: 0 })
     }
 
+    /// All of the file.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn content(&self) -> Result<Vec<u8>, DiskError> {
+        let mut buffer = AlignedBuffer::default();
+        let bytes = buffer.try_first(FILE_BYTES as usize, Operation::Read, &*self.file)?;
+        self.file.read_at(bytes, 0)?;
+        Ok(bytes.to_vec())
+    }
+
     /// Notes that the group at `offset` is durable.
     pub(super) fn turn(&mut self) {
         self.offset = SLOT_BYTES - self.offset;
@@ -78,9 +89,7 @@ pub(super) fn read(
     if file.len()? < FILE_BYTES {
         return Ok(None); // it was never finished
     }
-    let mut buffer = AlignedBuffer::default();
-    let bytes = buffer.try_first(FILE_BYTES as usize, Operation::Read, &*file)?;
-    file.read_at(bytes, 0)?;
+    let bytes = Side { file, offset: 0, end: 0 }.content()?;
     let slot = |offset: u64| {
         let slot = &bytes[offset as usize..][..SLOT_BYTES as usize];
         let group = Group::decode(slot)?;

@@ -136,6 +136,7 @@ impl From<BackupFailure> for Error {
         let what = failure.to_string();
         let cause = match &failure {
             BackupFailure::Full(error) | BackupFailure::Disk(error) => Cause::Disk(error),
+            BackupFailure::Paged(failure) => return Self::paged(failure),
             BackupFailure::Image(failure) => of_image(failure),
             BackupFailure::Log(failure) => of_log(failure),
             BackupFailure::Archive(failure) => of_archive(failure),

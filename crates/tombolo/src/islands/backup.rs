@@ -113,7 +113,7 @@ impl Islands {
 }
 
 /// Refuses a directory for a copy that holds islands.
-pub(super) fn refuse_islands(directory: &Path) -> Result<(), Error> {
+pub(crate) fn refuse_islands(directory: &Path) -> Result<(), Error> {
     match islands_in(directory) {
         0 => Ok(()),
         _ => Err(Error::Directory(format!(
@@ -141,6 +141,6 @@ fn on_all(
 
 /// Removes the islands of a copy that is not complete. What cannot be removed is marked as a copy, or lies next to the
 /// mark of an unfinished set.
-pub(super) fn remove_copies(to: &Path, islands: usize) {
+pub(crate) fn remove_copies(to: &Path, islands: usize) {
     (0..islands).for_each(|island| _ = fs::remove_dir_all(to.join(island_directory(island))));
 }

@@ -47,7 +47,7 @@ use crate::tx::Tx;
 
 mod across;
 mod answers;
-mod backup;
+pub(crate) mod backup;
 mod calls;
 mod deadlines;
 mod helping;

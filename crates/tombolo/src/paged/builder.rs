@@ -161,6 +161,7 @@ impl PagedBuilder {
         let others = settings.prepared_max as usize + 2 + self.crews_max;
         settings.locks.sessions_max = u32::try_from(self.sessions_max + others).unwrap_or(u32::MAX);
         let disk: Arc<dyn Disk> = Arc::new(make_directory(directory)?);
+        value_log::refuse_copy(&*disk).map_err(|failure| Error::log(&failure))?;
         let is_there = disk.list()?.iter().any(|name| name == PAGES_FILE);
         let store = match is_there {
             true => Store::open(&disk, &settings),

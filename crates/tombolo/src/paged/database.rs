@@ -44,7 +44,7 @@ const CHECKPOINT_LOOKS: Duration = Duration::from_millis(100);
 /// | cursors, pages | short transactions; a part of a [`PagedTx::range`] |
 /// | snapshots ([`Database::scan`](crate::Database::scan)) | [`PagedDatabase::read`], whose rows stay as they are |
 /// | changes of tables while it runs, added columns and indexes | a new table, filled from the old one |
-/// | backup of a running database, log archive | a copy of the directory once it is closed |
+/// | log archive | backups ([`PagedDatabase::backup`]) |
 ///
 /// Several of them are a database of islands: [`PagedBuilder::islands`](crate::PagedBuilder::islands).
 ///
@@ -420,8 +420,7 @@ impl PagedDatabase {
         tombolo_storage::store::Store::check(&mut session.store)
     }
 
-    /// Waits for calls under way, writes all pages and closes the database: the next opening restarts nothing. Then the
-    /// directory may be copied, as a backup, or opened again.
+    /// Waits for calls under way, writes all pages and closes the database: the next opening restarts nothing.
     ///
     /// # Errors
     /// When log or disk fail: nothing is lost, and the next opening restarts the database. [`Error::Nested`] within a

@@ -7,6 +7,7 @@
 //! | `sessions.rs`, `lender.rs` | the sessions in which transactions run, and how calls borrow them |
 //! | `again.rs` | how often a closure runs that gave way to others |
 //! | `load.rs` | many rows, in transactions of a bounded size |
+//! | `backup.rs` | a copy of a database that is used |
 //! | `tx.rs`, `ids.rs` | a transaction as a closure sees it, and which rows' ids are its own |
 //! | `procedure.rs` | procedures as steps of a transaction |
 //! | `islands/` | several such databases, with transactions over several of them |
@@ -15,6 +16,7 @@
 //! paged store lacks is not a method of these types, or is refused when the database is opened (docs/decisions/0056).
 
 mod again;
+mod backup;
 mod builder;
 mod database;
 mod ids;

@@ -35,6 +35,7 @@ mod loads;
 mod long_reads;
 mod own_errors;
 mod paged;
+mod paged_backups;
 mod paged_islands;
 mod paged_loads;
 mod paged_savepoints;

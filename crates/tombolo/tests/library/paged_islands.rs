@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tombolo::{
     Database, Error, Index, Order, PagedBuilder, PagedIslands, PagedIslandsTx, PagedTx, Range,
@@ -455,4 +455,73 @@ fn directories_of_another_kind_are_refused() {
     std::fs::remove_dir_all(&one).unwrap();
     rename(&aside, &one);
     Cells::open(&own, 2).db.close().unwrap();
+}
+
+/// Threads move money between islands while copies are made; each has all of a transaction, or nothing.
+#[test]
+fn a_backup_under_load_is_of_one_moment() {
+    const ACCOUNTS: u32 = 40;
+    let place = tempfile::tempdir().unwrap();
+    let cells = Cells::open(&place.path().join("own"), 3);
+    let rows = (0..ACCOUNTS).map(|key| Cell { key, value: 0, note: "n".repeat(2_000) });
+    assert_eq!(cells.db.load(&cells.table, rows, |cell| cell.key), Ok(u64::from(ACCOUNTS)));
+    let copy = |number: u64| place.path().join(format!("copy {number}"));
+    let (counted, is_over) = ([const { AtomicU64::new(0) }; 2], AtomicBool::new(false));
+    let answered = Mutex::new(Vec::new());
+    on_each(0..3u32, |thread| {
+        if thread == 2 {
+            for number in 0..4 {
+                while counted[0].load(Ordering::SeqCst) < 40 * (number + 1) {
+                    std::thread::yield_now();
+                }
+                let now = || counted.each_ref().map(|counted| counted.load(Ordering::SeqCst));
+                let before = now();
+                let made = cells.db.backup(copy(number)).unwrap();
+                answered.lock().unwrap().push((before, now().map(|count| count + 1), made));
+            }
+            return is_over.store(true, Ordering::SeqCst);
+        }
+        let mut rng = Rng::stream(12, &[thread.into()]);
+        while !is_over.load(Ordering::SeqCst) {
+            let [from, to] = [0, 1].map(|_| rng.below(u64::from(ACCOUNTS)) as u32);
+            let add = |tx: &mut PagedTx<'_>, key, more| {
+                let value = cells.find(tx, key)?.map_or(0, |cell| cell.value);
+                cells.put(tx, key, value + more).map(|()| value + more)
+            };
+            let count = cells.db.transaction(|tx| {
+                tx.at(&from, |tx| add(tx, from, -1))?;
+                tx.at(&to, |tx| add(tx, to, 1))?;
+                tx.at(&(100 + thread), |tx| add(tx, 100 + thread, 1))
+            });
+            counted[thread as usize].store(count.unwrap() as u64, Ordering::SeqCst);
+        }
+    });
+    cells.db.close().unwrap();
+    for (number, (before, after, made)) in (0..).zip(answered.into_inner().unwrap()) {
+        let open = |directory: &Path| paged().islands(3).open(directory);
+        let refused = open(&copy(number)).unwrap_err();
+        assert!(refused.to_string().contains("holds a backup"), "{refused}");
+        let restored = place.path().join(format!("restored {number}"));
+        assert_eq!(PagedIslands::restore(copy(number), &restored), Ok(made));
+        for _ in 0..2 {
+            let cells = Cells::open(&restored, 3);
+            let found = cells.all(3);
+            assert_eq!(found.range(..100).map(|(_, value)| value).sum::<i64>(), 0, "{number}");
+            for thread in 0..2 {
+                let count = found.get(&(100 + thread as u32)).map_or(0, |count| *count as u64);
+                assert!((before[thread]..=after[thread]).contains(&count), "{count} {before:?}");
+            }
+            cells.db.close().unwrap();
+        }
+        // A member of another backup is noticed.
+        if number > 0 {
+            let members = [number - 1, number].map(|number| copy(number).join("island-1/backup"));
+            std::fs::copy(&members[0], &members[1]).unwrap();
+            let refused = PagedIslands::restore(copy(number), place.path().join("mixed"));
+            assert!(refused.unwrap_err().to_string().contains("is of another backup"));
+        }
+    }
+    let own = place.path().join("own");
+    let refused = Cells::open(&own, 3).db.backup(&own).unwrap_err();
+    assert!(refused.to_string().contains("choose a new or an empty directory"), "{refused}");
 }

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use super::clock::OwnedFrame;
-use super::error::PageFailure;
+use super::error::{PageError, PageFailure};
 use super::file::PageFile;
 use super::frame::{CLEAN, ExclusiveFrame, FixedFrame, Frame, FramePin, NO_PAGE, SharedFrame};
 use super::space::{Space, SpaceState};
@@ -174,6 +174,19 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         self.file.write_header(state, false)?;
         self.file.sync()?;
         Ok(dirty)
+    }
+
+    /// Shows the pages of the file, as they are there; see [`RowAccess::show_file`].
+    ///
+    /// [`RowAccess::show_file`]: crate::paged::store::RowAccess::show_file
+    ///
+    /// # Errors
+    /// When one is damaged or the disk fails; what `show` says.
+    pub fn show_file<E: From<PageError>>(
+        &self,
+        show: impl FnMut(u64, u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.file.show_all(show)
     }
 
     /// Writes every dirty page and makes the file durable; no thread changes any.

@@ -8,7 +8,7 @@
 //!
 //! Not here: which pages are in memory, the write-ahead rule.
 
-use super::copies::{Copies, PageBatch};
+use super::copies::{Copies, PageBatch, batch_pages};
 use super::error::PageFailure;
 use super::space::SpaceState;
 use super::{PageError, PagesMark, Result};
@@ -259,6 +259,36 @@ impl<S: PageSize> PageFile<S> {
         let page = page.read();
         let verified = page.verify_checksum().and_then(|()| page.verify(id));
         verified.map_err(|what| self.damaged(offset, what))
+    }
+
+    /// Shows all pages that the file has, in order, each as it was at some time since this began, and whole: how many
+    /// bytes there are, where those shown lie, and these. Pages that were never written are zeros.
+    pub(super) fn show_all<E: From<PageError>>(
+        &self,
+        mut show: impl FnMut(u64, u64, &[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let pages = self.file.len().map_err(PageError::from)? / S::BYTES as u64;
+        let mut buffer = PageBuffer::<S>::of(batch_pages::<S>());
+        for first in (0..pages).step_by(batch_pages::<S>()) {
+            let count = (pages - first).min(batch_pages::<S>() as u64) as usize;
+            {
+                let _none_is_written = self.writer.lock();
+                let read = self.file.read_at(buffer.bytes_mut(0, count), first * S::BYTES as u64);
+                read.map_err(PageError::from)?;
+            }
+            for at in 0..count {
+                let (page, id) = (buffer.page_at(at), PageId((first + at as u64) as u32));
+                let verified = page.verify_checksum().and_then(|()| page.verify(id));
+                if let Err(what) = verified
+                    && page.bytes().iter().any(|byte| *byte != 0)
+                {
+                    return Err(self.damaged(Self::offset(id), what).into());
+                }
+            }
+            let bytes = buffer.bytes(0, count);
+            show(pages * S::BYTES as u64, first * S::BYTES as u64, bytes)?;
+        }
+        Ok(())
     }
 
     /// Holds what writes pages; a batch that was not written is forgotten.

@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::latch::{Latch, Latching};
 use crate::log::Logging;
 use crate::profile::PagedProfile;
-use crate::sync::{Arc, AtomicU64, Mutex, Ordering};
+use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// What a session says that writes nothing.
 const NOT_WRITING: u64 = u64::MAX;
@@ -114,9 +114,20 @@ impl<P: PagedProfile> Database<P> {
 
     /// Makes a checkpoint; waits for one under way. None where pages are written only when the database is closed.
     pub(super) fn checkpoint(&self) -> Result<Option<Checkpoint>, OpenError> {
+        self.checkpoint_held().map(|(made, _)| made)
+    }
+
+    /// The same; none other is made as long as the guard lives.
+    pub(super) fn checkpoint_held(
+        &self,
+    ) -> Result<(Option<Checkpoint>, MutexGuard<'_, ()>), OpenError> {
         self.refuse_poisoned()?;
+        let making = self.checkpoints.making.lock();
+        Ok((self.make_checkpoint()?, making))
+    }
+
+    fn make_checkpoint(&self) -> Result<Option<Checkpoint>, OpenError> {
         let checkpoints = &self.checkpoints;
-        let _making = checkpoints.making.lock();
         // Relaxed, and where it is stored: the mutex orders the two.
         let last = checkpoints.began.load(Ordering::Relaxed);
         let began = self.log.tail();

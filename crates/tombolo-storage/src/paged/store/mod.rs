@@ -5,7 +5,8 @@
 //! transaction at a time. Read `calls.rs` and `entries.rs` for what a call does, `transaction.rs` for how a
 //! transaction begins and ends, `rows.rs` for how rows are reached (S9), `directory.rs` for S7,
 //! `sessions.rs` for S10, `isolation.rs` for what a transaction is promised, `prepared.rs` for transactions that
-//! others decide, `savepoint.rs` for parts of a transaction, `catalogue.rs` for what a closed directory remembers.
+//! others decide, `savepoint.rs` for parts of a transaction, `catalogue.rs` for what a closed directory remembers,
+//! `backup.rs` for a copy of one that is used.
 //!
 //! | a call | does, with everything on |
 //! |---|---|
@@ -24,6 +25,7 @@
 //! Not here: threads, SQL, retries. Invariants: no lock is waited for under a latch; no page is
 //! held between calls; a session that reads or changes a row's bytes holds the row's lock.
 
+mod backup;
 mod calls;
 mod catalogue;
 mod check;

@@ -18,8 +18,8 @@ use crate::memory::variable::{Handle, SizeClasses};
 use crate::paged::heap::{HeapFile, RowFile, SlabRows, value_in_copy, value_in_frame};
 use crate::paged::page::PageSize;
 use crate::paged::pool::{
-    BufferPool, DirectFrames, DirectPin, DirtyPage, PageAccess, PagesMark, Pointers, PoolUsage,
-    Result, WriteAhead,
+    BufferPool, DirectFrames, DirectPin, DirtyPage, PageAccess, PageError, PagesMark, Pointers,
+    PoolUsage, Result, WriteAhead,
 };
 use crate::probe::{self, Counter};
 use crate::row::{RowBytes, RowId};
@@ -83,6 +83,20 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
     fn checkpoint(&self, older: u64, position: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
         _ = (older, position);
         Ok(None)
+    }
+
+    /// Shows the pages of the file in order, each as it was written at some time, and whole, while sessions work: how
+    /// many bytes there are, where those shown lie, and these. Pages that were never written are zeros. Shows nothing
+    /// where pages are written only at the end.
+    ///
+    /// # Errors
+    /// When one is damaged or the disk fails; what `show` says.
+    fn show_file<E: From<PageError>>(
+        &self,
+        show: impl FnMut(u64, u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        _ = show;
+        Ok(())
     }
 
     /// Marks the file as closed, all pages of which were flushed. Nothing is changed after that.
@@ -247,6 +261,13 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
 
     fn checkpoint(&self, older: u64, position: u64) -> Result<Option<Vec<DirtyPage>>, OpenError> {
         Ok(Some(Self::checkpoint(self, older, position)?))
+    }
+
+    fn show_file<E: From<PageError>>(
+        &self,
+        show: impl FnMut(u64, u64, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
+        Self::show_file(self, show)
     }
 
     fn close(&self) -> Result<(), OpenError> {

@@ -8,7 +8,7 @@
 use super::{Closed, LogWriter, Parts, fail, sync_file};
 use crate::value_log::group::HEADER_BYTES;
 use crate::value_log::settings::{LogFailure, NoRoom};
-use crate::value_log::side::SLOT_BYTES;
+use crate::value_log::side::{SLOT_BYTES, Side};
 use crate::value_log::space::Shared;
 
 impl LogWriter {
@@ -63,6 +63,15 @@ impl LogWriter {
         side.turn();
         side.end = group.transactions;
         Ok(())
+    }
+
+    /// The position from which on a restart needs the log, and what was set aside, if anything can be.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(crate) fn needed_and_aside(&self) -> Result<(u64, Vec<u8>), LogFailure> {
+        let aside = self.side.as_ref().map(Side::content).transpose()?;
+        Ok((self.tail.time_us, aside.unwrap_or_default()))
     }
 
     fn no_room(&self) -> LogFailure {

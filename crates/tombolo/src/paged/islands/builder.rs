@@ -24,6 +24,7 @@ use tombolo_storage::paged::pool::PAGES_FILE;
 use tombolo_storage::schema::TableDef;
 use tombolo_storage::store::Store as _;
 use tombolo_storage::sync::{AtomicU64, Mutex};
+use tombolo_storage::value_log::refuse_copy;
 
 use super::super::builder::{POOL_BYTES_MIN, PagedBuilder, define, refuse_other_store};
 use super::super::lender::Lender;
@@ -141,6 +142,7 @@ impl PagedIslandsBuilder {
         refuse_exchanged(directory)?;
         if directory.is_dir() {
             let disk = OsDisk::open(directory)?;
+            refuse_copy(&disk).map_err(|failure| Error::log(&failure))?;
             if disk.list()?.iter().any(|name| name == PAGES_FILE) {
                 return Err(Error::Directory(format!(
                     "{} holds a paged database without islands: open it without islands()",

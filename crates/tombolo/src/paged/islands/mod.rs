@@ -8,6 +8,7 @@
 //! | `crew.rs` | the sessions of a transaction over several islands |
 //! | `transaction.rs` | such a transaction, as its closure sees it |
 //! | `commit.rs` | how it commits: on all islands or on none |
+//! | `backup.rs` | copies of all islands as of one moment |
 //!
 //! A transaction of one island is one of a [`PagedDatabase`], and knows nothing of the others. Keys are spread as
 //! those of islands of memory stores are (`crate::islands::key`). Not here: what a prepared transaction is (storage
@@ -38,6 +39,7 @@ use crate::load::LoadError;
 use crate::tx::DynamicTable;
 use crate::tx::derived::TableRow;
 
+mod backup;
 mod builder;
 mod commit;
 mod crew;
@@ -95,8 +97,7 @@ use crew::{Crew, Member};
 ///
 /// What [`Islands`](crate::Islands) has and this has not: declared parts
 /// ([`Islands::across`](crate::Islands::across); a closure of [`PagedIslands::transaction`] serves instead), tables
-/// spread by a column, ordered execution, placement, backup of running islands, another number of islands for a
-/// directory.
+/// spread by a column, ordered execution, placement, another number of islands for a directory.
 pub struct PagedIslands {
     pub(super) islands: Vec<PagedDatabase>,
     router: Router,

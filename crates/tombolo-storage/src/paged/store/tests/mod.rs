@@ -2,6 +2,7 @@
 //! compared with a model in `tests/model.rs`.
 
 mod answers;
+mod backup;
 mod checkpoint;
 mod crashes;
 mod isolation;
