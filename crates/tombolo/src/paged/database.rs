@@ -40,7 +40,7 @@ const CHECKPOINT_LOOKS: Duration = Duration::from_millis(100);
 ///
 /// | | instead |
 /// |---|---|
-/// | calls that are queued, procedures, deadlines, request ids, early answers | closures, on several threads |
+/// | calls that are queued, deadlines, request ids, early answers | closures, on several threads |
 /// | cursors, pages | short transactions; a part of a [`PagedTx::range`] |
 /// | snapshots ([`Database::scan`](crate::Database::scan)) | [`PagedDatabase::read`], whose rows stay as they are |
 /// | changes of tables while it runs, added columns and indexes | a new table, filled from the old one |
