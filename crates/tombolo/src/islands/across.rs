@@ -23,7 +23,7 @@ use super::calls::OnIslands;
 use super::helping::Helping;
 use super::key::IslandKey;
 use super::parts::{LastStep, Transaction, Why, run_last};
-use super::reach::{Agreement, Finished, Reach};
+use super::reach::{Agreement, Finished, Position, Reach};
 use crate::calls::{OverIslands, Settled, on_database_thread};
 use crate::error::{Error, Stop};
 
@@ -189,58 +189,117 @@ impl<'d> Across<'d> {
     }
 
     fn end(self, last: Option<LastStep>) -> Result<Answers<'d>, Error> {
-        let Self { islands, first, mut steps } = self;
+        let Self { islands, first, steps } = self;
         if on_database_thread() {
             return Err(Error::Nested);
         }
-        let failed = |why: Why| why.into_error(&islands.schema());
-        let Some(first) = first else {
-            return run_last(last.as_ref(), &steps).map(|()| steps).map_err(failed);
-        };
-        let ended = match run_directly(islands, first, &mut steps, last.as_ref()) {
-            Some(Finished::Ended(ended)) => Some(ended),
-            Some(Finished::Agreeing((), agreement)) => match islands.wait_for(agreement)? {
-                Err(Why::Again) => None,
-                ended => Some(ended),
-            },
-            None => None,
-        };
-        let ended = match ended {
-            Some(ended) => ended.map(|()| steps),
-            None => run_by_messages(islands, first, steps, last)?,
-        };
-        ended.map_err(failed)
+        match first {
+            Some(first) => commit(islands, first, steps, last),
+            None => run_last(last.as_ref(), &steps)
+                .map(|()| steps)
+                .map_err(|why| why.into_error(&islands.schema())),
+        }
+    }
+
+    /// Its islands, where it begins, and its steps.
+    pub(super) fn into_steps(self) -> (&'d Islands, Option<IslandId>, Answers<'d>) {
+        (self.islands, self.first, self.steps)
     }
 }
 
+/// Runs steps and commits them, on this thread or by messages.
+pub(super) fn commit<'d>(
+    islands: &'d Islands,
+    first: IslandId,
+    mut steps: Answers<'d>,
+    last: Option<LastStep>,
+) -> Result<Answers<'d>, Error> {
+    let mut reach = Reach::new(islands, OverIslands::Parts);
+    let finished =
+        reach.as_mut().and_then(|reach| run_directly(reach, first, &mut steps, last.as_ref()));
+    let helping = reach.and_then(Reach::leave);
+    let ended = match finished.map(|finished| islands.wait_for(finished, helping)) {
+        Some(ended) => Some(ended?).filter(|ended| !matches!(ended, Err(Why::Again))),
+        None => None,
+    };
+    let ended = match ended {
+        Some(ended) => ended.map(|()| steps),
+        None => run_by_messages(islands, first, steps, last)?,
+    };
+    ended.map_err(|why| why.into_error(&islands.schema()))
+}
+
 impl Islands {
-    /// Waits for the end of a transaction on which islands agree, and gives them their turns meanwhile.
-    pub(super) fn wait_for(&self, agreement: Agreement<'_>) -> Result<Result<(), Why>, Error> {
-        let Agreement { first, number, ticket, mut helping } = agreement;
-        let core = self.databases[first.index()].core();
-        if core.carrier().is_some() {
-            let slots = core.reply_slots(ticket);
-            helping.until(|| slots.is_done(ticket.tag));
-        } else {
-            helping.end();
+    /// Waits until it may be reported how a transaction ended.
+    pub(super) fn wait_for<A>(
+        &self,
+        finished: Finished<A>,
+        mut helping: Option<Helping<'_>>,
+    ) -> Result<Result<A, Why>, Error> {
+        self.help_until_decided(finished.agreement().into_iter(), helping.as_mut());
+        self.outcome(finished)
+    }
+
+    /// Gives islands that agree on transactions their turns until all are decided, or there is nothing to do.
+    pub(super) fn help_until_decided<'a>(
+        &self,
+        agreements: impl Iterator<Item = &'a Agreement> + Clone,
+        helping: Option<&mut Helping<'_>>,
+    ) {
+        let Some(helping) = helping else { return };
+        let is_decided = |of: &Agreement| {
+            let core = self.databases[of.first.index()].core();
+            core.reply_slots(of.ticket).is_done(of.ticket.tag)
+        };
+        match self.databases[0].core().carrier() {
+            Some(_) => helping.until(|| agreements.clone().all(is_decided)),
+            None => helping.end(), // all islands have the same settings
         }
-        let ended = core.wait::<Result<(), Why>, Settled>(ticket);
-        self.mail.leave(number);
-        ended
+    }
+
+    /// How a transaction ended, once it may be reported.
+    pub(super) fn outcome<A>(&self, finished: Finished<A>) -> Result<Result<A, Why>, Error> {
+        match finished {
+            Finished::Ended(ended, positions) => Ok(self.wait_for_logs(&positions).and(ended)),
+            Finished::Agreeing(answer, of) => {
+                let core = self.databases[of.first.index()].core();
+                let ended = core.wait::<Result<(), Why>, Settled>(of.ticket);
+                self.mail.leave(of.number);
+                Ok(ended?.map(|()| answer))
+            }
+        }
+    }
+
+    /// Waits until logs are durable up to these positions.
+    pub(super) fn wait_for_logs(&self, positions: &[Position]) -> Result<(), Why> {
+        let carrier = |island: IslandId| {
+            let core = self.databases[island.index()].core();
+            core.carrier().ok_or(Why::Unreachable(island))
+        };
+        // All logs are flushed at the same time, the first of them by this thread.
+        for &(island, position) in positions.iter().skip(1) {
+            let carrier = carrier(island)?;
+            if carrier.look(position).is_none() {
+                carrier.ask_for_flush();
+            }
+        }
+        positions.iter().try_for_each(|&(island, position)| {
+            let carrier = carrier(island)?;
+            carrier.wait(position).map_err(Why::Broken)
+        })
     }
 }
 
 /// Runs the steps on this thread; without an answer if it does not get their islands.
-fn run_directly<'d>(
-    islands: &'d Islands,
+pub(super) fn run_directly(
+    reach: &mut Reach<'_>,
     first: IslandId,
     steps: &mut Answers<'_>,
     last: Option<&LastStep>,
-) -> Option<Finished<'d, ()>> {
-    let mut reach = Reach::new(islands, OverIslands::Parts)?;
+) -> Option<Finished<()>> {
     reach.begin_at(first);
     let mut run_all = || {
-        run_steps(&mut reach, &mut steps.steps)?;
+        run_steps(reach, &mut steps.steps)?;
         last.map_or(Ok(()), |last| last(steps))
     };
     let ran = catch_unwind(AssertUnwindSafe(&mut run_all));
@@ -280,6 +339,7 @@ fn run_by_messages<'d>(
     let envelope = transaction.enter(&islands.mail);
     let number = transaction.number();
     let ticket = core.submit_helped(envelope).inspect_err(|_| islands.mail.leave(number))?;
-    let ended = islands.wait_for(Agreement { first, number, ticket, helping })?;
+    let finished = Finished::Agreeing((), Agreement { first, number, ticket });
+    let ended = islands.wait_for(finished, Some(helping))?;
     Ok(ended.map(|()| transaction.answers()))
 }

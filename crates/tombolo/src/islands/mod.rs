@@ -14,6 +14,7 @@
 //! | `parts.rs` | the same, as the islands run them |
 //! | `transaction.rs` | transactions that reach islands as their closure goes |
 //! | `ordered.rs` | logs that become durable together, and the cut after a crash |
+//! | `series.rs` | several of the former that one thread commits together |
 //! | `reach.rs` | the islands that a thread has taken for either |
 //! | `member.rs` | an island, as its execution stage runs it |
 //! | `mail.rs` | what islands send each other, and when their turns come |
@@ -62,6 +63,7 @@ mod parts;
 mod process;
 mod reach;
 mod repartition;
+mod series;
 mod spread;
 mod transaction;
 mod waits;

@@ -14,6 +14,8 @@
 //! and the islands begin to agree on it while the thread has them, so that nothing runs in between. Then they are
 //! given back, and its parts are held until it is decided (decision 0046).
 //!
+//! A thread that runs several transactions one after the other may keep its islands between them (`series.rs`).
+//!
 //! Not here: how a thread takes an island (the engine's `callers/carrying/`), what follows when it could not
 //! (`across.rs`, `transaction.rs`).
 
@@ -53,6 +55,10 @@ pub(super) struct Reach<'d> {
     ordering: Option<&'d Ordering>,
     /// Where transactions are logged: what islands do while the thread has them may ask for turns of others.
     helping: Option<Helping<'d>>,
+    /// Whether the thread keeps its islands for its next transaction.
+    keeps: bool,
+    /// Islands that it has kept.
+    kept: Vec<(IslandId, Taken<'d, Runner>)>,
     _entered: OnDatabaseThread,
 }
 
@@ -79,24 +85,32 @@ enum Doomed {
 }
 
 /// How a transaction finished.
-pub(super) enum Finished<'d, A> {
-    /// It has ended on all islands.
-    Ended(Result<A, Why>),
+pub(super) enum Finished<A> {
+    /// It has ended on all islands. This may be reported when their logs are durable up to these positions.
+    Ended(Result<A, Why>, Vec<Position>),
     /// The islands agree on it. If it commits, this is its answer.
-    Agreeing(A, Agreement<'d>),
+    Agreeing(A, Agreement),
 }
 
-/// Islands that agree on a transaction, and its caller, who helps them.
-pub(super) struct Agreement<'d> {
+impl<A> Finished<A> {
+    pub(super) const fn agreement(&self) -> Option<&Agreement> {
+        match self {
+            Self::Agreeing(_, agreement) => Some(agreement),
+            Self::Ended(..) => None,
+        }
+    }
+}
+
+/// Islands that agree on a transaction.
+pub(super) struct Agreement {
     /// Where it began.
     pub(super) first: IslandId,
     pub(super) number: u64,
     pub(super) ticket: Ticket,
-    pub(super) helping: Helping<'d>,
 }
 
 /// Up to where an island's log has to be durable.
-type Position = (IslandId, u64);
+pub(super) type Position = (IslandId, u64);
 
 impl<'d> Reach<'d> {
     /// Nothing is reached yet. Without an answer if callers must not run transactions.
@@ -118,13 +132,30 @@ impl<'d> Reach<'d> {
             doomed,
             ordering,
             helping,
+            keeps: false,
+            kept: Vec::new(),
             _entered,
         })
     }
 
-    /// The transaction begins on this island, in whatever order it reaches its islands: its log has the decision.
+    /// From now on the thread keeps the islands of a transaction for its next one.
+    pub(super) const fn keep_islands(&mut self) {
+        self.keeps = true;
+    }
+
+    /// Gives back what it has kept.
+    pub(super) fn give_back_kept(&mut self) {
+        self.kept.clear();
+    }
+
+    /// A transaction begins on this island, in whatever order it reaches its islands: its log has the decision.
     pub(super) const fn begin_at(&mut self, island: IslandId) {
-        self.first = Some(island);
+        (self.first, self.doomed, self.ordering) = (Some(island), None, None);
+    }
+
+    /// Ends the thread's last transaction, unless it has finished. The help that it owes is the caller's now.
+    pub(super) fn leave(mut self) -> Option<Helping<'d>> {
+        self.helping.take()
     }
 
     /// No step goes on after this time.
@@ -229,7 +260,23 @@ impl<'d> Reach<'d> {
         if let Some(at) = self.islands().position(|reached| reached == island) {
             return Ok(at);
         }
-        let while_taken = match self.islands().max() {
+        let kept = self.kept.iter().position(|(kept, _)| *kept == island);
+        let mut taken = match kept {
+            Some(at) => self.kept.swap_remove(at).1,
+            None => self.take(island)?,
+        };
+        taken.again();
+        let (store, ..) = taken.executor().begin_guarded(LOG_BYTES_PER_PART, self.deadline_ns);
+        begin(store).map_err(Doomed::Failed)?; // each step looks at locks, with a guard of its own
+        let beginning = store.savepoint();
+        self.reached.push(Reached { island, taken, beginning });
+        Ok(self.reached.len() - 1)
+    }
+
+    /// Takes an island that the thread has not.
+    fn take(&self, island: IslandId) -> Result<Taken<'d, Runner>, Doomed> {
+        let kept = self.kept.iter().map(|(kept, _)| *kept);
+        let while_taken = match self.islands().chain(kept).max() {
             None => WhileTaken::Sleep,
             Some(last) if last < island => WhileTaken::Spin,
             Some(_) => WhileTaken::Leave,
@@ -238,12 +285,7 @@ impl<'d> Reach<'d> {
         let terms = Terms { durability: Durability::Group, log_bytes_max };
         let carrier = self.core(island).carrier().ok_or(Doomed::Stopped(island))?;
         let taken = carrier.take(terms, while_taken).ok_or(Doomed::Busy(island))?;
-        let mut taken = taken.map_err(|_| Doomed::Stopped(island))?;
-        let (store, ..) = taken.executor().begin_guarded(LOG_BYTES_PER_PART, self.deadline_ns);
-        begin(store).map_err(Doomed::Failed)?; // each step looks at locks, with a guard of its own
-        let beginning = store.savepoint();
-        self.reached.push(Reached { island, taken, beginning });
-        Ok(self.reached.len() - 1)
+        taken.map_err(|_| Doomed::Stopped(island))
     }
 
     /// This place in the transaction.
@@ -296,9 +338,9 @@ impl<'d> Reach<'d> {
     /// Ends the transaction after its code did: commits on all islands, undoes all, or lets them agree. Without an
     /// answer if it may run again.
     pub(super) fn finish<A>(
-        mut self,
+        &mut self,
         ran: thread::Result<Result<A, Stop>>,
-    ) -> Option<Finished<'d, A>> {
+    ) -> Option<Finished<A>> {
         let ended = match ran {
             Err(panic) => Err(Why::Panicked(panic_message(&*panic))),
             Ok(ended) => ended.map_err(Why::Stopped),
@@ -343,8 +385,10 @@ impl<'d> Reach<'d> {
             }
             false => self.end(ended.is_ok()),
         };
-        let is_durable = given_back.and_then(|positions| self.wait(&positions));
-        Some(Finished::Ended(is_durable.and(ended)))
+        Some(match given_back {
+            Ok(positions) => Finished::Ended(ended, positions),
+            Err(broken) => Finished::Ended(Err(broken), Vec::new()),
+        })
     }
 
     /// Notes on each island that this is an ordered transaction, if it has written on any of them.
@@ -394,7 +438,7 @@ impl<'d> Reach<'d> {
     }
 
     /// Lets the islands begin to agree on a transaction whose parts are set aside, and gives them back.
-    fn agree(&mut self, parts: Vec<(IslandId, Part)>) -> Agreement<'d> {
+    fn agree(&mut self, parts: Vec<(IslandId, Part)>) -> Agreement {
         let (mail, first) = (&*self.islands.mail, parts[0].0);
         let transaction = Transaction::executed(parts, self.how);
         let (ticket, number) = self.core(first).open_slot();
@@ -409,11 +453,11 @@ impl<'d> Reach<'d> {
             // What could not be held at once is not valid when another transaction has run.
             transaction.invalidate(*island);
         }
-        let mut helping = self.helping.take().expect("transactions are logged");
+        let helping = self.helping.as_mut().expect("transactions are logged");
         while let Some(Reached { island, taken, .. }) = self.reached.pop() {
             helping.give_back(island, taken);
         }
-        Agreement { first, number: transaction.number(), ticket, helping }
+        Agreement { first, number: transaction.number(), ticket }
     }
 
     /// Ends the transaction on each island, the last first.
@@ -456,44 +500,43 @@ impl<'d> Reach<'d> {
         }
     }
 
-    /// Gives the islands back, the last first.
+    /// Gives the islands back, the last first, or keeps all of them.
     fn give_back(&mut self) -> Result<Vec<Position>, Why> {
-        let (mut positions, mut broken) = (Vec::new(), None);
+        let (mut positions, mut broken, mut has_given) = (Vec::new(), None, !self.keeps);
         while let Some(Reached { island, mut taken, .. }) = self.reached.pop() {
             let log_bytes = taken.log_bytes(|runner| runner.store().log_bytes());
-            match taken.end(log_bytes) {
-                Ok(Stands::From(position)) => positions.push((island, position)),
-                Ok(_) => {}
-                Err(refusal) => broken = Some(Why::Broken(refusal)),
-            }
+            let ended = match self.keeps {
+                true => taken.end_and_keep(log_bytes),
+                false => taken.end(log_bytes).map(|stands| (stands, None)),
+            };
+            let kept = match ended {
+                Ok((Stands::From(position), kept)) => {
+                    positions.push((island, position));
+                    kept
+                }
+                Ok((_, kept)) => kept,
+                Err(refusal) => {
+                    broken = Some(Why::Broken(refusal));
+                    None
+                }
+            };
+            has_given |= kept.is_none();
+            self.kept.extend(kept.map(|taken| (island, taken)));
         }
-        if let Some(mut helping) = self.helping.take() {
+        if has_given {
+            self.give_back_kept();
+        }
+        if let Some(mut helping) = self.helping.take_if(|_| !self.keeps) {
             helping.until(|| true);
         }
         broken.map_or(Ok(positions), Err)
-    }
-
-    /// Waits until the outcome may be reported.
-    fn wait(&self, positions: &[Position]) -> Result<(), Why> {
-        let carrier = |island| self.core(island).carrier().ok_or(Why::Unreachable(island));
-        // All logs are flushed at the same time, the first of them by this thread.
-        for &(island, position) in positions.iter().skip(1) {
-            let carrier = carrier(island)?;
-            if carrier.look(position).is_none() {
-                carrier.ask_for_flush();
-            }
-        }
-        positions.iter().try_for_each(|&(island, position)| {
-            let carrier = carrier(island)?;
-            carrier.wait(position).map_err(Why::Broken)
-        })
     }
 }
 
 impl Drop for Reach<'_> {
     /// Undoes what did not end, unless a panic came between: then the islands break.
     fn drop(&mut self) {
-        if !thread::panicking() {
+        if !thread::panicking() && !self.reached.is_empty() {
             let _ = self.end(false);
         }
     }

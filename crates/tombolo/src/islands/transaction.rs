@@ -17,7 +17,7 @@ use tombolo_storage::error::Error as StoreError;
 use super::Islands;
 use super::key::IslandKey;
 use super::parts::Why;
-use super::reach::{Finished, Reach};
+use super::reach::Reach;
 use crate::calls::{CallOptions, OverIslands, on_database_thread, wait_a_moment};
 use crate::error::{Error, Stop};
 use crate::tx::{self, Tx};
@@ -194,12 +194,11 @@ impl Islands {
             };
             let busy = tx.reach.busy();
             needs.extend(tx.reach.needs());
-            let ended = match tx.reach.finish(ran) {
+            let finished = tx.reach.finish(ran);
+            let helping = tx.reach.leave();
+            let ended = match finished {
                 None => Err(Why::Again),
-                Some(Finished::Ended(ended)) => ended,
-                Some(Finished::Agreeing(answer, agreement)) => {
-                    self.wait_for(agreement)?.map(|()| answer)
-                }
+                Some(finished) => self.wait_for(finished, helping)?,
             };
             match ended {
                 Err(Why::Again) => {}

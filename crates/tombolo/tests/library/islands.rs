@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tombolo::{
-    CallOptions, Database, Error, Islands, IslandsBuilder, OnIslands, Placement, Statistics, Stop,
-    StoreError, Table, TableDef, Tx,
+    AtomicCommit, CallOptions, Database, Error, Islands, IslandsBuilder, OnIslands, Placement,
+    Statistics, Stop, StoreError, Table, TableDef, Tx,
 };
 use tombolo_engine::islands::topology::Topology;
 use tombolo_engine::rng::Rng;
@@ -85,6 +85,17 @@ impl Bank {
         let more = across.part(&self.book, &to, (to, cents))?;
         let mut answers = across.commit()?;
         Ok((answers.take(left), answers.take(more)))
+    }
+
+    /// Several transfers in one call.
+    pub(super) fn transfer_all(&self, transfers: &[(u64, u64, i64)]) -> Vec<Result<(), Error>> {
+        let transfers = transfers.iter().map(|&(from, to, cents)| {
+            let mut across = self.db.across();
+            across.part(&self.book, &from, (from, -cents)).unwrap();
+            across.part(&self.book, &to, (to, cents)).unwrap();
+            across
+        });
+        self.db.commit_all(transfers).into_iter().map(|ended| ended.map(drop)).collect()
     }
 
     /// The same without saying beforehand where it goes.
@@ -279,6 +290,89 @@ fn a_last_step_sees_all_answers_and_may_refuse_them() {
     }
 }
 
+#[test]
+fn several_transactions_end_as_each_by_itself() {
+    let place = tempfile::tempdir().unwrap();
+    let on_disk = |name: &str, how, commit| {
+        let builder = builder_with("pipeline_threads", how, 3).atomic_commit(commit);
+        Bank::new(builder.open(place.path().join(name)).unwrap())
+    };
+    let banks = [
+        Bank::in_memory(3),
+        on_disk("prepared", "auto", AtomicCommit::TwoPhase),
+        on_disk("by messages", "two", AtomicCommit::TwoPhase),
+        on_disk("ordered", "auto", AtomicCommit::Ordered),
+    ];
+    let poor = Err(Error::Aborted("not enough money"));
+    for bank in banks {
+        let (a, b) = apart(&bank.db);
+        bank.give_all(100);
+        // Each sees what those before it did, and what fails is undone.
+        let transfers = [(a, b, 60), (a, b, 60), (b, a, 160), (a, a, 1), (a, b, 200), (a, b, 1)];
+        let ended = [Ok(()), poor.clone(), Ok(()), Ok(()), Ok(()), poor.clone()];
+        assert_eq!(bank.transfer_all(&transfers), ended);
+        assert_eq!(bank.book.at(&b).unwrap().call((b, 0)), Ok(200));
+        // More than are waited for together, among all accounts.
+        let of = |n: u64| (n % ACCOUNTS, 7 * n % ACCOUNTS, (n % 3) as i64);
+        let transfers: Vec<_> = (0..200).map(of).collect();
+        let ended = bank.transfer_all(&transfers);
+        assert_eq!(ended.len(), transfers.len());
+        assert!(ended.iter().all(|ended| matches!(ended, Ok(()) | Err(Error::Aborted(_)))));
+        let fail = bank
+            .db
+            .register_closure("fail", |_, (): &()| -> Result<(), Stop> { panic!("on purpose") });
+        let other = Bank::in_memory(2);
+        let (mut one, mut two, mut foreign) =
+            (bank.db.across(), bank.db.across(), other.db.across());
+        let asked = one.part(&bank.book, &a, (a, 5)).unwrap();
+        one.part(&bank.book, &b, (b, -5)).unwrap();
+        two.part(&bank.book, &b, (b, -5)).unwrap();
+        two.part(&fail, &a, ()).unwrap();
+        foreign.part(&other.book, &a, (a, 9)).unwrap();
+        let before = bank.book.at(&a).unwrap().call((a, 0)).unwrap();
+        let mut ended = bank.db.commit_all([one, bank.db.across(), two, foreign]).into_iter();
+        assert_eq!(ended.next().unwrap().unwrap().take(asked), before + 5);
+        assert!(ended.next().unwrap().is_ok(), "one without parts");
+        assert_eq!(ended.next().unwrap().unwrap_err(), Error::Panicked("on purpose".into()));
+        assert!(ended.next().unwrap().is_ok(), "one of another database");
+        drop(ended);
+        assert_eq!((bank.money(), other.money()), (100 * ACCOUNTS as i64, 9));
+        let nested = bank.db.transaction(|_| Ok(bank.db.commit_all([bank.db.across()]).len()));
+        assert!(!bank.is_carried || matches!(nested, Ok(1) | Err(Error::Setting(_))), "{nested:?}");
+        bank.db.close().unwrap();
+    }
+}
+
+/// Transactions that one call commits wait for the log together.
+#[test]
+fn several_transactions_share_flushes() {
+    let place = tempfile::tempdir().unwrap();
+    for commit in [AtomicCommit::TwoPhase, AtomicCommit::Ordered] {
+        let builder = builder(2).atomic_commit(commit);
+        let bank = Bank::new(builder.open(place.path().join(format!("{commit:?}"))).unwrap());
+        bank.give_all(1_000);
+        // No two of the same account.
+        let accounts = |is_first: bool| {
+            let is_first_island = |id: &u64| (bank.db.island_of(id).unwrap() == 0) == is_first;
+            (0..ACCOUNTS).filter(is_first_island).collect::<Vec<_>>()
+        };
+        let pairs = accounts(true).into_iter().zip(accounts(false));
+        let transfers: Vec<_> = pairs.map(|(from, to)| (from, to, 1)).collect();
+        assert!(transfers.len() > 5);
+        let flushes = || bank.db.statistics().iter().map(|of| of.flushes).sum::<u64>();
+        let before = flushes();
+        transfers.iter().for_each(|&(from, to, cents)| {
+            bank.transfer(from, to, cents).unwrap();
+        });
+        let one_at_a_time = flushes() - before;
+        let before = flushes();
+        assert!(bank.transfer_all(&transfers).iter().all(Result::is_ok));
+        let together = flushes() - before;
+        assert!(2 * together < one_at_a_time, "{together} instead of {one_at_a_time}");
+        bank.db.close().unwrap();
+    }
+}
+
 /// Transfers from several threads, on one island and over several, with sums meanwhile.
 fn stir(bank: &Bank, threads: u64, transfers: u64) {
     on_each(0..threads, |thread| {
@@ -296,6 +390,12 @@ fn stir(bank: &Bank, threads: u64, transfers: u64) {
                 2 if bank.is_carried => {
                     let ended = bank.transfer_by_closure(from, to, cents);
                     assert!(matches!(ended, Ok(_) | Err(Error::Aborted(_))), "{ended:?}");
+                }
+                3 if n % 8 == 3 => {
+                    let back = (to, (from + 1) % ACCOUNTS, cents);
+                    let ended = bank.transfer_all(&[(from, to, cents), back, (from, to, 1)]);
+                    let has_ended = |ended| matches!(ended, &(Ok(()) | Err(Error::Aborted(_))));
+                    assert!(ended.iter().all(has_ended), "{ended:?}");
                 }
                 _ => match bank.transfer(from, to, cents) {
                     Ok(_) | Err(Error::Aborted(_)) => {}

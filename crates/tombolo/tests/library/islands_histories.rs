@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use tombolo::{AtomicCommit, Database, Error, Islands, Order, Stop, Table, Tx};
+use tombolo::{Answers, AtomicCommit, Database, Error, Islands, Order, Stop, Table, Tx};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::on_each;
@@ -25,6 +25,8 @@ const ISLANDS: usize = 3;
 const KEYS: u64 = 40;
 /// One transaction in so many has a part that aborts after all that it did.
 const ABORTS: u64 = 10;
+/// Transactions that one call commits.
+const SEVERAL: u64 = 3;
 
 /// The kind of an operation that writes, and a value that no transaction leaves.
 const WRITE: u64 = 7;
@@ -78,6 +80,21 @@ fn part(
     }
 }
 
+/// A transaction as its session observed it.
+fn observed(
+    session: i64,
+    (begin, end): (u64, u64),
+    ended: Result<Vec<Operation>, Error>,
+) -> Transaction {
+    let mut one = Transaction::committed(session, begin, end, Vec::new());
+    match ended {
+        Ok(ops) => one.ops = ops,
+        Err(Error::Aborted("on purpose")) => one.outcome = Outcome::Aborted,
+        Err(other) => panic!("{other}"),
+    }
+    one
+}
+
 /// What the sessions saw in the history of this number, each with so many transactions after another.
 fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
     let (clock, by_closure) = (SystemClock::new(), part(db));
@@ -86,14 +103,32 @@ fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
     on_each(SESSIONS, |session| {
         let mut rng = Rng::stream(2, &[number, session as u64]);
         for transaction in 0..transactions {
-            let planned = plan(&mut rng, session, transaction);
-            let aborts = rng.below(ABORTS) == 0;
-            let mut by_island: BTreeMap<usize, Vec<Planned>> = BTreeMap::new();
-            for &operation in &planned {
-                let island = db.island_of(&operation.1).unwrap();
-                by_island.entry(island).or_default().push(operation);
-            }
-            let last = *by_island.keys().next_back().unwrap();
+            let drawn = |rng: &mut Rng, transaction| {
+                let planned = plan(rng, session, transaction);
+                let aborts = rng.below(ABORTS) == 0;
+                let mut by_island: BTreeMap<usize, Vec<Planned>> = BTreeMap::new();
+                for &operation in &planned {
+                    let island = db.island_of(&operation.1).unwrap();
+                    by_island.entry(island).or_default().push(operation);
+                }
+                (planned, aborts, by_island)
+            };
+            let (planned, aborts, mut by_island) = drawn(&mut rng, transaction);
+            let declared = |aborts: bool, by_island: BTreeMap<usize, Vec<Planned>>| {
+                let last = *by_island.keys().next_back().unwrap();
+                let mut across = db.across();
+                let parts = by_island.into_iter().map(|(island, plan)| {
+                    let (key, aborts) = (plan[0].1, aborts && island == last);
+                    across.part(&part, &key, (island, plan, aborts)).unwrap()
+                });
+                let parts = parts.collect::<Vec<_>>();
+                (across, parts)
+            };
+            let seen = |(ended, parts): (Result<Answers<'_>, Error>, Vec<_>)| {
+                ended.map(|mut answers| {
+                    parts.into_iter().flat_map(|part| answers.take(part)).collect()
+                })
+            };
             let begin = clock.now_ns();
             let ended = if by_island.len() == 1 && rng.below(2) == 0 {
                 let (island, plan) = by_island.pop_first().unwrap();
@@ -121,24 +156,27 @@ fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
                     }
                     Ok(seen)
                 })
+            } else if rng.below(2) == 0 {
+                let (across, parts) = declared(aborts, by_island);
+                seen((across.commit(), parts))
             } else {
-                let mut across = db.across();
-                let parts = by_island.into_iter().map(|(island, plan)| {
-                    let (key, aborts) = (plan[0].1, aborts && island == last);
-                    across.part(&part, &key, (island, plan, aborts)).unwrap()
+                // Several in one call, of which each is a session's of its own: none follows another.
+                let mut several = vec![declared(aborts, by_island)];
+                for n in 1..SEVERAL {
+                    let (_, aborts, by_island) = drawn(&mut rng, transaction + n * transactions);
+                    several.push(declared(aborts, by_island));
+                }
+                let (several, parts): (Vec<_>, Vec<_>) = several.into_iter().unzip();
+                let mut ended = db.commit_all(several).into_iter().zip(parts).map(seen);
+                let first = ended.next().unwrap();
+                let others = ended.zip(1..).map(|(ended, n)| {
+                    let session = session + n * SESSIONS.len() as i64;
+                    observed(session, (begin, clock.now_ns()), ended)
                 });
-                let parts = parts.collect::<Vec<_>>();
-                across.commit().map(|mut answers| {
-                    parts.into_iter().flat_map(|part| answers.take(part)).collect()
-                })
+                history.lock().unwrap().extend(others);
+                first
             };
-            let end = clock.now_ns();
-            let mut one = Transaction::committed(session, begin, end, Vec::new());
-            match ended {
-                Ok(ops) => one.ops = ops,
-                Err(Error::Aborted("on purpose")) => one.outcome = Outcome::Aborted,
-                Err(other) => panic!("{other}"),
-            }
+            let one = observed(session, (begin, clock.now_ns()), ended);
             history.lock().unwrap().push(one);
         }
     });

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::value_parser;
-use tombolo::{Error, IslandKey, Islands, OnIslands, Placement};
+use tombolo::{Across, Error, IslandKey, Islands, OnIslands, Placement};
 use tombolo_engine::clock::SystemClock;
 use tombolo_lab::experiment::islands::deployments::{Callers, Effort, How};
 use tombolo_lab::experiment::islands::rows::{Access, Multisite, RowsDeployment};
@@ -123,8 +123,11 @@ struct RowsArguments {
     /// rows: rows of the database [default: 240000]
     #[arg(long, value_name = "R", value_parser = value_parser!(i32).range(1..))]
     rows: Option<i32>,
+    /// rows: transactions over several islands that a caller puts together and commits in one call [default: 1]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_024))]
+    batch: Option<u32>,
     /// rows: each island in a process of its own, beside the same islands in one process
-    #[arg(long, conflicts_with_all = ["commit", "placement", "store"])]
+    #[arg(long, conflicts_with_all = ["commit", "placement", "store", "batch"])]
     processes: bool,
     #[command(flatten)]
     transactions: TransactionArguments,
@@ -190,11 +193,12 @@ impl RowsArguments {
 
     /// An argument that was given.
     fn given(&self) -> Option<&'static str> {
-        let Self { multisite, multisite_callers, rows, processes, transactions } = self;
+        let Self { multisite, multisite_callers, rows, batch, processes, transactions } = self;
         [
             ("--multisite", multisite.is_some()),
             ("--multisite-callers", multisite_callers.is_some()),
             ("--rows", rows.is_some()),
+            ("--batch", batch.is_some()),
             ("--processes", *processes),
             ("--read", transactions.read.is_some()),
             ("--update", transactions.update.is_some()),
@@ -263,6 +267,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         callers: Callers::Each(arguments.threads as usize),
         is_durable: arguments.durability == "group",
         how: arguments.how(),
+        batch: arguments.of_rows.batch.unwrap_or(1) as usize,
         time: Duration::from_millis(arguments.time_ms),
         rounds: arguments.rounds,
     };
@@ -279,13 +284,22 @@ fn run_parts<I: Clone + Send + 'static, A: Send + 'static>(
         if let [(island, input)] = parts {
             return procedure.at(&keys[*island])?.call(input.clone()).map(drop);
         }
-        let mut across = islands.across();
-        for (island, input) in parts {
-            across.part(procedure, &keys[*island], input.clone())?;
-        }
-        across.commit().map(drop)
+        put_together(islands, (procedure, keys), parts)?.commit().map(drop)
     };
     ran().map_err(failed)
+}
+
+/// The same as a transaction that has not run.
+fn put_together<'d, I: Clone + Send + 'static, A: Send + 'static>(
+    islands: &'d Islands,
+    (procedure, keys): (&'d OnIslands<I, A>, &[impl IslandKey]),
+    parts: &[(usize, I)],
+) -> Result<Across<'d>, Error> {
+    let mut across = islands.across();
+    for (island, input) in parts {
+        across.part(procedure, &keys[*island], input.clone())?;
+    }
+    Ok(across)
 }
 
 /// Rows of `rows` that one call loads: their log fits into that of a call.
@@ -329,6 +343,9 @@ impl Arguments {
             true if self.commit == "ordered" => {
                 "islands of paged stores commit by two-phase commit"
             }
+            true if self.of_rows.batch.is_some() => {
+                "islands of paged stores commit one transaction at a time: leave --batch out"
+            }
             true if self.placement != Placement::Os => {
                 "where islands of paged stores run, the system decides: leave --placement out"
             }
@@ -344,6 +361,7 @@ impl Arguments {
             ("rounds", self.rounds.into()),
             ("placement", self.placement.name().into()),
             ("commit", self.commit.clone().into()),
+            ("batch", self.of_rows.batch.into()),
         ]))
     }
 
@@ -385,7 +403,7 @@ impl Arguments {
             style.strong(&format!("transactions {verb} {} of {rows} rows{skew}\n", access.touched))
         })?;
         let points = (deployments.as_slice(), &*self.of_rows.points());
-        rows_lab::measure(points, (&access, effort), &SystemClock::new(), |result| {
+        rows_lab::measure(points, (&access, effort), &SystemClock::new(), |_, result| {
             output.result(&header, &result, terminal::deployment)
         })
     }

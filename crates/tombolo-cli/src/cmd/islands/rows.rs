@@ -14,7 +14,7 @@ use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::Transactions;
 
 use super::opening::{failed, opened_so};
-use super::{LOADED_AT_ONCE, first_keys, run_parts, sum_of_all};
+use super::{LOADED_AT_ONCE, first_keys, put_together, run_parts, sum_of_all};
 
 /// A database of islands, opened by the library.
 pub(super) struct Own {
@@ -83,6 +83,19 @@ impl Deployment for Own {
     fn call(&self, parts: &Parts) -> Result<Called, Failure> {
         run_parts(&self.islands, (&self.transaction, &self.keys), parts)?;
         Ok(Called { has_committed: true, is_distributed: parts.len() > 1 })
+    }
+
+    fn is_batched(&self, parts: &Parts) -> bool {
+        parts.len() > 1
+    }
+
+    fn call_all(&self, transactions: &[&Parts]) -> Result<Vec<Called>, Failure> {
+        let across =
+            |parts: &&Parts| put_together(&self.islands, (&self.transaction, &self.keys), parts);
+        let transactions = transactions.iter().map(across).collect::<Result<Vec<_>, _>>();
+        let ended = self.islands.commit_all(transactions.map_err(failed)?).into_iter();
+        let called = |_| Called { has_committed: true, is_distributed: true };
+        ended.map(|ended| ended.map(called).map_err(failed)).collect()
     }
 }
 

@@ -59,6 +59,8 @@ pub struct Effort {
     pub is_durable: bool,
     /// How the databases were opened.
     pub how: How,
+    /// Transactions over several islands that a caller puts together before it commits them in one call.
+    pub batch: usize,
     /// How long a point is measured in a round.
     pub time: Duration,
     /// How often.
@@ -99,6 +101,19 @@ pub trait Deployment: Sync {
     /// # Errors
     /// What the library returns, but for an abort of the transaction's own.
     fn call(&self, transaction: &Self::Transaction) -> Result<Called, Failure>;
+
+    /// Whether a transaction may be committed together with others of its caller.
+    fn is_batched(&self, _: &Self::Transaction) -> bool {
+        false
+    }
+
+    /// Commits several such transactions in one call.
+    ///
+    /// # Errors
+    /// As [`Deployment::call`].
+    fn call_all(&self, transactions: &[&Self::Transaction]) -> Result<Vec<Called>, Failure> {
+        transactions.iter().map(|transaction| self.call(transaction)).collect()
+    }
 }
 
 /// How a transaction ended.
@@ -140,6 +155,9 @@ pub struct DeploymentResult {
     /// Absent where it is by two-phase commit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub atomic_commit: Option<String>,
+    /// Absent where each is committed by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub batch: Option<usize>,
     /// Whether each island is a process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub processes: bool,
@@ -239,7 +257,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
                 // Where the other callers, and the other rounds, do not begin.
                 let part = number as f64 / (self.callers.len() + 1) as f64;
                 let part = part + f64::from(round) / f64::from(effort.rounds);
-                bound.and_then(|()| caller.run(self.deployment, effort.time, part.fract(), clock))
+                bound.and_then(|()| caller.run(self.deployment, effort, part.fract(), clock))
             });
             together.wait();
             let end = (clock.now_ns(), cpu());
@@ -263,6 +281,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
             placement: (effort.how.placement != Placement::Os)
                 .then(|| effort.how.placement.name().to_owned()),
             atomic_commit: effort.how.is_ordered.then(|| "ordered".to_owned()),
+            batch: (effort.batch > 1).then_some(effort.batch),
             processes: self.deployment.is_of_processes(),
             round,
             committed: all.committed,
@@ -275,7 +294,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
                 .multisite_callers
                 .map(|_| rounded((all.committed - all.of_further) as f64 / wall_s, 1)),
             us_per_transaction_cpu: rounded(1e6 * cpu_s / all.committed as f64, 4),
-            latency_us: all.latencies.summary(),
+            latency_us: all.latencies.summary().filter(|_| effort.batch == 1),
             ..self.what.clone()
         })
     }
@@ -286,33 +305,56 @@ impl<T> Caller<T> {
     fn run<D: Deployment<Transaction = T> + ?Sized>(
         &self,
         deployment: &D,
-        time: Duration,
+        effort: &Effort,
         first_part: f64,
         clock: &SystemClock,
     ) -> Result<Done, Failure> {
         let count = self.transactions.len();
         let (mut done, mut at) = (Done::default(), (first_part * count as f64) as usize % count);
+        let mut batch = Vec::with_capacity(effort.batch);
         let begun_ns = clock.now_ns();
-        let end_ns = begun_ns + time.as_nanos() as u64;
+        let end_ns = begun_ns + effort.time.as_nanos() as u64;
         let mut before_ns = begun_ns;
         while before_ns < end_ns {
             for _ in 0..LOOK {
-                let called = deployment.call(&self.transactions[at])?;
-                done.committed += u64::from(called.has_committed);
-                done.aborted += u64::from(!called.has_committed);
-                done.distributed += u64::from(called.has_committed && called.is_distributed);
+                let transaction = &self.transactions[at];
+                if effort.batch > 1 && deployment.is_batched(transaction) {
+                    batch.push(transaction);
+                    if batch.len() == effort.batch {
+                        done.called_all(deployment, &mut batch)?;
+                    }
+                } else {
+                    done.called(deployment.call(transaction)?);
+                }
                 at = (at + 1) % count;
             }
-            done.of_further = if self.is_further { done.committed } else { 0 };
             let now_ns = clock.now_ns();
             done.latencies.record((now_ns - before_ns) / LOOK as u64);
             before_ns = now_ns;
         }
+        done.called_all(deployment, &mut batch)?;
+        done.of_further = if self.is_further { done.committed } else { 0 };
         Ok(done)
     }
 }
 
 impl Done {
+    fn called(&mut self, called: Called) {
+        self.committed += u64::from(called.has_committed);
+        self.aborted += u64::from(!called.has_committed);
+        self.distributed += u64::from(called.has_committed && called.is_distributed);
+    }
+
+    /// Commits a batch of transactions.
+    fn called_all<D: Deployment + ?Sized>(
+        &mut self,
+        deployment: &D,
+        batch: &mut Vec<&D::Transaction>,
+    ) -> Result<(), Failure> {
+        deployment.call_all(batch)?.into_iter().for_each(|called| self.called(called));
+        batch.clear();
+        Ok(())
+    }
     fn add(&mut self, other: &Self) {
         self.committed += other.committed;
         self.of_further += other.of_further;

@@ -138,7 +138,8 @@ impl Access {
     }
 }
 
-/// Loads the databases and measures each at each share of multisite transactions; shows results as they come.
+/// Loads the databases and measures each at each share of multisite transactions; shows results, each with the number
+/// of its database and that of its share, as they come.
 ///
 /// # Errors
 /// What a database or `show` returns; a failed check if the rows are not what was answered.
@@ -146,7 +147,7 @@ pub fn measure(
     (deployments, multisite): (&[Box<dyn RowsDeployment>], &[Multisite]),
     (access, effort): (&Access, &Effort),
     clock: &SystemClock,
-    mut show: impl FnMut(DeploymentResult) -> Result<(), Failure>,
+    mut show: impl FnMut((usize, usize), DeploymentResult) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let mut points = Vec::new();
     for deployment in deployments {
@@ -188,8 +189,9 @@ pub fn measure(
     }
     let mut committed = vec![0; deployments.len()];
     measure_rounds(&points, effort, clock, |at, result| {
-        committed[at / multisite.len()] += result.committed;
-        show(result)
+        let (database, share) = (at / multisite.len(), at % multisite.len());
+        committed[database] += result.committed;
+        show((database, share), result)
     })?;
     for (deployment, committed) in deployments.iter().zip(committed) {
         let (updates, rows) = deployment.total()?;

@@ -73,7 +73,8 @@ pub struct Taken<'c, E: Executor> {
     /// Present until it is given back.
     held: Option<Held<'c, Execution<E>>>,
     terms: Terms,
-    /// Under which condition its outcome may be reported, once its records are in the queue of the log.
+    /// Under which condition its outcome may be reported, once it has ended here and its records are in the queue of
+    /// the log.
     put: Option<Stands>,
 }
 
@@ -164,6 +165,38 @@ impl<E: Executor> Taken<'_, E> {
             return Ok(stands);
         }
         self.carrier.end(held, self.terms, Some(log_bytes))
+    }
+
+    /// The same, but keeps execution for this thread's next transaction ([`Taken::again`]), unless others wait for it,
+    /// or for the log.
+    ///
+    /// # Errors
+    /// `Unknown`, when its stage broke.
+    pub fn end_and_keep(mut self, log_bytes: usize) -> Result<(Stands, Option<Self>), Refusal> {
+        let Some(held) = self.held.as_mut().filter(|_| self.put.is_none()) else {
+            return self.end(log_bytes).map(|stands| (stands, None));
+        };
+        let (stage, terms) = (held.stage(), self.terms);
+        let ended = caught(|| {
+            let stands = stage.end_carried(terms, Some(log_bytes), Of::Several);
+            (stands, stands == Stands::Volatile && stage.admit(terms).is_ok())
+        });
+        match ended {
+            Ok((stands, is_free)) => {
+                self.put = Some(stands);
+                let keeps = is_free && !self.carrier.execution.is_asked_for();
+                Ok((stands, keeps.then_some(self)))
+            }
+            Err(panic) => {
+                let Some(held) = self.held.take() else { unreachable!("it is held") };
+                Err(self.carrier.broken(held, &*panic))
+            }
+        }
+    }
+
+    /// Another transaction begins on a pipeline that was kept.
+    pub const fn again(&mut self) {
+        self.put = None;
     }
 }
 
@@ -368,7 +401,8 @@ impl<E: Executor> Carrier<E> {
     /// queued, and this one must go after them.
     ///
     /// If this thread's calls were the last to run here, the other one has taken the pipeline for a transaction over
-    /// several, which is short, and leaves it then: nothing alternates, and this thread looks again soon.
+    /// several, which is short, and leaves it then, or runs some of those: nothing alternates, and this thread looks
+    /// again soon.
     ///
     /// Without `naps`, for a thread that has another pipeline or has not tried long, it spins and lets others run.
     #[cold]
@@ -384,7 +418,7 @@ impl<E: Executor> Carrier<E> {
         let before = carried();
         CREDIT.set(CREDIT.get().min(NAPS_MAX * NAP_CALLS));
         while !self.execution.is_asked_for() {
-            if naps && carried().wrapping_sub(before) >= BURST {
+            if naps && carried().wrapping_sub(before) >= BURST && !is_own() {
                 CREDIT.set(CREDIT.get().checked_sub(NAP_CALLS)?);
                 pause(nap);
                 nap *= 2;
