@@ -54,28 +54,35 @@ impl Measured {
 pub fn measure(
     open: impl Fn(u16, i32) -> Result<Box<dyn RowsDeployment>, Failure>,
     (islands, multisite): (&[u16], &[u64]),
+    what: (&Access, &Effort),
+) -> Result<Vec<Measured>, Failure> {
+    let databases = islands.iter().map(|&islands| open(islands, what.0.rows));
+    measure_on(&databases.collect::<Result<Vec<_>, _>>()?, multisite, what)
+}
+
+/// Measures each database at each share of multisite transactions, in interleaved rounds; returns all points of the
+/// first, then those of the next.
+///
+/// # Errors
+/// What a database returns.
+pub fn measure_on(
+    databases: &[Box<dyn RowsDeployment>],
+    multisite: &[u64],
     (access, effort): (&Access, &Effort),
 ) -> Result<Vec<Measured>, Failure> {
-    let databases = islands.iter().map(|&islands| open(islands, access.rows));
-    let databases = databases.collect::<Result<Vec<_>, _>>()?;
-    let mut rounds = Vec::new();
     let shares: Vec<_> = multisite.iter().copied().map(Multisite::Percent).collect();
-    let points = (databases.as_slice(), shares.as_slice());
-    rows::measure(points, (access, effort), &SystemClock::new(), |round| {
-        rounds.push(round);
+    let mut rounds = vec![Vec::new(); databases.len() * shares.len()];
+    let points = (databases, shares.as_slice());
+    rows::measure(points, (access, effort), &SystemClock::new(), |(database, share), round| {
+        rounds[database * shares.len() + share].push(round);
         Ok(())
     })?;
-    let mut found = Vec::new();
-    for &islands in islands {
-        for &multisite in multisite {
-            let of = |round: &&DeploymentResult| {
-                round.islands == usize::from(islands) && round.multisite_percent == Some(multisite)
-            };
-            let of: Vec<_> = rounds.iter().filter(of).collect();
-            found.push(Measured { multisite, ..Measured::of(islands, &of) });
-        }
-    }
-    Ok(found)
+    let of = |(at, rounds): (usize, &Vec<DeploymentResult>)| {
+        let islands = databases[at / shares.len()].islands();
+        let multisite = multisite[at % shares.len()];
+        Measured { multisite, ..Measured::of(islands as u16, &rounds.iter().collect::<Vec<_>>()) }
+    };
+    Ok(rounds.iter().enumerate().map(of).collect())
 }
 
 /// Measures local Payments on each number of islands, in interleaved rounds.

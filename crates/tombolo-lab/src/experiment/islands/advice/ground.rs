@@ -147,22 +147,26 @@ impl Ground<'_> {
         let (Self::Here(_), Subject::Rows(access, open)) = (self, question.subject) else {
             return Ok(Vec::new());
         };
-        let (machine, mut seen, mut found) = (Topology::of_machine(), Vec::new(), Vec::new());
-        for placement in Placement::ALL {
+        let (machine, mut seen) = (Topology::of_machine(), Vec::new());
+        let differs = |placement: &Placement| {
             let cores = placement.cores(&machine, of.islands, 1);
-            if seen.contains(&cores) {
-                continue;
-            }
+            let is_new = !seen.contains(&cores);
             seen.push(cores);
+            is_new
+        };
+        let placements: Vec<_> = Placement::ALL.into_iter().filter(differs).collect();
+        let databases = placements.iter().map(|&placement| {
             let how = How { placement, is_ordered: of.is_ordered };
-            let open = |islands, rows| open(islands, rows, how, question.data);
-            let points = (&[of.islands as u16][..], &[question.multisite][..]);
-            let measured = points::measure(open, points, (&access, &of.effort(question, how)))?;
-            let tps = measured.first().map_or(0.0, |measured| measured.tps);
-            let placement = placement.name().to_owned();
-            found.push(PlacementPoint { placement, measured_tps: rounded(tps, 1) });
-        }
-        Ok(found)
+            open(of.islands as u16, access.rows, how, question.data)
+        });
+        let databases = databases.collect::<Result<Vec<_>, _>>()?;
+        let effort = of.effort(question, How::default());
+        let measured = points::measure_on(&databases, &[question.multisite], (&access, &effort))?;
+        let found = placements.iter().zip(measured).map(|(placement, measured)| PlacementPoint {
+            placement: placement.name().to_owned(),
+            measured_tps: rounded(measured.tps, 1),
+        });
+        Ok(found.collect())
     }
 
     /// The cores that execute transactions of a deployment.
