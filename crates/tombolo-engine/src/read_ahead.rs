@@ -196,7 +196,7 @@ impl DiskFile for AheadFile {
         }
     }
 
-    tombolo_storage::forward_disk!(file: name alignment write_at sync set_len len try_lock);
+    tombolo_storage::forward_disk!(file: name alignment write_at write_pieces sync set_len len try_lock);
 }
 
 #[cfg(test)]

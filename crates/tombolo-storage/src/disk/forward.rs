@@ -18,6 +18,9 @@ macro_rules! forward_disk {
     (@alignment $to:tt) => { $crate::forward_disk!(@fn $to alignment() -> usize); };
     (@read_at $to:tt) => { $crate::forward_disk!(@try $to read_at(bytes: &mut [u8], offset: u64) -> ()); };
     (@write_at $to:tt) => { $crate::forward_disk!(@try $to write_at(bytes: &[u8], offset: u64) -> ()); };
+    (@write_pieces $to:tt) => {
+        $crate::forward_disk!(@try $to write_pieces(pieces: &[(u64, &[u8])]) -> ());
+    };
     (@sync $to:tt) => { $crate::forward_disk!(@try $to sync() -> ()); };
     (@set_len $to:tt) => { $crate::forward_disk!(@try $to set_len(bytes: u64) -> ()); };
     (@len $to:tt) => { $crate::forward_disk!(@try $to len() -> u64); };

@@ -15,6 +15,8 @@
 mod forward;
 mod memory;
 mod os;
+#[cfg(target_os = "linux")]
+mod ring;
 
 use std::fmt;
 use std::io;
@@ -138,6 +140,14 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// When the device is full (`is_full`) or fails, or the alignment is wrong; a part may have been
     /// written.
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError>;
+
+    /// Writes several pieces, each at its offset, in any order: at the same time where the system can do that.
+    ///
+    /// # Errors
+    /// As [`DiskFile::write_at`], of one of them; of the others any may have been written.
+    fn write_pieces(&self, pieces: &[(u64, &[u8])]) -> Result<(), DiskError> {
+        pieces.iter().try_for_each(|(offset, bytes)| self.write_at(bytes, *offset))
+    }
 
     /// Returns when everything written is on the device.
     ///

@@ -2,11 +2,13 @@
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+#[cfg(target_os = "linux")]
+use super::ring::Ring;
 use super::{ALIGNMENT_MAX, Disk, DiskError, DiskFile, Open, Operation, assert_plain};
 
 /// A directory of the operating system: the same one for ever, wherever the process goes.
@@ -145,6 +147,9 @@ pub(super) struct OsFile {
     /// No device has blocks that are longer and no memory demands more, so the longest is what is
     /// asked for wherever anything is.
     alignment: usize,
+    /// For several writes to the device at the same time.
+    #[cfg(target_os = "linux")]
+    pub(super) ring: Ring,
     /// Set once it is locked.
     locked: OnceLock<()>,
 }
@@ -152,7 +157,14 @@ pub(super) struct OsFile {
 impl OsFile {
     #[expect(clippy::disallowed_types, reason = "this is the door to files")]
     pub(super) fn new(file: fs::File, name: String, alignment: usize) -> Self {
-        Self { file, name, alignment, locked: OnceLock::new() }
+        Self {
+            file,
+            name,
+            alignment,
+            #[cfg(target_os = "linux")]
+            ring: Ring::new(),
+            locked: OnceLock::new(),
+        }
     }
 
     fn error(&self, operation: Operation, offset: Option<u64>, cause: &io::Error) -> DiskError {
@@ -206,6 +218,17 @@ impl DiskFile for OsFile {
         self.file
             .write_all_at(bytes, offset)
             .map_err(|cause| self.error(Operation::Write, Some(offset), &cause))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn write_pieces(&self, pieces: &[(u64, &[u8])]) -> Result<(), DiskError> {
+        // The system's cache takes what is not for the device, and that does not wait.
+        let is_direct = self.alignment > 1 && pieces.len() > 1;
+        let left = match is_direct {
+            true => self.ring.write(self.file.as_fd(), pieces),
+            false => (0..pieces.len()).collect(),
+        };
+        left.into_iter().try_for_each(|at| self.write_at(pieces[at].1, pieces[at].0))
     }
 
     fn sync(&self) -> Result<(), DiskError> {

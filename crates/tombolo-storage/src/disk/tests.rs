@@ -1,6 +1,7 @@
 //! Both disks keep one contract; a planned fault strikes where it was planned.
 
 use super::os::OsFile;
+use super::ring::Ring;
 use super::*;
 use std::io::ErrorKind;
 
@@ -224,5 +225,50 @@ fn a_directory_in_a_directory_is_no_file() {
     for (name, is_file) in [("Cargo.toml", true), ("src", false), ("backup", false)] {
         assert_eq!(names.iter().any(|found| found == name), is_file);
         assert_eq!(disk.exists(name), Ok(is_file));
+    }
+}
+
+#[test]
+fn pieces_are_written_where_they_belong() {
+    let bytes: Vec<u8> = (0..100_u8).flat_map(|piece| [piece; 512]).collect();
+    // More than are under way at the same time, not in order, and one that is longer.
+    let pieces = |bytes| -> Vec<(u64, &[u8])> {
+        let chunks = <[u8]>::chunks(bytes, 512).enumerate();
+        let mut pieces: Vec<_> = chunks.map(|(at, piece)| (512 * at as u64, piece)).collect();
+        pieces[60].1 = &bytes[60 * 512..62 * 512];
+        pieces.remove(61);
+        pieces.sort_by_key(|(offset, _)| offset % 1_536);
+        pieces
+    };
+    let is_written = |file: &dyn DiskFile| {
+        let mut back = vec![1; bytes.len()];
+        file.read_at(&mut back, 0).unwrap();
+        assert_eq!(back, bytes);
+        file.write_pieces(&[]).unwrap();
+        assert_eq!(file.len().unwrap(), bytes.len() as u64);
+    };
+    on_both("pieces", |disk| {
+        let file = disk.open("a", Open::New).unwrap();
+        file.write_pieces(&pieces(&bytes)).unwrap();
+        is_written(&*file);
+    });
+    let scratch = Scratch::new("rings");
+    OsDisk::create(&scratch.0).unwrap();
+    for (name, ring) in [("ring", Ring::new()), ("none", Ring::missing())] {
+        let path = scratch.0.join(name);
+        let options =
+            |write| std::fs::OpenOptions::new().read(true).write(write).create(write).clone();
+        let opened = |write| options(write).open(&path).unwrap();
+        let mut file = OsFile::new(opened(true), name.to_owned(), ALIGNMENT_MAX);
+        file.ring = ring;
+        for _ in 0..3 {
+            file.write_pieces(&pieces(&bytes)).unwrap();
+        }
+        is_written(&file);
+        // Each that cannot be written is a failure with its reason.
+        let file = OsFile::new(opened(false), name.to_owned(), ALIGNMENT_MAX);
+        let refused = file.write_pieces(&pieces(&bytes)).unwrap_err();
+        assert!(refused.to_string().contains(name), "{refused}");
+        is_written(&file);
     }
 }

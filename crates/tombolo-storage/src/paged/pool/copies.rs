@@ -76,16 +76,16 @@ impl<S: PageSize> PageBatch<S> {
 
     /// Writes each page in its place in `file`; neighbours together.
     pub(super) fn write_in_place(&self, file: &dyn DiskFile) -> Result<()> {
-        let mut from = 0;
+        let (mut from, mut runs) = (0, Vec::new());
         while from < self.ids.len() {
             let follows =
                 |(at, id): (usize, &PageId)| id.0 as usize == self.ids[from].0 as usize + at;
             let run = self.ids[from..].iter().enumerate().take_while(|&next| follows(next)).count();
             let offset = u64::from(self.ids[from].0) * S::BYTES as u64;
-            file.write_at(self.buffer.bytes(from, run), offset)?;
+            runs.push((offset, self.buffer.bytes(from, run)));
             from += run;
         }
-        Ok(())
+        Ok(file.write_pieces(&runs)?)
     }
 }
 
