@@ -22,14 +22,27 @@ pub struct Reproducible {
     pub title: &'static str,
 }
 
-/// Declares what of a paper can be reproduced, in its order: each with its name on the command line and what it shows.
-macro_rules! reproducible {
+/// Declares a paper: what of it can be reproduced, in its order, each with its name on the command line and what it
+/// shows; and the function that makes the runs that several of these need, and their results.
+macro_rules! paper {
     (
         $(#[$attribute:meta])*
         $visible:vis enum $enum:ident {
             $($(#[$doc:meta])* $value:ident = $id:literal, $title:literal;)*
         }
+        has_terminals: $has_terminals:literal,
+        reproduce: $reproduce:path,
     ) => {
+        /// The paper.
+        pub const PAPER: $crate::experiment::Paper = $crate::experiment::Paper {
+            items: &$enum::ITEMS,
+            has_terminals: $has_terminals,
+            reproduce: |ids, wanted, progress| {
+                let items: Vec<$enum> = ids.iter().filter_map(|id| $enum::find(id)).collect();
+                $reproduce(&items, wanted, progress)
+            },
+        };
+
         $(#[$attribute])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         $visible enum $enum {
@@ -53,10 +66,20 @@ macro_rules! reproducible {
             $visible fn find(id: &str) -> Option<Self> {
                 Self::ALL.into_iter().find(|known| known.item().id == id)
             }
+
+            /// What was found of it.
+            $visible fn reproduction(
+                self,
+                rows: Vec<$crate::experiment::looking_glass::result::Row>,
+                notes: Vec<String>,
+            ) -> $crate::experiment::looking_glass::result::Reproduction {
+                let id = self.item().id.to_owned();
+                $crate::experiment::looking_glass::result::Reproduction { id, rows, notes }
+            }
         }
     };
 }
-pub(super) use reproducible;
+pub(super) use paper;
 
 /// The settings and tools with which runs are made.
 #[derive(Clone, Debug)]

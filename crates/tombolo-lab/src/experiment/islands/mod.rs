@@ -25,13 +25,12 @@ pub mod traced;
 use serde_json::json;
 use tombolo_engine::islands::topology::Topology;
 
-use crate::experiment::looking_glass::result::Reproduction;
-use crate::experiment::paper::reproducible;
-use crate::experiment::{Paper, Reproduced, Wanted};
+use crate::experiment::paper::paper;
+use crate::experiment::{Reproduced, Wanted};
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-reproducible! {
+paper! {
     /// A figure or table of the paper.
     enum Figure {
         Fig2 = "isl/fig2", "Figure 2: threads that share a counter, by placement";
@@ -48,17 +47,15 @@ reproducible! {
         Fig13 = "isl/fig13", "Figure 13: throughput by skew (modelled)";
         Fig14 = "isl/fig14", "Figure 14: throughput by size of the database (modelled)";
     }
+    has_terminals: false,
+    reproduce: reproduce,
 }
 
-/// The paper.
-pub const PAPER: Paper = Paper { items: &Figure::ITEMS, has_terminals: false, reproduce };
-
 fn reproduce(
-    ids: &[&str],
+    figures: &[Figure],
     wanted: &Wanted,
     progress: &mut dyn Progress,
 ) -> Result<Reproduced, Failure> {
-    let figures: Vec<Figure> = ids.iter().filter_map(|id| Figure::find(id)).collect();
     let machine = Topology::of_machine();
     let counted = figures.iter().any(|of| matches!(of, Figure::Fig2 | Figure::Table1));
     let counters = match counted {
@@ -66,7 +63,7 @@ fn reproduce(
         false => Vec::new(),
     };
     let mut found = Vec::new();
-    for figure in figures {
+    for &figure in figures {
         let hardware = |rows| (rows, hardware::notes(&machine));
         let (rows, notes) = match figure {
             Figure::Fig2 => hardware(hardware::placements(&counters)),
@@ -76,7 +73,7 @@ fn reproduce(
             }
             other => modelled::figure(other, wanted, progress)?,
         };
-        found.push(Reproduction { id: figure.item().id.to_owned(), rows, notes });
+        found.push(figure.reproduction(rows, notes));
     }
     let header =
         vec![("cores", json!(machine.cores.len())), ("sockets", json!(machine.sockets().len()))];

@@ -3,16 +3,22 @@
 //!
 //! Ours are read off one result of `dissect`; the paper's come from [`paper`]. Every row that the
 //! paper has is here, with or without ours; a bar that it draws without a number has no number here
-//! either (LG-E8). Not here: running anything.
+//! either (LG-E8). What several figures need is run once. Not here: running (`dissect.rs`).
 
 use std::fmt::Display;
 
-use super::ladder::{CONVENTIONAL, PRODUCT_LADDER, lattice_without};
+use super::dissect::dissect;
+use super::ladder::{CONVENTIONAL, Ladder, PRODUCT_LADDER, lattice_without};
 use super::paper::{self, PRINTED, Transaction};
+use super::plan::{DissectPlan, Scope};
 use super::result::{Component, Dissection, Measured, Reproduction, Row, Rung, Share};
-use crate::experiment::paper::reproducible;
+use crate::experiment::paper::paper;
+use crate::experiment::{Reproduced, Wanted};
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::settings::{self, Settings, Source};
 
-reproducible! {
+paper! {
     /// A figure or table of the paper.
     pub enum Figure {
         /// Shares of New Order's instructions.
@@ -30,6 +36,8 @@ reproducible! {
         /// New Order's instructions against its cycles.
         Fig8 = "lg/fig8", "Figure 8: instructions against cycles, New Order";
     }
+    has_terminals: false,
+    reproduce: reproduce,
 }
 
 /// The rows of a result for a type of transaction.
@@ -61,7 +69,7 @@ impl Figure {
     pub fn reproduce(self, dissection: &Dissection) -> Reproduction {
         let mut rows = self.rows(dissection);
         rows.extend(self.call_rows(dissection));
-        Reproduction { id: self.item().id.to_owned(), rows, notes: dissection.notes.clone() }
+        self.reproduction(rows, dissection.notes.clone())
     }
 
     /// Its rows, without those by call.
@@ -77,6 +85,38 @@ impl Figure {
             _ => Vec::new(),
         }
     }
+}
+
+/// The results of `figures`, out of one dissection.
+fn reproduce(
+    figures: &[Figure],
+    wanted: &Wanted,
+    progress: &mut dyn Progress,
+) -> Result<Reproduced, Failure> {
+    let mut plan = plan(&wanted.settings, figures)?;
+    plan.volatile_ok = wanted.volatile_ok;
+    let dissection = dissect(&plan, progress)?;
+    let found = figures.iter().map(|figure| figure.reproduce(&dissection)).collect();
+    Ok(Reproduced { header: plan.scope.header(), settings: plan.settings, found })
+}
+
+/// The runs that `figures` need together.
+///
+/// # Errors
+/// As [`DissectPlan::new`].
+fn plan(settings: &Settings, figures: &[Figure]) -> Result<DissectPlan, Failure> {
+    let mut settings = settings.clone();
+    if figures.iter().all(|figure| *figure == Figure::Throughput) {
+        // It has no instructions in it.
+        settings.set(settings::COUNTER.name, "none", Source::Flag)?;
+    }
+    let scope = Scope { ladder: Ladder::Paper, only: None, lattice: false };
+    let mut plan = DissectPlan::new(&settings, scope)?;
+    if figures.contains(&Figure::Table1) {
+        // One of its rows removes two components.
+        plan.points.push(lattice_without(&[Component::Locking, Component::Latching]));
+    }
+    Ok(plan)
 }
 
 const INSTRUCTIONS: &str = "instructions";
@@ -438,4 +478,35 @@ pub fn text_rows(dissection: &Dissection) -> Vec<Row> {
         ]);
     }
     rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings() -> Settings {
+        let mut settings = settings::defaults();
+        for (name, value) in [("warehouses", "1"), ("transactions", "300")] {
+            settings.set(name, value, Source::Flag).unwrap();
+        }
+        settings
+    }
+
+    #[test]
+    fn a_table_with_two_components_off_measures_that_point() {
+        let plan = plan(&settings(), &[Figure::Table1]).unwrap();
+        assert_eq!(plan.points, ["lattice-11001"]);
+        assert!(plan.profiles().contains(&"lattice-11001"));
+    }
+
+    #[test]
+    fn throughput_counts_nothing() {
+        let mut settings = settings();
+        settings.set("counter", "auto", Source::Flag).unwrap();
+        let counter = |figures: &[Figure]| {
+            plan(&settings, figures).unwrap().settings.word(&settings::COUNTER).to_owned()
+        };
+        assert_eq!(counter(&[Figure::Throughput]), "none");
+        assert_eq!(counter(&[Figure::Throughput, Figure::Fig1]), "auto");
+    }
 }

@@ -13,9 +13,9 @@ use tombolo_engine::threads;
 use super::configuration::Configuration;
 use super::paper::{Column, PRINTED};
 use super::terminals::{Measured, Point, measure};
-use crate::experiment::looking_glass::result::{Reproduction, Row};
-use crate::experiment::paper::reproducible;
-use crate::experiment::{Paper, Reproduced, Wanted};
+use crate::experiment::looking_glass::result::Row;
+use crate::experiment::paper::paper;
+use crate::experiment::{Reproduced, Wanted};
 use crate::failure::Failure;
 use crate::files::{Medium, Place};
 use crate::histogram::SECOND_NS;
@@ -25,7 +25,7 @@ use crate::settings::{self, Settings, Source};
 use crate::workload::debit_credit::Scale;
 use Configuration::{A, B, C};
 
-reproducible! {
+paper! {
     /// A table of the paper.
     pub enum Table {
         /// Throughput and response times by configuration.
@@ -33,10 +33,9 @@ reproducible! {
         /// Where the time of a run goes.
         Breakdown = "tpk/breakdown", "Time breakdown: how long each stage is busy";
     }
+    has_terminals: true,
+    reproduce: reproduce,
 }
-
-/// The paper.
-pub const PAPER: Paper = Paper { items: &Table::ITEMS, has_terminals: true, reproduce };
 
 /// How long a terminal takes by default: the shortest time of the paper.
 const TERMINAL: Duration = Duration::from_micros(500);
@@ -115,11 +114,10 @@ impl TablePlan {
 }
 
 fn reproduce(
-    ids: &[&str],
+    tables: &[Table],
     wanted: &Wanted,
     progress: &mut dyn Progress,
 ) -> Result<Reproduced, Failure> {
-    let tables: Vec<Table> = ids.iter().filter_map(|id| Table::find(id)).collect();
     let plan = TablePlan::new(&wanted.settings, wanted.terminal.unwrap_or(TERMINAL))?;
     let data = Some(plan.settings.word(&settings::DATA)).filter(|data| !data.is_empty());
     let place = Place::create(data.map(Path::new), Medium::lasting_if(!wanted.volatile_ok))?;
@@ -138,12 +136,11 @@ fn reproduce(
         place.remove()?;
     }
     let cores = threads::available();
-    let reproduction = |&table: &Table| Reproduction {
-        id: table.item().id.to_owned(),
-        rows: rows(table, &plan, &found, cores),
-        notes: notes(table, &plan, &found, cores),
-    };
-    let found = tables.iter().map(reproduction).collect();
+    let found = tables.iter().map(|&table| {
+        let notes = notes(table, &plan, &found, cores);
+        table.reproduction(rows(table, &plan, &found, cores), notes)
+    });
+    let found = found.collect();
     let header = vec![("terminal_us", (plan.terminal.as_micros() as u64).into())];
     Ok(Reproduced { settings: plan.settings, header, found })
 }
