@@ -44,7 +44,7 @@ paper! {
         Fig10 = "isl/fig10", "Figure 10: cost by rows of a transaction (modelled and measured)";
         Fig11 = "isl/fig11", "Figure 11: where the time of a transaction goes (modelled)";
         Fig12 = "isl/fig12", "Figure 12: throughput by cores (modelled)";
-        Fig13 = "isl/fig13", "Figure 13: throughput by skew (modelled)";
+        Fig13 = "isl/fig13", "Figure 13: throughput by skew (modelled and measured)";
         Fig14 = "isl/fig14", "Figure 14: throughput by size of the database (modelled)";
     }
     has_terminals: false,
