@@ -1,5 +1,5 @@
 //! Starting the command and looking at what it gives back. Every result that a test makes it print is read
-//! as `report` reads it, and must be the same when it is printed again.
+//! as `report` reads it, must be the same when it is printed again, and has only fields that `docs/cli.md` names.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -74,12 +74,39 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
+/// Fields whose own fields are named by settings, checks, profiles or engines.
+const NAMED_BY_OTHERS: [&str; 7] =
+    ["settings", "checks", "counts", "switches", "ratios", "wall_ratios", "tps_ratios"];
+
+/// The command line's contract names each field, in backticks.
+fn assert_documented(printed: &Value) {
+    const CONTRACT: &str = include_str!("../../../../docs/cli.md");
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
+    let is_named = |field: &str| {
+        let mut code = CONTRACT.split('`').skip(1).step_by(2);
+        code.any(|code| code.split(|c| !is_word(c)).any(|word| word == field))
+    };
+    match printed {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                assert!(is_named(name), "docs/cli.md does not name the field {name}");
+                if !NAMED_BY_OTHERS.contains(&name.as_str()) {
+                    assert_documented(value);
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(assert_documented),
+        _ => {}
+    }
+}
+
 /// Each result is read by the type that printed it, and has each field once.
 fn assert_read_back(stdout: &str) {
     let results = html::read("the output", stdout.as_bytes()).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!(results.len(), stdout.lines().count());
     for (result, line) in results.iter().zip(stdout.lines()) {
         let printed: Value = serde_json::from_str(line).expect("a line is JSON");
+        assert_documented(&printed);
         assert_eq!(result.printed(), Some(printed));
         let Fields(mut names) = serde_json::from_str(line).expect("a line is an object");
         names.sort_unstable();
