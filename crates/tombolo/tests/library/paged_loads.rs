@@ -1,19 +1,12 @@
 //! Many rows into paged databases and their islands: in the order they come, up to the first that is refused.
 
-use tombolo::{
-    Database, Error, LoadError, Order, PagedBuilder, PagedDatabase, Range, StoreError, Table,
-};
+use tombolo::{Database, Error, LoadError, Order, PagedBuilder, PagedDatabase, Range, StoreError};
 
-#[derive(Table, Clone, Debug, PartialEq)]
-struct Word {
-    #[key]
-    id: u32,
-    text: Option<String>,
-}
+use super::loads::{Word, WordKey, load_up_to_a_duplicate};
 
+/// The longest fill most of a page.
 fn word(id: u32) -> Word {
-    let length = if id % 500 == 3 { 7_000 } else { id as usize % 90 };
-    Word { id, text: (!id.is_multiple_of(5)).then(|| "w".repeat(length)) }
+    Word::of(id, 7_000)
 }
 
 fn paged() -> PagedBuilder {
@@ -34,27 +27,12 @@ fn ids(db: &PagedDatabase) -> Vec<u32> {
     ids.unwrap()
 }
 
-const TWICE: &str = "word_key";
-
 #[test]
 fn rows_are_loaded_up_to_the_first_that_is_refused() {
     let place = tempfile::tempdir().unwrap();
     let db = paged().open(place.path()).unwrap();
+    load_up_to_a_duplicate!(db, word, ids);
     let words = db.table::<Word>().unwrap();
-    assert_eq!(db.load(&words, []), Ok(0));
-    assert_eq!(db.load(&words, (0..5_000).map(word)), Ok(5_000));
-    // Number 2,000 is there; other calls run in between.
-    let rows = (5_000..9_000).chain([2_000]).chain(9_000..20_000).map(|id| {
-        if id % 1_000 == 0 {
-            db.transaction(|_| Ok(())).unwrap();
-        }
-        word(id)
-    });
-    let LoadError { loaded, error } = db.load(&words, rows).unwrap_err();
-    assert_eq!(error, Error::Duplicate { index: TWICE.to_owned() });
-    let there = ids(&db);
-    assert_eq!(there, (0..5_000 + loaded as u32).collect::<Vec<_>>());
-    assert!((5_000..9_000).contains(&there.len()), "{} are there", there.len());
     // A row that no page holds, and what came before it.
     let large = Word { id: 100_000, text: Some("w".repeat(9_000)) };
     let LoadError { loaded, error } = db.load(&words, [word(50_000), large]).unwrap_err();
@@ -105,7 +83,7 @@ fn rows_are_loaded_where_their_keys_are() {
     // A row that is there ends the load.
     let rows = (9_000..12_000).chain([5]).chain(12_000..30_000).map(word);
     let LoadError { loaded, error } = db.load(&words, rows, |row| row.id).unwrap_err();
-    assert_eq!(error, Error::Duplicate { index: TWICE.to_owned() });
+    assert_eq!(error, Error::Duplicate { index: "word_key".to_owned() });
     assert!((1_000..13_000).contains(&loaded), "{loaded}");
     let there = |island: usize| ids(db.at(&keys(island)[0]).unwrap()).len() as u64;
     assert_eq!((0..3).map(there).sum::<u64>(), 9_000 + loaded);
