@@ -217,13 +217,14 @@ impl Narrator<'_, '_> {
         let first = steps.iter().enumerate().min_by_key(|(_, step)| step.0).map_or(0, |(i, _)| i);
         steps.rotate_left(first);
         let line = |txn| self.facts.history.head(txn).line;
-        let told = steps.iter();
-        told.map(|(from, to, edge)| Step {
-            line: line(*from),
-            before: line(*to),
-            why: self.edge(*from, *to, edge),
-        })
-        .collect()
+        let shown = steps.iter();
+        shown
+            .map(|(from, to, edge)| Step {
+                line: line(*from),
+                before: line(*to),
+                why: self.edge(*from, *to, edge),
+            })
+            .collect()
     }
 
     /// A transaction's name in reports.

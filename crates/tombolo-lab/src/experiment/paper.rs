@@ -86,13 +86,13 @@ pub(super) use paper;
 pub struct Wanted {
     /// The settings that were given.
     pub settings: Settings,
-    /// Whether files may lie where nothing is kept.
+    /// Whether files may be on a file system that keeps nothing.
     pub volatile_ok: bool,
-    /// How long a terminal takes for a transaction, and for its answer, if it was said.
+    /// How long a terminal takes for a transaction, and for its answer; the paper's default if absent.
     pub terminal: Option<Duration>,
     /// Opens databases of islands in memory, which the library has, for the workload `rows` and for TPC-C.
     pub open_islands: (Open, tpcc::Open),
-    /// The same of islands of paged stores, with files that are of use only meanwhile.
+    /// The same for islands of paged stores; their files are temporary.
     pub open_paged_islands: (Open, tpcc::Open),
 }
 

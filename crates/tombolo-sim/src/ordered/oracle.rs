@@ -9,7 +9,7 @@ use crate::oracle::{Rule, Violation};
 
 /// What ran on an island since the last recovery.
 #[derive(Clone, Debug, Default)]
-struct Course {
+struct History {
     /// The rows after each transaction that wrote, with its number, from those that came back on.
     states: Vec<(u64, Rows)>,
     /// The place of the newest that was answered, or read for an answer.
@@ -31,14 +31,14 @@ struct Over {
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub(super) struct Oracle {
-    courses: Vec<Course>,
+    histories: Vec<History>,
     over: Vec<Over>,
 }
 
 impl Oracle {
     pub(super) fn new(islands: usize) -> Self {
-        let course = Course { states: vec![(0, Rows::new())], answered: 0 };
-        Self { courses: vec![course; islands], over: Vec::new() }
+        let history = History { states: vec![(0, Rows::new())], answered: 0 };
+        Self { histories: vec![history; islands], over: Vec::new() }
     }
 
     /// A transaction ran behind all others on its islands. Returns its answer, and the places behind it; none of it
@@ -46,15 +46,15 @@ impl Oracle {
     pub(super) fn ran(&mut self, request: &Request) -> (u64, Places) {
         let (mut so_far, mut wrote, mut places) = (0, Vec::new(), Places::new());
         for (island, operations) in &request.parts {
-            let course = &mut self.courses[*island];
-            let Some((_, rows)) = course.states.last() else { unreachable!("it began with one") };
+            let history = &mut self.histories[*island];
+            let Some((_, rows)) = history.states.last() else { unreachable!("it began with one") };
             let mut rows = rows.clone();
             so_far = model(&mut rows, request.number, operations, so_far);
             if writes(operations) && !request.aborts {
-                course.states.push((request.number, rows));
+                history.states.push((request.number, rows));
                 wrote.push(*island);
             }
-            places.push((*island, course.states.len() - 1));
+            places.push((*island, history.states.len() - 1));
         }
         if request.parts.len() > 1 && !wrote.is_empty() {
             self.over.push(Over { number: request.number, wrote, places: places.clone() });
@@ -65,14 +65,14 @@ impl Oracle {
     /// A transaction was answered as durable.
     pub(super) fn answered(&mut self, places: &Places) {
         for (island, place) in places {
-            let course = &mut self.courses[*island];
-            course.answered = course.answered.max(*place);
+            let history = &mut self.histories[*island];
+            history.answered = history.answered.max(*place);
         }
     }
 
     /// The rows of an island as they are now.
     pub(super) fn now(&self, island: usize) -> &Rows {
-        self.courses[island]
+        self.histories[island]
             .states
             .last()
             .map_or_else(|| unreachable!("it began"), |(_, rows)| rows)
@@ -100,25 +100,25 @@ impl Oracle {
     /// What came back at these places stays, and goes on.
     pub(super) fn settle(&mut self, places: &[usize]) {
         self.over.clear();
-        for (course, place) in self.courses.iter_mut().zip(places) {
-            *course = Course { states: vec![course.states[*place].clone()], answered: 0 };
+        for (history, place) in self.histories.iter_mut().zip(places) {
+            *history = History { states: vec![history.states[*place].clone()], answered: 0 };
         }
     }
 
     fn places(&self, found: &[Rows]) -> Result<Vec<usize>, Violation> {
-        let numbered = self.courses.iter().zip(found).enumerate();
-        let place = |(island, (course, rows)): (usize, (&Course, &Rows))| {
+        let numbered = self.histories.iter().zip(found).enumerate();
+        let place = |(island, (history, rows)): (usize, (&History, &Rows))| {
             let last = rows.get(&LAST).map_or(0, |(_, by, _)| *by);
-            let place = course.states.iter().position(|(number, _)| *number == last);
+            let place = history.states.iter().position(|(number, _)| *number == last);
             let place =
-                place.filter(|place| course.states[*place].1 == *rows).ok_or_else(|| {
+                place.filter(|place| history.states[*place].1 == *rows).ok_or_else(|| {
                     let what = format!("island {island}: no state that it had is like {rows:?}");
                     Violation::new(Rule::Prefix, what)
                 })?;
-            if place < course.answered {
+            if place < history.answered {
                 let what = format!(
                     "island {island} came back with transaction {last}, and {} was answered",
-                    course.states[course.answered].0
+                    history.states[history.answered].0
                 );
                 return Err(Violation::new(Rule::AcknowledgedIsDurable, what));
             }

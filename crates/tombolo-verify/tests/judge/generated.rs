@@ -213,7 +213,7 @@ fn is_caught(seed: u64, history: &[Transaction], name: &str, holds: &[Level]) {
     let verdict = History::of(history).unwrap().judge(StrictSerializable);
     assert_eq!(verdict.holds, Holds::No, "seed {seed}, {name}: {verdict}");
     assert!(!verdict.anomalies[0].steps.is_empty(), "seed {seed}: {verdict}");
-    // Where no order of the other transactions is proved, another circle may be the one that is told.
+    // Where no order of the other transactions is proved, another circle may be the one that is reported.
     if !verdict.anomalies[0].by_exclusion {
         assert_eq!(verdict.anomalies[0].name(), name, "seed {seed}: {verdict}");
     }

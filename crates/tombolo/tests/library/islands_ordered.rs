@@ -180,12 +180,12 @@ fn killed_islands_keep_what_calls_of_one_island_saw() {
         let mut child = child(test, place.path());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
         assert!(lines.any(|line| line == "open"));
-        let told = lines.by_ref().take(50 + random.below(400) as usize).collect::<Vec<_>>();
+        let printed = lines.by_ref().take(50 + random.below(400) as usize).collect::<Vec<_>>();
         child.kill().unwrap(); // SIGKILL
         child.wait().unwrap();
-        for line in told.into_iter().chain(lines) {
+        for line in printed.into_iter().chain(lines) {
             let Some((key, count)) =
-                line.strip_prefix("ack ").and_then(|told| told.split_once(' '))
+                line.strip_prefix("ack ").and_then(|count| count.split_once(' '))
             else {
                 continue;
             };
@@ -197,8 +197,8 @@ fn killed_islands_keep_what_calls_of_one_island_saw() {
         for (one, other) in [(0, 101), (100, 201), (200, 1)] {
             let (first, second) = (counting.count(one), counting.count(other));
             assert_eq!(first, second, "round {round}: {one} and {other}");
-            let told = last.get(&one).max(last.get(&other)).copied().unwrap_or_default();
-            assert!(first >= told, "round {round}: {one}: {first} {told}");
+            let answered = last.get(&one).max(last.get(&other)).copied().unwrap_or_default();
+            assert!(first >= answered, "round {round}: {one}: {first} {answered}");
         }
         assert!(KEYS.iter().all(|key| counting.count(*key) >= 0));
         counting.db.close().unwrap();

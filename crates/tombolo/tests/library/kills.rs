@@ -73,7 +73,7 @@ fn two_processes_do_not_share_a_directory() {
         // Until the parent lets go.
         let _ = std::io::stdin().read(&mut [0]);
         db.close().unwrap();
-        std::process::exit(0); // nobody reads what the test program would say
+        std::process::exit(0); // no one reads the test program's output
     }
     let place = tempfile::tempdir().unwrap();
     let mut child = child("kills::two_processes_do_not_share_a_directory", place.path());

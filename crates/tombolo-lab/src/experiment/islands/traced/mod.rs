@@ -17,7 +17,7 @@ use tombolo_engine::trace::{Access, Call, Trace, TracedTable};
 use crate::failure::Failure;
 use crate::numbers::rounded;
 
-/// Numbers of islands whose share of distributed calls is told.
+/// Numbers of islands whose share of distributed calls is reported.
 const ISLANDS: [usize; 4] = [2, 4, 8, 16];
 
 /// What is in a trace.

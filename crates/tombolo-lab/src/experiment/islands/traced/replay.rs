@@ -44,7 +44,7 @@ pub enum Action {
     Toggle,
 }
 
-/// What is done, and the rows: their numbers, and the length of each beside its number and counter.
+/// What is done, and the rows: their numbers, and the length of each besides its number and counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the line above says it")]
 pub struct Step {

@@ -1,4 +1,4 @@
-//! What is told of a trace whose calls are known.
+//! What is reported of a trace whose calls are known.
 
 use tombolo_engine::trace::{Touched, TracedTable};
 

@@ -246,9 +246,9 @@ fn order_status_tells_the_newest_order_and_its_lines() {
     let Ok(Answer::OrderStatus(answer)) = answer else { panic!("{answer:?}") };
     assert_eq!((answer.o_id, answer.entry_d, answer.carrier_id), (3_001, order.entry_d, None));
     assert_eq!(answer.lines().len(), order.lines().len());
-    for (told, ordered) in answer.lines().iter().zip(order.lines()) {
-        assert_eq!((told.i_id, told.quantity), (ordered.i_id, i64::from(ordered.quantity)));
-        assert_eq!(told.delivery_d, None);
+    for (line, ordered) in answer.lines().iter().zip(order.lines()) {
+        assert_eq!((line.i_id, line.quantity), (ordered.i_id, i64::from(ordered.quantity)));
+        assert_eq!(line.delivery_d, None);
     }
     assert_eq!((calls.scans, calls.updates, calls.creates), (2, 0, 0));
 }
