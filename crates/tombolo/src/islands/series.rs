@@ -30,8 +30,9 @@ type Ended<'d> = Result<Answers<'d>, Error>;
 
 impl Islands {
     /// Commits transactions, each by itself, and returns how each ended. They run in their order, except for those that
-    /// have to run again. They cost less than one at a time: in memory this thread keeps their islands between some of them, so their rows move once, and on disk it
-    /// waits for all of them at the same time. For threads that have several transactions at hand, as servers do.
+    /// have to run again. They cost less than one at a time: in memory this thread keeps their islands between some of
+    /// them, so their rows move once, and on disk it waits for all of them at the same time. For threads that have
+    /// several transactions at hand, as servers do.
     ///
     /// ```
     /// # use tombolo::{Database, Error, Stop, Table};
