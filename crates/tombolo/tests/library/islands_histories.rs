@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use tombolo::{Answers, AtomicCommit, Database, Error, Islands, Order, Stop, Table, Tx};
+use tombolo::{
+    Across, Answers, AtomicCommit, Database, Error, Islands, OnIslands, Order, Part as OfIsland,
+    Stop, Table, Tx,
+};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::on_each;
@@ -80,6 +83,44 @@ fn part(
     }
 }
 
+/// What a transaction does, whether it aborts in the end, and its operations by island.
+type Drawn = (Vec<Planned>, bool, BTreeMap<usize, Vec<Planned>>);
+
+fn drawn(db: &Islands, rng: &mut Rng, session: i64, transaction: u64) -> Drawn {
+    let planned = plan(rng, session, transaction);
+    let aborts = rng.below(ABORTS) == 0;
+    let mut by_island: BTreeMap<usize, Vec<Planned>> = BTreeMap::new();
+    for &operation in &planned {
+        let island = db.island_of(&operation.1).unwrap();
+        by_island.entry(island).or_default().push(operation);
+    }
+    (planned, aborts, by_island)
+}
+
+/// A transaction with a part for each island, of which the last may abort; and its parts.
+fn declared<'d>(
+    db: &'d Islands,
+    part: &'d OnIslands<Part, Vec<Operation>>,
+    aborts: bool,
+    by_island: BTreeMap<usize, Vec<Planned>>,
+) -> (Across<'d>, Vec<OfIsland<Vec<Operation>>>) {
+    let last = *by_island.keys().next_back().unwrap();
+    let mut across = db.across();
+    let parts = by_island.into_iter().map(|(island, plan)| {
+        let (key, aborts) = (plan[0].1, aborts && island == last);
+        across.part(part, &key, (island, plan, aborts)).unwrap()
+    });
+    let parts = parts.collect();
+    (across, parts)
+}
+
+/// What a declared transaction saw.
+fn seen(
+    (ended, parts): (Result<Answers<'_>, Error>, Vec<OfIsland<Vec<Operation>>>),
+) -> Result<Vec<Operation>, Error> {
+    ended.map(|mut answers| parts.into_iter().flat_map(|part| answers.take(part)).collect())
+}
+
 /// A transaction as its session observed it.
 fn observed(
     session: i64,
@@ -103,32 +144,7 @@ fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
     on_each(SESSIONS, |session| {
         let mut rng = Rng::stream(2, &[number, session as u64]);
         for transaction in 0..transactions {
-            let drawn = |rng: &mut Rng, transaction| {
-                let planned = plan(rng, session, transaction);
-                let aborts = rng.below(ABORTS) == 0;
-                let mut by_island: BTreeMap<usize, Vec<Planned>> = BTreeMap::new();
-                for &operation in &planned {
-                    let island = db.island_of(&operation.1).unwrap();
-                    by_island.entry(island).or_default().push(operation);
-                }
-                (planned, aborts, by_island)
-            };
-            let (planned, aborts, mut by_island) = drawn(&mut rng, transaction);
-            let declared = |aborts: bool, by_island: BTreeMap<usize, Vec<Planned>>| {
-                let last = *by_island.keys().next_back().unwrap();
-                let mut across = db.across();
-                let parts = by_island.into_iter().map(|(island, plan)| {
-                    let (key, aborts) = (plan[0].1, aborts && island == last);
-                    across.part(&part, &key, (island, plan, aborts)).unwrap()
-                });
-                let parts = parts.collect::<Vec<_>>();
-                (across, parts)
-            };
-            let seen = |(ended, parts): (Result<Answers<'_>, Error>, Vec<_>)| {
-                ended.map(|mut answers| {
-                    parts.into_iter().flat_map(|part| answers.take(part)).collect()
-                })
-            };
+            let (planned, aborts, mut by_island) = drawn(db, &mut rng, session, transaction);
             let begin = clock.now_ns();
             let ended = if by_island.len() == 1 && rng.below(2) == 0 {
                 let (island, plan) = by_island.pop_first().unwrap();
@@ -157,14 +173,15 @@ fn record(db: &Islands, number: u64, transactions: u64) -> Vec<Transaction> {
                     Ok(seen)
                 })
             } else if rng.below(2) == 0 {
-                let (across, parts) = declared(aborts, by_island);
+                let (across, parts) = declared(db, &part, aborts, by_island);
                 seen((across.commit(), parts))
             } else {
                 // Several in one call, of which each is a session's of its own: none follows another.
-                let mut several = vec![declared(aborts, by_island)];
+                let mut several = vec![declared(db, &part, aborts, by_island)];
                 for n in 1..SEVERAL {
-                    let (_, aborts, by_island) = drawn(&mut rng, transaction + n * transactions);
-                    several.push(declared(aborts, by_island));
+                    let (_, aborts, by_island) =
+                        drawn(db, &mut rng, session, transaction + n * transactions);
+                    several.push(declared(db, &part, aborts, by_island));
                 }
                 let (several, parts): (Vec<_>, Vec<_>) = several.into_iter().unzip();
                 let mut ended = db.commit_all(several).into_iter().zip(parts).map(seen);
