@@ -66,12 +66,13 @@ impl Islands {
         &'d self,
         transactions: impl IntoIterator<Item = Across<'d>>,
     ) -> Vec<Result<Answers<'d>, Error>> {
-        let transactions = transactions.into_iter();
+        // First: what makes them may call the database, or take its time.
+        let transactions: Vec<_> = transactions.into_iter().collect();
         if on_database_thread() {
-            return transactions.map(|_| Err(Error::Nested)).collect();
+            return transactions.iter().map(|_| Err(Error::Nested)).collect();
         }
         let mut series = Series::new(self);
-        transactions.for_each(|transaction| series.run(transaction));
+        transactions.into_iter().for_each(|transaction| series.run(transaction));
         series.settle();
         series.ended.into_iter().map(|ended| ended.expect("each has ended")).collect()
     }
@@ -81,7 +82,7 @@ impl Islands {
 struct Series<'d> {
     islands: &'d Islands,
     reach: Option<Reach<'d>>,
-    /// How many have run since islands were given back.
+    /// How many this thread has run, rather than the islands by messages.
     run: usize,
     waiting: Vec<Waiting<'d>>,
     /// How each ended; none of those that wait.
@@ -110,10 +111,9 @@ impl<'d> Series<'d> {
             return;
         };
         let is_own = std::ptr::eq(islands, self.islands);
-        let finished = self.reach().filter(|_| is_own);
-        let Some(finished) =
-            finished.and_then(|reach| run_directly(reach, first, &mut steps, None))
-        else {
+        let reach = self.reach().filter(|_| is_own);
+        let finished = reach.and_then(|reach| run_directly(reach, first, &mut steps, None));
+        let Some(finished) = finished else {
             self.settle();
             self.ended[number] = Some(commit(islands, first, steps, None));
             return;

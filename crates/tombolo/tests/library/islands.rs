@@ -337,6 +337,17 @@ fn several_transactions_end_as_each_by_itself() {
         assert!(ended.next().unwrap().is_ok(), "one of another database");
         drop(ended);
         assert_eq!((bank.money(), other.money()), (100 * ACCOUNTS as i64, 9));
+        // What makes them may call the database meanwhile.
+        let drawn = [a, b, a].into_iter().map(|id| {
+            let cents = bank.book.at(&id).unwrap().call((id, 0)).unwrap();
+            let mut across = bank.db.across();
+            across.part(&bank.book, &a, (a, cents)).unwrap();
+            across.part(&bank.book, &b, (b, -cents)).unwrap();
+            across
+        });
+        let ended = bank.db.commit_all(drawn);
+        assert!(ended.iter().all(|ended| matches!(ended, Ok(_) | Err(Error::Aborted(_)))));
+        drop(ended);
         let nested = bank.db.transaction(|_| Ok(bank.db.commit_all([bank.db.across()]).len()));
         assert!(!bank.is_carried || matches!(nested, Ok(1) | Err(Error::Setting(_))), "{nested:?}");
         bank.db.close().unwrap();
