@@ -115,7 +115,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         callers: Callers::Each(1),
         is_durable,
         how: How::default(),
-        batch: 1,
+        per_call: 1,
         time: Duration::from_millis(time_ms),
         rounds,
     };

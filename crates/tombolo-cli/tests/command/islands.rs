@@ -111,6 +111,24 @@ fn copies_of_a_table_on_each_island_are_compared_and_count_once() {
 }
 
 #[test]
+fn transactions_over_islands_are_measured_in_one_call() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data").display().to_string();
+    let ended = line(&format!(
+        "islands rows --islands 2 --rows 2000 --update 2 --multisite 0,50 --rounds 1 --time-ms 30 --per-call 4 \
+         --durability group --data {data} --json"
+    ));
+    assert_eq!(ended.status, 0, "{ended:?}");
+    let points = ended.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    for (point, is_over_islands) in points.zip([false, true]) {
+        assert_eq!(point["distributed"].as_u64() > Some(0), is_over_islands, "{point}");
+        assert_eq!((&point["per_call"], &point["latency_us"]), (&4.into(), &Value::Null));
+        let settings = &point["settings"];
+        assert_eq!((&settings["per_call"], &settings["batch"]), (&4.into(), &100_000.into()));
+    }
+}
+
+#[test]
 fn islands_of_paged_stores_are_measured_and_checked() {
     let scratch = tempfile::tempdir().unwrap();
     let data = scratch.path().join("data").display().to_string();

@@ -36,6 +36,9 @@ fn commands_and_flags_that_do_not_exist() {
     refused("islands tpcc --warehouses 1", 2, "2 islands need a warehouse each");
     refused("islands tpcc --store paged", 2, "give --durability group and --data DIR");
     refused("islands rows --store paged", 2, "give --durability group and --data DIR");
+    let paged = "islands rows --store paged --durability group --data no-such-one --per-call 2";
+    refused(paged, 2, "one transaction at a time: leave --per-call out");
+    refused("islands tpcc --per-call 2", 2, "--per-call is not for tpcc: leave it out");
     refused("repartition src --islands 2", 2, "src holds no database of islands");
     refused("repartition src", 2, "--islands");
     refused("repartition src --islands 0", 2, "--islands");

@@ -123,11 +123,11 @@ struct RowsArguments {
     /// rows: rows of the database [default: 240000]
     #[arg(long, value_name = "R", value_parser = value_parser!(i32).range(1..))]
     rows: Option<i32>,
-    /// rows: transactions over several islands that a caller puts together and commits in one call [default: 1]
+    /// rows: transactions over several islands that a caller commits in one call [default: 1]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_024))]
-    batch: Option<u32>,
+    per_call: Option<u32>,
     /// rows: each island in a process of its own, beside the same islands in one process
-    #[arg(long, conflicts_with_all = ["commit", "placement", "store", "batch"])]
+    #[arg(long, conflicts_with_all = ["commit", "placement", "store", "per_call"])]
     processes: bool,
     #[command(flatten)]
     transactions: TransactionArguments,
@@ -193,12 +193,12 @@ impl RowsArguments {
 
     /// An argument that was given.
     fn given(&self) -> Option<&'static str> {
-        let Self { multisite, multisite_callers, rows, batch, processes, transactions } = self;
+        let Self { multisite, multisite_callers, rows, per_call, processes, transactions } = self;
         [
             ("--multisite", multisite.is_some()),
             ("--multisite-callers", multisite_callers.is_some()),
             ("--rows", rows.is_some()),
-            ("--batch", batch.is_some()),
+            ("--per-call", per_call.is_some()),
             ("--processes", *processes),
             ("--read", transactions.read.is_some()),
             ("--update", transactions.update.is_some()),
@@ -267,7 +267,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         callers: Callers::Each(arguments.threads as usize),
         is_durable: arguments.durability == "group",
         how: arguments.how(),
-        batch: arguments.of_rows.batch.unwrap_or(1) as usize,
+        per_call: arguments.of_rows.per_call.unwrap_or(1) as usize,
         time: Duration::from_millis(arguments.time_ms),
         rounds: arguments.rounds,
     };
@@ -343,8 +343,8 @@ impl Arguments {
             true if self.commit == "ordered" => {
                 "islands of paged stores commit by two-phase commit"
             }
-            true if self.of_rows.batch.is_some() => {
-                "islands of paged stores commit one transaction at a time: leave --batch out"
+            true if self.of_rows.per_call.is_some() => {
+                "islands of paged stores commit one transaction at a time: leave --per-call out"
             }
             true if self.placement != Placement::Os => {
                 "where islands of paged stores run, the system decides: leave --placement out"
@@ -361,7 +361,7 @@ impl Arguments {
             ("rounds", self.rounds.into()),
             ("placement", self.placement.name().into()),
             ("commit", self.commit.clone().into()),
-            ("batch", self.of_rows.batch.into()),
+            ("per_call", self.of_rows.per_call.into()),
         ]))
     }
 

@@ -85,7 +85,7 @@ impl Deployment for Own {
         Ok(Called { has_committed: true, is_distributed: parts.len() > 1 })
     }
 
-    fn is_batched(&self, parts: &Parts) -> bool {
+    fn shares_calls(&self, parts: &Parts) -> bool {
         parts.len() > 1
     }
 

@@ -59,8 +59,8 @@ pub struct Effort {
     pub is_durable: bool,
     /// How the databases were opened.
     pub how: How,
-    /// Transactions over several islands that a caller puts together before it commits them in one call.
-    pub batch: usize,
+    /// Transactions over several islands that a caller commits in one call.
+    pub per_call: usize,
     /// How long a point is measured in a round.
     pub time: Duration,
     /// How often.
@@ -102,8 +102,8 @@ pub trait Deployment: Sync {
     /// What the library returns, but for an abort of the transaction's own.
     fn call(&self, transaction: &Self::Transaction) -> Result<Called, Failure>;
 
-    /// Whether a transaction may be committed together with others of its caller.
-    fn is_batched(&self, _: &Self::Transaction) -> bool {
+    /// Whether a transaction may be committed in one call with others of its caller.
+    fn shares_calls(&self, _: &Self::Transaction) -> bool {
         false
     }
 
@@ -157,7 +157,7 @@ pub struct DeploymentResult {
     pub atomic_commit: Option<String>,
     /// Absent where each is committed by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub batch: Option<usize>,
+    pub per_call: Option<usize>,
     /// Whether each island is a process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub processes: bool,
@@ -281,7 +281,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
             placement: (effort.how.placement != Placement::Os)
                 .then(|| effort.how.placement.name().to_owned()),
             atomic_commit: effort.how.is_ordered.then(|| "ordered".to_owned()),
-            batch: (effort.batch > 1).then_some(effort.batch),
+            per_call: (effort.per_call > 1).then_some(effort.per_call),
             processes: self.deployment.is_of_processes(),
             round,
             committed: all.committed,
@@ -294,7 +294,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
                 .multisite_callers
                 .map(|_| rounded((all.committed - all.of_further) as f64 / wall_s, 1)),
             us_per_transaction_cpu: rounded(1e6 * cpu_s / all.committed as f64, 4),
-            latency_us: all.latencies.summary().filter(|_| effort.batch == 1),
+            latency_us: all.latencies.summary().filter(|_| effort.per_call == 1),
             ..self.what.clone()
         })
     }
@@ -311,17 +311,17 @@ impl<T> Caller<T> {
     ) -> Result<Done, Failure> {
         let count = self.transactions.len();
         let (mut done, mut at) = (Done::default(), (first_part * count as f64) as usize % count);
-        let mut batch = Vec::with_capacity(effort.batch);
+        let mut together = Vec::with_capacity(effort.per_call);
         let begun_ns = clock.now_ns();
         let end_ns = begun_ns + effort.time.as_nanos() as u64;
         let mut before_ns = begun_ns;
         while before_ns < end_ns {
             for _ in 0..LOOK {
                 let transaction = &self.transactions[at];
-                if effort.batch > 1 && deployment.is_batched(transaction) {
-                    batch.push(transaction);
-                    if batch.len() == effort.batch {
-                        done.called_all(deployment, &mut batch)?;
+                if effort.per_call > 1 && deployment.shares_calls(transaction) {
+                    together.push(transaction);
+                    if together.len() == effort.per_call {
+                        done.called_all(deployment, &mut together)?;
                     }
                 } else {
                     done.called(deployment.call(transaction)?);
@@ -332,7 +332,7 @@ impl<T> Caller<T> {
             done.latencies.record((now_ns - before_ns) / LOOK as u64);
             before_ns = now_ns;
         }
-        done.called_all(deployment, &mut batch)?;
+        done.called_all(deployment, &mut together)?;
         done.of_further = if self.is_further { done.committed } else { 0 };
         Ok(done)
     }
@@ -345,14 +345,14 @@ impl Done {
         self.distributed += u64::from(called.has_committed && called.is_distributed);
     }
 
-    /// Commits a batch of transactions.
+    /// Commits transactions in one call.
     fn called_all<D: Deployment + ?Sized>(
         &mut self,
         deployment: &D,
-        batch: &mut Vec<&D::Transaction>,
+        together: &mut Vec<&D::Transaction>,
     ) -> Result<(), Failure> {
-        deployment.call_all(batch)?.into_iter().for_each(|called| self.called(called));
-        batch.clear();
+        deployment.call_all(together)?.into_iter().for_each(|called| self.called(called));
+        together.clear();
         Ok(())
     }
     fn add(&mut self, other: &Self) {

@@ -128,7 +128,7 @@ fn of_each_core() -> Callers {
 }
 
 fn effort(callers: Callers, time: Duration) -> Effort {
-    Effort { callers, is_durable: false, how: How::default(), batch: 1, time, rounds: 3 }
+    Effort { callers, is_durable: false, how: How::default(), per_call: 1, time, rounds: 3 }
 }
 
 /// The rows of a figure, and what a reader has to know.

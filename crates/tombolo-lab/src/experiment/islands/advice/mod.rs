@@ -350,7 +350,7 @@ mod tests {
             callers: Callers::Each(0),
             is_durable: false,
             how: How::default(),
-            batch: 1,
+            per_call: 1,
             time: Duration::ZERO,
             rounds: 1,
         }
