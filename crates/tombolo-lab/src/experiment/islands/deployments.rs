@@ -355,6 +355,7 @@ impl Done {
         together.clear();
         Ok(())
     }
+
     fn add(&mut self, other: &Self) {
         self.committed += other.committed;
         self.of_further += other.of_further;
