@@ -98,6 +98,11 @@ impl<L: Latching> Locking for IfLocks<L> {
         if self.on() { self.locks.try_lock_row(held, store, row, mode) } else { Ok(()) }
     }
 
+    #[inline(always)]
+    fn has_row(&self, held: &HeldLocks, row: RowId, mode: Mode) -> bool {
+        !self.on() || self.locks.has_row(held, row, mode)
+    }
+
     fn lock_gap(&self, held: &mut HeldLocks, table: u16, gap: LockName) -> Result<(), LockError> {
         if self.on() { self.locks.lock_gap(held, table, gap) } else { Ok(()) }
     }

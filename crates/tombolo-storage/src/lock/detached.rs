@@ -44,6 +44,12 @@ impl<L: Latching> Hierarchical<L> {
         mode: Mode,
     ) -> Result<(), LockError> {
         self.stock(held);
+        if let Some(store) = name.store_number() {
+            return match held.store(store) {
+                Some(_) => Err(LockError::Unavailable),
+                None => self.store(held, store, mode, false).map(drop),
+            };
+        }
         let Err(vacant) = held.search(name) else {
             return if name.is_gap() { Ok(()) } else { Err(LockError::Unavailable) };
         };

@@ -76,14 +76,13 @@ impl<L: Latching> Hierarchical<L> {
     /// no more locks; `false` if that is not so, or would have to be waited for.
     #[cold]
     fn lock_whole_instead(&self, held: &mut HeldLocks, table: u16, must: bool) -> bool {
-        let whole = LockName::store(table);
-        match held.search(whole) {
-            Ok(at) => (!held.count_below(at) || must) && self.escalate_to_store(held, table),
-            Err(vacant) if must => {
-                self.store(held, vacant, whole, Mode::Shared, false).is_ok()
+        match held.store(table) {
+            Some(at) => (!held.count_below(at) || must) && self.escalate_to_store(held, table),
+            None if must => {
+                self.store(held, table, Mode::Shared, false).is_ok()
                     && self.escalate_to_store(held, table)
             }
-            Err(_) => false,
+            None => false,
         }
     }
 

@@ -8,10 +8,12 @@
 //! requests is visited once in many locks, and releasing all locks is forgetting how many there
 //! are.
 //!
-//! Locks that are *kept* from the last transaction are in a short list of their own, not held: their
-//! requests are the session's again if the table says so (`Table::claim`).
+//! Locks on stores have places of their own, one for each store's number: no hash leads there, and nothing has to be
+//! put in or taken out where a lock is *kept* from one transaction for the next. Its request is the session's again if
+//! the table says so (`Table::claim`).
 //!
-//! Invariant: there are more places than requests owned, so a search ends.
+//! Invariants: there are more places of the map than requests owned, so a search ends; nothing below a store's lock
+//! that is kept may be locked.
 
 use super::mode::Mode;
 use super::name::LockName;
@@ -34,9 +36,12 @@ struct Place {
     /// of its index's table.
     below_left: u16,
     mode: Mode,
+    /// Of a store: whether its lock is not held, but kept from a transaction before.
+    is_kept: bool,
 }
 
-const EMPTY: Place = Place { name: 0, request: NONE, below_left: 0, mode: Mode::IntentionShared };
+const EMPTY: Place =
+    Place { name: 0, request: NONE, below_left: 0, mode: Mode::IntentionShared, is_kept: false };
 
 /// A request the session owns and, if it is a held lock's, the lock's place in the map and its chain in the lock
 /// table: so releasing it takes no hash.
@@ -60,12 +65,17 @@ pub struct HeldLocks {
     pub(super) session: u32,
     /// How far a name's hash is shifted to make a place's number.
     shift: u32,
-    places: Box<[Place]>,
-    /// All requests the session owns; the first `held` are those of held locks, oldest first.
+    /// The map, a power of two of places, and behind it those of stores, by number.
+    places: Vec<Place>,
+    /// One less than the places of the map.
+    mask: usize,
+    /// All requests the session owns but those of stores; the first `held` are those of held locks, oldest first.
     owned: Vec<Owned>,
     held: usize,
-    /// Locks on stores kept from the last transaction: name, request and chain.
-    kept: Vec<(LockName, u32, ChainNumber)>,
+    /// Stores whose locks are held or kept.
+    stores: Vec<(u16, ChainNumber)>,
+    /// How many of them are held.
+    stores_held: usize,
     /// How often a gap was locked.
     pub(super) gaps: u32,
     /// Requests of gaps that vanished, whose names are those of other gaps by now.
@@ -87,10 +97,12 @@ impl HeldLocks {
         Self {
             session,
             shift: u64::BITS - PLACES.trailing_zeros(),
-            places: vec![EMPTY; PLACES].into(),
+            places: vec![EMPTY; PLACES],
+            mask: PLACES - 1,
             owned: Vec::new(),
             held: 0,
-            kept: Vec::with_capacity(KEPT_MAX),
+            stores: Vec::with_capacity(KEPT_MAX),
+            stores_held: 0,
             gaps: 0,
             strays: Vec::new(),
             aside: Vec::new(),
@@ -100,13 +112,13 @@ impl HeldLocks {
     /// How many locks are held.
     #[inline]
     pub fn len(&self) -> usize {
-        self.held
+        self.held + self.stores_held
     }
 
     /// Whether none is held.
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.held == 0
+        self.len() == 0
     }
 
     /// The mode in which `name` is held, if it is.
@@ -115,13 +127,41 @@ impl HeldLocks {
     }
 
     pub(super) fn find(&self, name: LockName) -> Option<At> {
-        self.search(name).ok()
+        match name.store_number() {
+            Some(store) => self.store(store),
+            None => self.search(name).ok(),
+        }
     }
 
-    /// Where the lock is, or where it would be.
+    /// Where the lock on a store is.
+    #[inline(always)]
+    pub(super) fn store(&self, store: u16) -> Option<At> {
+        self.place_of_store(store).filter(|at| self.is_held(*at))
+    }
+
+    /// Where the lock on a store is, or would be, if there is a place for it.
+    #[inline(always)]
+    pub(super) fn place_of_store(&self, store: u16) -> Option<At> {
+        let at = self.mask + 1 + usize::from(store);
+        (at < self.places.len()).then_some(At(at))
+    }
+
+    #[inline(always)]
+    fn is_held(&self, at: At) -> bool {
+        let place = &self.places[at.0];
+        place.name != 0 && !place.is_kept
+    }
+
+    /// Whether the lock on a store is kept from a transaction before.
+    #[inline(always)]
+    pub(super) fn is_kept(&self, at: At) -> bool {
+        self.places[at.0].is_kept
+    }
+
+    /// Where the lock, which is on no store, is, or where it would be.
     #[inline(always)]
     pub(super) fn search(&self, name: LockName) -> Result<At, Vacant> {
-        let mask = self.places.len() - 1;
+        let mask = self.mask;
         let mut at = (name.hash() >> self.shift) as usize & mask;
         loop {
             let place = self.places[at].name;
@@ -208,8 +248,46 @@ impl HeldLocks {
         self.held += 1;
         let place = &mut self.places[vacant.0];
         debug_assert!(place.name == 0);
-        *place = Place { name: name.word(), request: owned.request, below_left: below, mode };
+        let (name, request) = (name.word(), owned.request);
+        *place = Place { name, request, below_left: below, mode, is_kept: false };
         At(vacant.0)
+    }
+
+    /// Notes a lock on a store that was granted to [`HeldLocks::free_request`]; its queue is in `chain`.
+    pub(super) fn add_store(
+        &mut self,
+        (store, chain): (u16, ChainNumber),
+        mode: Mode,
+        below: u16,
+    ) -> At {
+        let at = self.mask + 1 + usize::from(store);
+        if at >= self.places.len() {
+            self.places.resize(at + 1, EMPTY);
+        }
+        let request = self.owned.swap_remove(self.held).request;
+        let name = LockName::store(store).word();
+        debug_assert!(self.places[at].name == 0);
+        self.places[at] = Place { name, request, below_left: below, mode, is_kept: false };
+        self.stores.push((store, chain));
+        self.stores_held += 1;
+        At(at)
+    }
+
+    /// Notes that a lock that was kept is held.
+    #[inline(always)]
+    pub(super) fn take_up(&mut self, at: At, below: u16) {
+        let place = &mut self.places[at.0];
+        (place.is_kept, place.below_left) = (false, below);
+        self.stores_held += 1;
+    }
+
+    /// Forgets a store's lock that was kept, and is no longer; its request is free.
+    #[cold]
+    pub(super) fn lose_kept(&mut self, at: At) {
+        let store = at.0 - (self.mask + 1);
+        self.stores.retain(|(other, _)| usize::from(*other) != store);
+        let place = std::mem::replace(&mut self.places[at.0], EMPTY);
+        self.owned.push(Owned::free(place.request));
     }
 
     /// The store of the table of a gap that is held.
@@ -242,44 +320,40 @@ impl HeldLocks {
         strays.into_iter().for_each(release);
     }
 
-    /// The request and the chain of a lock that was kept, which is kept no longer.
-    #[inline(always)]
-    pub(super) fn take_kept(&mut self, name: LockName) -> Option<(u32, ChainNumber)> {
-        // The one that the last transaction locked first is the last.
-        let at = self.kept.iter().rposition(|kept| kept.0 == name)?;
-        let (_, request, chain) = self.kept.swap_remove(at);
-        Some((request, chain))
-    }
-
-    /// Makes a request the one that the next lock uses.
-    #[inline(always)]
-    pub(super) fn put_next(&mut self, request: u32) {
-        let next = Owned::free(request);
-        let later = match self.owned.get_mut(self.held) {
-            Some(free) => std::mem::replace(free, next),
-            None => next,
-        };
-        self.owned.push(later);
-    }
-
-    /// Locks kept from the last transaction.
+    /// Locks kept from transactions before.
     pub(super) fn kept(&self) -> impl Iterator<Item = (LockName, u32)> {
-        self.kept.iter().map(|&(name, request, _)| (name, request))
+        self.store_places().filter(|place| place.is_kept).map(name_and_request)
+    }
+
+    fn store_places(&self) -> impl Iterator<Item = &Place> {
+        self.stores.iter().map(|(store, _)| &self.places[self.mask + 1 + usize::from(*store)])
     }
 
     /// Forgets them.
     pub(super) fn forget_kept(&mut self) -> Vec<(LockName, u32)> {
-        let kept = self.kept().collect();
-        self.kept.clear();
+        let kept: Vec<_> = self.kept().collect();
+        let Self { stores, places, mask, .. } = self;
+        stores.retain(|(store, _)| {
+            let place = &mut places[*mask + 1 + usize::from(*store)];
+            let stays = !place.is_kept;
+            if !stays {
+                *place = EMPTY;
+            }
+            stays
+        });
         kept
     }
 
     /// Adds a free request to the stock.
     pub(super) fn stock(&mut self, request: u32) {
         self.owned.push(Owned::free(request));
-        if self.owned.len() * 2 > self.places.len() {
+        let count = self.mask + 1;
+        // Those of stores come back.
+        if (self.owned.len() + self.stores.len()) * 2 > count {
             self.set_aside(|_, _| false);
-            self.places = vec![EMPTY; self.places.len() * 2].into();
+            let mut larger = vec![EMPTY; count * 2];
+            larger.extend_from_slice(&self.places[count..]);
+            (self.places, self.mask) = (larger, count * 2 - 1);
             self.shift -= 1;
             self.lay_out(|_| {});
         }
@@ -311,7 +385,7 @@ impl HeldLocks {
         release: impl FnMut((LockName, u32)),
     ) {
         self.set_aside(leaves);
-        self.places.fill(EMPTY);
+        self.places[..=self.mask].fill(EMPTY);
         self.lay_out(release);
     }
 
@@ -347,39 +421,59 @@ impl HeldLocks {
         self.aside = aside;
     }
 
-    /// Forgets all locks, the last granted first, and passes their chains and requests to `release`:
-    /// whether it left them with the session, which keeps at most `kept_max`.
+    /// Forgets all locks but those on stores, the last granted first, and passes their chains and requests to
+    /// `release`.
     #[inline(always)]
-    pub(super) fn remove_all(
-        &mut self,
-        kept_max: usize,
-        mut release: impl FnMut((ChainNumber, u32), bool) -> bool,
-    ) {
-        let Self { owned, places, kept, held, .. } = self;
-        let (kept_max, kept_before) = (kept_max.min(KEPT_MAX), kept.len());
-        // Where in `owned` those are that stay.
-        let mut stay = [0; KEPT_MAX];
-        for (at, &Owned { request, place, chain }) in owned[..*held].iter().enumerate().rev() {
-            let name = std::mem::take(&mut places[place as usize].name);
-            let may_stay = chain.is_of_stores() && kept.len() < kept_max;
-            if release((chain, request), may_stay) {
-                stay[kept.len() - kept_before] = at;
-                kept.push((LockName::from_word(name), request, chain));
-            }
-        }
-        for at in &stay[..kept.len() - kept_before] {
-            owned.swap_remove(*at);
+    pub(super) fn remove_all(&mut self, mut release: impl FnMut((ChainNumber, u32))) {
+        let Self { owned, places, held, .. } = self;
+        for &Owned { request, place, chain } in owned[..*held].iter().rev() {
+            places[place as usize].name = 0;
+            release((chain, request));
         }
         *held = 0;
     }
 
-    /// All held locks: name, request, mode.
+    /// Forgets the locks on stores and passes their chains and requests to `release`: whether it keeps them for the
+    /// session's next transaction. It may keep some while there are fewer than `kept_max`.
+    #[inline(always)]
+    pub(super) fn remove_stores(
+        &mut self,
+        kept_max: usize,
+        mut release: impl FnMut((ChainNumber, u32), bool) -> bool,
+    ) {
+        let Self { owned, places, mask, stores, stores_held, .. } = self;
+        let mut kept = stores.len() - *stores_held;
+        let mut at = 0;
+        while let Some(&(store, chain)) = stores.get(at) {
+            let place = &mut places[*mask + 1 + usize::from(store)];
+            if !place.is_kept {
+                if !release((chain, place.request), kept < kept_max.min(KEPT_MAX)) {
+                    owned.push(Owned::free(place.request));
+                    *place = EMPTY;
+                    stores.swap_remove(at);
+                    continue;
+                }
+                (place.is_kept, place.below_left) = (true, 0);
+                kept += 1;
+            }
+            at += 1;
+        }
+        *stores_held = 0;
+    }
+
+    /// All held locks, those on stores first: name, request, mode.
     pub(super) fn iter(&self) -> impl Iterator<Item = (LockName, u32, Mode)> {
-        self.owned[..self.held].iter().map(|owned| {
-            let place = self.places[owned.place as usize];
-            (LockName::from_word(place.name), place.request, place.mode)
+        let stores = self.store_places().filter(|place| !place.is_kept);
+        let others = self.owned[..self.held].iter().map(|owned| &self.places[owned.place as usize]);
+        stores.chain(others).map(|place| {
+            let (name, request) = name_and_request(place);
+            (name, request, place.mode)
         })
     }
+}
+
+fn name_and_request(place: &Place) -> (LockName, u32) {
+    (LockName::from_word(place.name), place.request)
 }
 
 #[cfg(test)]
@@ -417,6 +511,38 @@ mod tests {
     }
 
     #[test]
+    fn stores_stay_where_they_are_while_the_map_grows() {
+        let mut held = held(10);
+        let store = |number| LockName::store(number);
+        for number in [7, 3] {
+            held.add_store((number, ChainNumber::default()), Mode::IntentionExclusive, 5);
+        }
+        let kept = |held: &mut HeldLocks, max| {
+            held.remove_all(|_| ());
+            held.remove_stores(max, |_, may_stay| may_stay);
+            held.kept().map(|(name, _)| name).collect::<Vec<_>>()
+        };
+        (1_000..2_000).for_each(|request| held.stock(request));
+        let names = [7, 3].map(store);
+        assert_eq!(held.iter().take(2).map(|lock| lock.0).collect::<Vec<_>>(), names);
+        assert_eq!((held.len(), held.owned()), (12, 62 + 1_000));
+        assert_eq!(kept(&mut held, 2), names);
+        assert_eq!((held.len(), names.map(|name| held.mode_of(name))), (0, [None; 2]));
+        // One is taken up and is too much then, the other one is lost.
+        let places = [7, 3].map(|number| held.place_of_store(number).unwrap());
+        assert!(!held.count_below(places[0]) && held.is_kept(places[0]));
+        held.take_up(places[0], 5);
+        assert!(held.count_below(places[0]) && held.mode_of(names[0]).is_some());
+        assert_eq!(kept(&mut held, 1), [names[1]]);
+        held.lose_kept(places[1]);
+        assert_eq!((held.kept().count(), held.owned()), (0, 64 + 1_000));
+        held.add_store((3, ChainNumber::default()), Mode::IntentionShared, 5);
+        kept(&mut held, 1);
+        assert_eq!(held.forget_kept().len(), 1);
+        assert_eq!((held.stores.len(), held.owned()), (0, 63 + 1_000));
+    }
+
+    #[test]
     fn some_leave_and_the_others_stay_in_order() {
         let mut held = held(100);
         let even = |request: u32| request.is_multiple_of(2);
@@ -432,10 +558,7 @@ mod tests {
         let free: Vec<u32> = held.free_requests().collect();
         assert_eq!(free, (0..100).step_by(2).chain(100..128).collect::<Vec<_>>());
         let mut removed = Vec::new();
-        held.remove_all(0, |(_, request), _| {
-            removed.push(request);
-            false
-        });
+        held.remove_all(|(_, request)| removed.push(request));
         assert_eq!(removed, (1..100).rev().step_by(2).collect::<Vec<_>>());
         assert!(held.is_empty() && held.places.iter().all(|place| place.name == 0));
     }

@@ -24,7 +24,6 @@ use super::table::{Answer, ChainNumber, Table};
 use super::wait::Patience;
 use super::{LockError, LockSettings, Locking, Reads};
 use crate::latch::Latching;
-use crate::probe::{self, Counter};
 use crate::row::RowId;
 use crate::store::Damage;
 
@@ -34,7 +33,7 @@ pub struct Hierarchical<L: Latching> {
     pub(super) table: Table<L>,
     pub(super) patience: Patience,
     pub(super) rows_per_page_max: u16,
-    pages_per_store_max: u16,
+    pub(super) pages_per_store_max: u16,
     /// How many free requests a session fetches at a time.
     batch: u32,
 }
@@ -62,7 +61,7 @@ impl<L: Latching> Hierarchical<L> {
 
     /// Waits, if need be, until what was asked for is granted.
     #[inline(always)]
-    fn granted_by(
+    pub(super) fn granted_by(
         &self,
         held: &HeldLocks,
         name: LockName,
@@ -85,9 +84,7 @@ impl<L: Latching> Hierarchical<L> {
         mode: Mode,
         below: u16,
     ) -> At {
-        probe::count(Counter::Locks, 1);
-        probe::count(Counter::RowLocks, name.is_row().into());
-        probe::count(Counter::IntentionLocks, (mode.is_intention() && !name.is_row()).into());
+        super::stores::count_lock(name, mode);
         held.add(vacant, (name, chain), mode, self.below_max(name).saturating_sub(below))
     }
 
@@ -108,7 +105,7 @@ impl<L: Latching> Hierarchical<L> {
     }
 
     #[inline(never)]
-    fn convert(
+    pub(super) fn convert(
         &self,
         held: &mut HeldLocks,
         at: At,
@@ -123,47 +120,6 @@ impl<L: Latching> Hierarchical<L> {
         self.granted_by(held, name, answer)?;
         held.set_mode(at, mode);
         Ok(())
-    }
-
-    /// Locks the store `name`, which the transaction has no lock on: as the session's last one left it,
-    /// or as any lock.
-    #[inline(always)]
-    pub(super) fn store(
-        &self,
-        held: &mut HeldLocks,
-        vacant: Vacant,
-        name: LockName,
-        mode: Mode,
-        patient: bool,
-    ) -> Result<At, LockError> {
-        match self.claim_kept(held, vacant, name, mode) {
-            Some(at) => Ok(at),
-            None => self.acquire(held, vacant, name, mode, patient),
-        }
-    }
-
-    /// Goes on with the lock on the store `name` as the session's last transaction left it, if that had this mode.
-    #[inline(always)]
-    fn claim_kept(
-        &self,
-        held: &mut HeldLocks,
-        vacant: Vacant,
-        name: LockName,
-        mode: Mode,
-    ) -> Option<At> {
-        let (request, chain) = held.take_kept(name)?;
-        held.put_next(request);
-        match self.table.claim(request)? {
-            granted if granted == mode => {
-                probe::count(Counter::InheritedLocks, 1);
-                Some(self.add(held, vacant, (name, chain), mode, 0))
-            }
-            // A reader does not go on with what a writer left: it would exclude other readers of all.
-            _ => {
-                self.table.release((name, request));
-                None
-            }
-        }
     }
 
     /// How many locks below `name` may be taken one by one.
@@ -225,15 +181,15 @@ impl<L: Latching> Hierarchical<L> {
         let above = match held.search(page) {
             Ok(above) if held.mode(above).covers_below(mode) => return Ok(()),
             Ok(above) => Some(above).filter(|at| held.mode(*at).covers(mode.intention())),
-            Err(free) => match held.search(LockName::store(store)) {
-                Ok(whole) if self.allows_page(held, whole, mode.intention()) => {
+            Err(free) => match held.place_of_store(store) {
+                Some(whole) if self.allows_page(held, whole, mode.intention()) => {
                     return self.page_and_row(held, [(free, page), (vacant, name)], mode, patient);
                 }
-                Ok(_) => None,
-                Err(whole) => {
-                    let places = [whole, free, vacant];
+                Some(whole) if held.is_kept(whole) => {
+                    let places = (whole, [free, vacant]);
                     return self.row_below_kept(held, places, store, row, mode, patient);
                 }
+                _ => None,
             },
         };
         match above {
@@ -244,28 +200,24 @@ impl<L: Latching> Hierarchical<L> {
         }
     }
 
-    /// The short way to a row whose store is not held, but may be kept from the last transaction: for store, page and
-    /// row these places are vacant.
+    /// The short way to a row whose store is not held, but kept at `whole`; for page and row these places are vacant.
     #[inline(never)]
     fn row_below_kept(
         &self,
         held: &mut HeldLocks,
-        [whole, free, vacant]: [Vacant; 3],
+        (whole, [free, vacant]): (At, [Vacant; 2]),
         store: u16,
         row: RowId,
         mode: Mode,
         patient: bool,
     ) -> Result<(), LockError> {
         let (name, page) = (LockName::row(row), LockName::page(store, LockName::page_of(row)));
-        let kept = self.claim_kept(held, whole, LockName::store(store), mode.intention());
-        match kept.filter(|whole| self.allows_page(held, *whole, mode.intention())) {
-            Some(whole) => {
-                let free = held.vacant_beside(whole, free, page);
-                let vacant = held.vacant_beside(whole, vacant, name);
-                self.page_and_row(held, [(free, page), (vacant, name)], mode, patient)
-            }
-            None => self.row_from_above(held, store, row, mode, patient),
+        if self.claim_kept(held, whole, store, mode.intention(), patient)?
+            && self.allows_page(held, whole, mode.intention())
+        {
+            return self.page_and_row(held, [(free, page), (vacant, name)], mode, patient);
         }
+        self.row_from_above(held, store, row, mode, patient)
     }
 
     /// Locks a page, with the intention, and a row of it, neither of which is held.
@@ -350,14 +302,14 @@ impl<L: Latching> Hierarchical<L> {
         patient: bool,
     ) -> Result<Option<At>, LockError> {
         self.stock(held);
-        let whole = LockName::store(store);
-        let above = match held.search(whole) {
-            Ok(at) if held.mode(at).covers_below(mode) => return Ok(None),
-            Ok(at) => {
+        let above = match held.store(store) {
+            Some(at) if held.mode(at).covers_below(mode) => return Ok(None),
+            Some(at) => {
+                let whole = LockName::store(store);
                 self.strengthen(held, at, whole, mode.intention(), patient)?;
                 at
             }
-            Err(vacant) => self.store(held, vacant, whole, mode.intention(), patient)?,
+            None => self.store(held, store, mode.intention(), patient)?,
         };
         let vacant = match held.search(page) {
             Ok(at) => {
@@ -466,10 +418,9 @@ impl<L: Latching> Locking for Hierarchical<L> {
 
     fn lock_store(&self, held: &mut HeldLocks, store: u16, mode: Mode) -> Result<(), LockError> {
         self.stock(held);
-        let name = LockName::store(store);
-        match held.search(name) {
-            Ok(at) => self.strengthen(held, at, name, mode, true),
-            Err(vacant) => self.store(held, vacant, name, mode, true).map(|_| ()),
+        match held.store(store) {
+            Some(at) => self.strengthen(held, at, LockName::store(store), mode, true),
+            None => self.store(held, store, mode, true).map(|_| ()),
         }
     }
 
@@ -503,6 +454,11 @@ impl<L: Latching> Locking for Hierarchical<L> {
         mode: Mode,
     ) -> Result<(), LockError> {
         self.row(held, store, row, mode, false)
+    }
+
+    #[inline(always)]
+    fn has_row(&self, held: &HeldLocks, row: RowId, mode: Mode) -> bool {
+        held.search(LockName::row(row)).is_ok_and(|at| held.mode(at).covers(mode))
     }
 
     #[inline]
@@ -572,7 +528,8 @@ impl<L: Latching> Locking for Hierarchical<L> {
     fn release_all(&self, held: &mut HeldLocks) {
         let mut releases = self.table.releases();
         // The last granted first: rows before pages before stores.
-        held.remove_all(self.batch as usize, |lock, may_stay| {
+        held.remove_all(|lock| releases.release(lock));
+        held.remove_stores(self.batch as usize, |lock, may_stay| {
             let stays = may_stay && self.table.keep(lock.1);
             if !stays {
                 releases.release(lock);

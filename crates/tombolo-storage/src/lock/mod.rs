@@ -29,6 +29,7 @@ mod mode;
 mod name;
 mod none;
 mod session;
+mod stores;
 mod table;
 mod wait;
 
@@ -208,6 +209,9 @@ pub trait Locking: Sized + Send + 'static {
         row: RowId,
         mode: Mode,
     ) -> Result<(), LockError>;
+
+    /// Whether the transaction need not lock a row, because it has locked it so.
+    fn has_row(&self, held: &Self::Held, row: RowId, mode: Mode) -> bool;
 
     /// Locks a gap of an index of the table `table` S: until the transaction ends no other one enters it.
     /// Never waits. The caller has the latches of the leaf that the gap ends in and of the one that an entry

@@ -33,7 +33,8 @@ pub(super) const CHAINS: usize = ROW_CHAINS + OTHER_CHAINS;
 
 /// Those for gaps and for stores.
 pub(super) const GAP_CHAIN: usize = ROW_CHAINS;
-pub(super) const STORE_CHAIN: usize = ROW_CHAINS + (STORE >> KIND.trailing_zeros()) as usize;
+#[cfg(test)]
+const STORE_CHAIN: usize = ROW_CHAINS + (STORE >> KIND.trailing_zeros()) as usize;
 
 /// 2^64 divided by the golden ratio: multiplying by it spreads neighbours over the high bits.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -129,6 +130,12 @@ impl LockName {
             ROW => Level::Row,
             _ => Level::Gap,
         }
+    }
+
+    /// The store's number, if it is a store's name.
+    #[inline(always)]
+    pub(super) const fn store_number(self) -> Option<u16> {
+        if self.is_store() { Some(self.0 as u16) } else { None }
     }
 
     #[inline(always)]

@@ -62,6 +62,11 @@ impl Locking for NoLocks {
     }
 
     #[inline(always)]
+    fn has_row(&self, _: &NoHeldLocks, _: RowId, _: Mode) -> bool {
+        true
+    }
+
+    #[inline(always)]
     fn lock_gap(&self, _: &mut NoHeldLocks, _: u16, _: LockName) -> Result<(), LockError> {
         Ok(())
     }

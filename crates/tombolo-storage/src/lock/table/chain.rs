@@ -1,6 +1,6 @@
 //! Buckets of the lock table and their chains, and which chain a name's queue is in.
 
-use super::super::name::{CHAINS, GAP_CHAIN, LockName, STORE_CHAIN};
+use super::super::name::{CHAINS, GAP_CHAIN, LockName};
 use super::super::session::NONE;
 use crate::latch::{GuardedU32, Latching, ShortLatch};
 
@@ -41,12 +41,6 @@ impl ChainNumber {
     #[inline(always)]
     pub(super) fn in_bucket(self) -> usize {
         (self.0 & ((1 << CHAIN_BITS) - 1)) as usize
-    }
-
-    /// Whether the names of its queues are those of stores.
-    #[inline(always)]
-    pub(in super::super) fn is_of_stores(self) -> bool {
-        self.in_bucket() == STORE_CHAIN
     }
 
     #[inline(always)]

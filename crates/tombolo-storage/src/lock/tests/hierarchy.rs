@@ -321,25 +321,3 @@ fn a_session_that_a_kept_lock_excludes_takes_it_out() {
     assert_eq!(second.kept().count(), 1, "it is not informed");
     end(&locks, [first, second]);
 }
-
-#[test]
-fn a_kept_store_may_take_the_place_of_its_page_or_row() {
-    let locks = Locks::new(SMALL);
-    let mut held = begin(&locks, 1);
-    let is_at = |held: &HeldLocks, name| held.search(name) == held.search(LockName::store(1));
-    let page = (1..).find(|page| is_at(&held, LockName::page(1, *page))).unwrap();
-    let beside = (1..).find(|page| !is_at(&held, LockName::page(1, *page))).unwrap();
-    let slot = (1..).find(|slot| is_at(&held, LockName::row(row(beside, *slot)))).unwrap();
-    let (same, other) = (NAMES(1, page, 1), NAMES(1, beside, slot));
-    for (page, slot, names) in [(page, 1, same), (beside, slot, other), (page, 1, same)] {
-        // The second time, the store's lock is kept.
-        for _ in 0..2 {
-            locks.lock_row(&mut held, 1, row(page, slot), X).unwrap();
-            assert_eq!(modes(&held, names), [Some(IX), Some(IX), Some(X)]);
-            assert_eq!(held.len(), 3);
-            assert_eq!(locks.check(&[&held]), []);
-            next(&locks, &mut held);
-        }
-    }
-    end(&locks, [held]);
-}

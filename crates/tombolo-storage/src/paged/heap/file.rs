@@ -280,16 +280,16 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
     }
 
     #[inline(always)]
-    fn prefetch(&self, access: &P, row: RowId) {
+    fn prefetch(&self, access: &P, row: RowId, (start, end): (usize, usize)) {
         let place = Place::of_row(row);
         let slot = usize::from(place.slot);
         let slot_offset = P::Size::BYTES.saturating_sub((slot + 1) * SLOT_BYTES);
         // Rows without values that were made one after the other lie in the order of their slots.
         let RowLayout { fixed_bytes, handles } = &self.layout;
-        let bytes = if handles.is_empty() { *fixed_bytes } else { 0 };
-        let bytes = bytes.next_multiple_of(RECORD_ALIGNMENT_BYTES);
-        let record = (HEADER_BYTES + slot * bytes, bytes);
-        access.prefetch(place.page, slot_offset, record);
+        let wanted = if handles.is_empty() { end - start } else { 0 };
+        let bytes = fixed_bytes.next_multiple_of(RECORD_ALIGNMENT_BYTES);
+        let fields = (HEADER_BYTES + slot * bytes + start, wanted);
+        access.prefetch(place.page, slot_offset, fields);
     }
 
     fn exists(&self, access: &P, row: RowId) -> Result<bool> {

@@ -184,8 +184,8 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// As [`PageAccess::fix_shared`].
     fn pin<'a>(&'a self, access: &'a P, row: RowId) -> Result<Option<Self::Pin<'a>>>;
 
-    /// Says that the row will be reached soon.
-    fn prefetch(&self, access: &P, row: RowId);
+    /// Says that these bytes of the row's fixed part, from one to before another, will be reached soon.
+    fn prefetch(&self, access: &P, row: RowId, bytes: (usize, usize));
 
     /// Whether the id, which may be anything, is that of a row of this file that is not deleted.
     ///

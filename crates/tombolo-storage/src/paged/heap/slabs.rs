@@ -132,9 +132,9 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
     }
 
     #[inline(always)]
-    fn prefetch(&self, _: &Pointers<S>, row: RowId) {
+    fn prefetch(&self, _: &Pointers<S>, row: RowId, (start, end): (usize, usize)) {
         let slab = self.slab.borrow();
-        for offset in (0..self.layout.fixed_bytes).step_by(LINE_BYTES) {
+        for offset in (start..end).step_by(LINE_BYTES) {
             slab.prefetch(slot(row), offset);
         }
     }

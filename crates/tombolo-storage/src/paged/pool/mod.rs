@@ -92,8 +92,8 @@ pub trait PageAccess: 'static {
     /// out of date, as for [`PageAccess::fix_resident`].
     fn fix_resident_alone(&self, id: PageId) -> Option<Self::Exclusive<'_>>;
 
-    /// Says that the page will be reached soon, and in it its header, what is at `offset`, and a record: where it
-    /// begins, and how many bytes it has. Nothing happens if it is not in memory.
+    /// Says that the page will be reached soon, and in it its header, what is at `offset`, and part of a record:
+    /// where it begins, and how many bytes it has. Nothing happens if it is not in memory.
     fn prefetch(&self, id: PageId, offset: usize, record: (usize, usize));
 
     /// Waits until no thread holds the page, and holds it alone.

@@ -371,10 +371,10 @@ impl<P: PagedProfile> Store for PagedStore<P> {
     }
 
     #[inline(always)]
-    fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, _: Fields<R>) {
+    fn prefetch<R: TableType>(&self, table: &Table<R>, row: RowId, fields: Fields<R>) {
         // By position, not by name: a hint is no call.
         let store = &self.database.tables[table.position()];
-        store.rows.prefetch(&self.database.pages, row);
+        store.rows.prefetch(&self.database.pages, row, (fields.start(), fields.end()));
     }
 
     fn scan<I: IndexType>(

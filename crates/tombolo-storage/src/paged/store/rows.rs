@@ -8,7 +8,7 @@
 //!
 //! Not here: locks (the caller holds the row's), log records, which table is meant.
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 
 use super::error::OpenError;
 use super::settings::PagedSettings;
@@ -126,21 +126,48 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
 }
 
 /// Buffers for rows that are copied out: as many as were ever in use at the same time.
-#[derive(Debug, Default)]
-pub struct RowCopies(RefCell<Vec<Vec<u8>>>);
+#[derive(Default)]
+pub struct RowCopies {
+    /// The one that is taken first and given back first; none while it is in use. Mostly one row is held at a time.
+    first: Cell<Vec<u8>>,
+    others: RefCell<Vec<Vec<u8>>>,
+}
 
 impl RowCopies {
     /// An empty buffer.
-    #[inline]
+    #[inline(always)]
     fn take(&self) -> RowCopy<'_> {
         probe::count(Counter::PageCopies, 1);
-        let mut bytes = self.0.borrow_mut().pop().unwrap_or_default();
+        let mut bytes = self.first.take();
+        if bytes.capacity() == 0 {
+            bytes = self.take_other();
+        }
         bytes.clear();
         RowCopy { bytes, copies: self }
     }
 
+    #[cold]
+    #[inline(never)]
+    fn take_other(&self) -> Vec<u8> {
+        self.others.borrow_mut().pop().unwrap_or_default()
+    }
+
+    #[inline(always)]
+    fn give_back(&self, bytes: Vec<u8>) {
+        let other = self.first.replace(bytes);
+        if other.capacity() > 0 {
+            self.give_back_other(other);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_back_other(&self, bytes: Vec<u8>) {
+        self.others.borrow_mut().push(bytes);
+    }
+
     /// A copy of `record`.
-    #[inline]
+    #[inline(always)]
     fn copy(&self, record: &[u8]) -> RowCopy<'_> {
         let mut copy = self.take();
         copy.bytes.extend_from_slice(record);
@@ -150,16 +177,15 @@ impl RowCopies {
 
 /// A row that was copied out, with its variable-length values behind the fixed part; gives its buffer
 /// back when it goes.
-#[derive(Debug)]
 pub struct RowCopy<'a> {
     bytes: Vec<u8>,
     copies: &'a RowCopies,
 }
 
 impl Drop for RowCopy<'_> {
-    #[inline]
+    #[inline(always)]
     fn drop(&mut self) {
-        self.copies.0.borrow_mut().push(std::mem::take(&mut self.bytes));
+        self.copies.give_back(std::mem::take(&mut self.bytes));
     }
 }
 

@@ -203,12 +203,20 @@ impl<P: PagedProfile> Session<P> {
         row: RowId,
         mode: Mode,
     ) -> Result<()> {
-        if !P::Locks::LOCKS {
+        if !P::Locks::LOCKS || self.has_locked(database, row, mode) {
             return Ok(());
         }
         self.lock_row(database, store, row, mode).map_err(|error| self.refused(error))
     }
 
+    /// Whether a row is locked, as it mostly is where it was looked up: without a call.
+    #[inline(always)]
+    fn has_locked(&self, database: &Database<P>, row: RowId, mode: Mode) -> bool {
+        let held = self.held.borrow();
+        held.as_ref().is_some_and(|held| database.locks.has_row(held, row, mode))
+    }
+
+    #[cold]
     #[inline(never)]
     fn lock_row(
         &self,
@@ -229,7 +237,14 @@ impl<P: PagedProfile> Session<P> {
         row: RowId,
         mode: Mode,
     ) -> Result<(), LockError> {
-        self.locking(|held| database.locks.try_lock_row(held, store.0, row, mode))
+        if !P::Locks::LOCKS {
+            return Ok(());
+        }
+        // Written out: as a closure it would be a function of its own, which look-ups call.
+        match self.held.borrow_mut().as_mut() {
+            Some(held) => database.locks.try_lock_row(held, store.0, row, mode),
+            None => Err(LockError::TooManySessions),
+        }
     }
 
     /// Lets others change a row that was read under its lock, if the transaction does not mind.
