@@ -33,13 +33,13 @@ impl fmt::Debug for Ring {
 }
 
 impl Ring {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(Mutex::new(State::New))
     }
 
     /// As where the system has none.
     #[cfg(test)]
-    pub(super) const fn missing() -> Self {
+    pub(super) fn missing() -> Self {
         Self(Mutex::new(State::Missing))
     }
 
