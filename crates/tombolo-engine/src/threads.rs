@@ -95,13 +95,31 @@ pub fn pause(time: Duration) {
 /// A thread that does something again and again, until it is dropped.
 #[derive(Debug)]
 pub struct Recurring {
-    /// The thread ends when this is gone.
-    stop: Option<SyncSender<()>>,
+    waker: Waker,
     thread: Option<Running>,
 }
 
+/// Ends the pause of a [`Recurring`] thread.
+#[derive(Clone, Debug)]
+pub struct Waker(SyncSender<Word>);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    Work,
+    Stop,
+}
+
+impl Waker {
+    /// Has the thread work at once, or once more if it works now. Nothing happens if it has ended.
+    pub fn wake(&self) {
+        // One word that waits is enough.
+        let _ = self.0.try_send(Word::Work);
+    }
+}
+
 impl Recurring {
-    /// Starts a thread that calls `work`, with a pause before each call, until that says that it is over.
+    /// Starts a thread that calls `work`, with a pause before each call unless it is woken, until that says that it is
+    /// over.
     ///
     /// # Errors
     /// When the system has no thread.
@@ -110,21 +128,28 @@ impl Recurring {
         pause: Duration,
         mut work: impl FnMut() -> ControlFlow<()> + Send + 'static,
     ) -> Result<Self, NoThread> {
-        let (stop, stopped) = sync_channel(0);
+        let (waker, words) = sync_channel(1);
         let again = move || {
-            while stopped.recv_timeout(pause) == Err(RecvTimeoutError::Timeout) {
+            let works = [Ok(Word::Work), Err(RecvTimeoutError::Timeout)];
+            while works.contains(&words.recv_timeout(pause)) {
                 if work().is_break() {
                     return;
                 }
             }
         };
-        Ok(Self { stop: Some(stop), thread: Some(Running::start(name, again)?) })
+        Ok(Self { waker: Waker(waker), thread: Some(Running::start(name, again)?) })
+    }
+
+    /// What ends its pauses.
+    pub fn waker(&self) -> Waker {
+        self.waker.clone()
     }
 }
 
 impl Drop for Recurring {
     fn drop(&mut self) {
-        drop(self.stop.take());
+        // Refused if the thread has ended already.
+        let _ = self.waker.0.send(Word::Stop);
         // Its panic was printed, and what it worked on is judged by those that use it.
         let _ = self.thread.take().map(|thread| thread.0.join());
     }
@@ -301,6 +326,26 @@ mod tests {
             ordered_parallel(&parts, threads, |part| part * part, |square| seen.push(square));
             assert_eq!(seen, parts.iter().map(|part| part * part).collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn a_recurring_thread_works_when_it_is_woken_and_ends_when_it_is_dropped() {
+        let (worked, works) = std::sync::mpsc::channel();
+        let for_ever = Duration::from_secs(1 << 30);
+        let work = move || worked.send(()).map_or(ControlFlow::Break(()), ControlFlow::Continue);
+        let recurring = Recurring::start("test", for_ever, work).unwrap();
+        let waker = recurring.waker();
+        for _ in 0..3 {
+            waker.wake();
+            assert_eq!(works.recv(), Ok(()));
+        }
+        drop(recurring);
+        assert!(works.try_recv().is_err());
+        waker.wake();
+        // One that ended by itself is dropped, too.
+        let ended = Recurring::start("test", Duration::ZERO, || ControlFlow::Break(())).unwrap();
+        while works.recv().is_ok() {}
+        drop(ended);
     }
 
     #[test]

@@ -93,6 +93,12 @@ pub(super) trait Kind<S>: 'static {
         None
     }
 
+    /// Has `call` called when few frames of the buffer pool, if there is one, are ready for misses.
+    fn when_few_frames_are_ready(_store: &S, _call: impl Fn() + Send + Sync + 'static) {}
+
+    /// Makes frames ready; what fails is reported by the transaction that has to write a page itself.
+    fn make_frames_ready(_store: &S) {}
+
     /// Makes a checkpoint if one is due.
     ///
     /// # Errors
@@ -121,13 +127,13 @@ pub(super) struct Benchmark<W: Workload, S, K> {
     retries_max: u64,
     /// How many inputs are looked ahead at.
     ahead: LookAhead,
-    /// What makes checkpoints while the database is used, where a log is kept.
+    /// Where a log is kept, or the pool has become full.
     keeper: Option<Keeper>,
     keeps_log: bool,
     kind: PhantomData<K>,
 }
 
-/// A thread with a session of its own that makes checkpoints when they are due.
+/// A thread with a session of its own that makes checkpoints when they are due, and writes pages before a miss has to.
 struct Keeper {
     thread: Recurring,
     /// Why it ended early.
@@ -138,17 +144,26 @@ struct Keeper {
 const KEEPER_PAUSE: Duration = Duration::from_millis(10);
 
 impl Keeper {
-    fn start<S: Send + 'static, K: Kind<S>>(session: S) -> Result<Self, Failure> {
+    fn start<S: Send + 'static, K: Kind<S>>(
+        first: &S,
+        session: S,
+        checkpoints: bool,
+    ) -> Result<Self, Failure> {
         let failed = Arc::new(OnceLock::new());
         let failure = Arc::clone(&failed);
-        let work = move || match K::checkpoint_if_due(&session) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                let _ = failure.set(error);
-                ControlFlow::Break(())
+        let work = move || {
+            K::make_frames_ready(&session);
+            match if checkpoints { K::checkpoint_if_due(&session) } else { Ok(()) } {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(error) => {
+                    let _ = failure.set(error);
+                    ControlFlow::Break(())
+                }
             }
         };
-        let thread = Recurring::start("checkpoints", KEEPER_PAUSE, work).or_environment()?;
+        let thread = Recurring::start("pages", KEEPER_PAUSE, work).or_environment()?;
+        let waker = thread.waker();
+        K::when_few_frames_are_ready(first, move || waker.wake());
         Ok(Self { thread, failed })
     }
 
@@ -352,12 +367,14 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
                 None => return Err(Failure::usage("the profile has one session: use --threads 1")),
             }
         }
+        let store = &self.metered.store;
+        let is_full = K::pool_usage(store).is_some_and(|pool| pool.passed > pool.frames);
         if K::SHARED
-            && self.keeps_log
+            && (self.keeps_log || is_full)
             && self.keeper.is_none()
-            && let Some(session) = K::session(&self.metered.store)
+            && let Some(session) = K::session(store)
         {
-            self.keeper = Some(Keeper::start::<S, K>(session?)?);
+            self.keeper = Some(Keeper::start::<S, K>(store, session?, self.keeps_log)?);
         }
         Ok(())
     }

@@ -68,6 +68,12 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
     fn restart(store: &PagedStore<P>) -> Option<Restart> {
         store.restart()
     }
+    fn when_few_frames_are_ready(store: &PagedStore<P>, call: impl Fn() + Send + Sync + 'static) {
+        store.when_few_frames_are_ready(call);
+    }
+    fn make_frames_ready(store: &PagedStore<P>) {
+        let _ = store.make_frames_ready();
+    }
     fn checkpoint_if_due(store: &PagedStore<P>) -> Result<(), Failure> {
         match store.checkpoint_due() {
             true => store.checkpoint().map(drop).or_environment(),

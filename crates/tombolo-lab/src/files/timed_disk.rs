@@ -76,7 +76,7 @@ impl DiskFile for TimedFile {
         synced
     }
 
-    tombolo_storage::forward_disk!(file: name alignment read_at write_at write_pieces set_len len try_lock);
+    tombolo_storage::forward_disk!(file: name alignment read_at read_pieces write_at write_pieces set_len len try_lock);
 }
 
 #[cfg(test)]

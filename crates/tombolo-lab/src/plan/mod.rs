@@ -38,8 +38,8 @@ pub(crate) use counter::own_file;
 pub use options::Options;
 pub use part::Part;
 use settings::{
-    batch_of, checkpoint_log_bytes, data_of, durability_of, isolation_of, limits, load_threads,
-    lock_settings, log_settings, profile_named, rate_of, verify_profile,
+    batch_of, checkpoint_log_bytes, data_of, durability_of, isolation_of, latency_transactions,
+    limits, load_threads, lock_settings, log_settings, profile_named, rate_of, verify_profile,
 };
 
 /// Transactions before anything is measured.
@@ -227,7 +227,7 @@ impl Plan {
             checkpoint_threads: count(&keys::CHECKPOINT_THREADS),
             remote_checkpoints: settings.word(&keys::CHECKPOINT_PROCESS) == "other",
             limits: limits(settings),
-            latency_transactions: count(&keys::LATENCY_TRANSACTIONS),
+            latency_transactions: latency_transactions(settings, bound),
             batch: batch_of(settings, rate, bound),
             reserve: settings.word(&keys::RESERVE) == "yes",
             load_threads: load_threads(settings),

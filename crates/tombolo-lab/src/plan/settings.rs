@@ -13,12 +13,14 @@ use tombolo_storage::paged::store::{Isolation, PagedSettings};
 use tombolo_storage::profile::{Memory, MemoryProfile, ProfileInfo};
 use tombolo_storage::value_log::{self, LogKind};
 
-use super::{Bound, profiles};
+use super::{Bound, keys, profiles};
 use crate::failure::Failure;
 use crate::settings::{self, Settings};
 
 /// The most inputs that are made at a time for an open loop.
 const OPEN_BATCH_MAX: u64 = 500_000;
+/// Most transactions that are timed one by one where no number is given.
+const LATENCY_TRANSACTIONS: u64 = 100_000;
 /// Segments of a log are whole blocks.
 const LOG_BLOCK_BYTES: u64 = 4_096;
 
@@ -175,6 +177,16 @@ pub(super) fn rate_of(info: &ProfileInfo, settings: &Settings) -> Result<Option<
         ))),
         None => Ok(rate),
     }
+}
+
+/// How many transactions are timed one by one. A short run is not made long by them: a disk makes each of them wait.
+pub(super) fn latency_transactions(settings: &Settings, bound: Bound) -> usize {
+    let measured = match bound {
+        Bound::Transactions(transactions) => transactions,
+        Bound::Time(_) => u64::MAX,
+    };
+    let given = settings.number(&keys::LATENCY_TRANSACTIONS);
+    given.unwrap_or(LATENCY_TRANSACTIONS.min(measured)) as usize
 }
 
 /// How many inputs are made at a time. An open loop is not broken off to make some, if it can be.

@@ -271,6 +271,15 @@ fn threads_share_the_inputs_and_leave_a_consistent_database() {
 }
 
 #[test]
+fn a_short_run_times_no_more_transactions_than_it_executes() {
+    let timed = |given: &[_]| plan(given).unwrap().latency_transactions;
+    let (few, many) = (("transactions", "500"), ("transactions", "1M"));
+    let given = ("latency_transactions", "700");
+    assert_eq!([timed(&[few]), timed(&[few, given])], [500, 700]);
+    assert_eq!([timed(&[many]), timed(&[("seconds", "1")])], [100_000; 2]);
+}
+
+#[test]
 fn the_log_of_threads_has_their_commits() {
     let given = [("profile", "conventional"), ("threads", "2"), ("transactions", "2k")];
     let plan = plan(&TINY.into_iter().chain(given).collect::<Vec<_>>()).unwrap();

@@ -214,7 +214,7 @@ setting_list! {
     pub LATENCY_TRANSACTIONS = Setting::new(
         "latency_transactions",
         Kind::Count(0, 100_000_000),
-        Default::Is("100k"),
+        Default::Means("100,000, or as many as --transactions if these are fewer"),
         "further transactions, timed one by one after the throughput was measured",
     ).of("transactions");
     /// Inputs made at a time.

@@ -17,6 +17,9 @@ macro_rules! forward_disk {
     (@name $to:tt) => { $crate::forward_disk!(@fn $to name() -> &str); };
     (@alignment $to:tt) => { $crate::forward_disk!(@fn $to alignment() -> usize); };
     (@read_at $to:tt) => { $crate::forward_disk!(@try $to read_at(bytes: &mut [u8], offset: u64) -> ()); };
+    (@read_pieces $to:tt) => {
+        $crate::forward_disk!(@try $to read_pieces(pieces: &mut [(u64, &mut [u8])]) -> ());
+    };
     (@write_at $to:tt) => { $crate::forward_disk!(@try $to write_at(bytes: &[u8], offset: u64) -> ()); };
     (@write_pieces $to:tt) => {
         $crate::forward_disk!(@try $to write_pieces(pieces: &[(u64, &[u8])]) -> ());

@@ -128,6 +128,15 @@ pub trait DiskFile: fmt::Debug + Send + Sync {
     /// When the file ends before (`is_truncated`), the alignment is wrong or the device fails.
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), DiskError>;
 
+    /// Fills several pieces, each from the file at its offset, in any order: at the same time where the system can do
+    /// that.
+    ///
+    /// # Errors
+    /// As [`DiskFile::read_at`], of one of them; the others may have been read or not.
+    fn read_pieces(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<(), DiskError> {
+        pieces.iter_mut().try_for_each(|(offset, bytes)| self.read_at(bytes, *offset))
+    }
+
     /// Says that `bytes` bytes from `offset` on will be read soon, so that the system may fetch them
     /// meanwhile. Advice only: nothing depends on it, and there may be fewer.
     fn read_ahead(&self, offset: u64, bytes: u64) {

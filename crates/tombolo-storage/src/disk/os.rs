@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 #[cfg(target_os = "linux")]
-use super::ring::Ring;
+use super::ring::Rings;
 use super::{ALIGNMENT_MAX, Disk, DiskError, DiskFile, Open, Operation, assert_plain};
 
 /// A directory of the operating system: the same one for ever, wherever the process goes.
@@ -147,9 +147,9 @@ pub(super) struct OsFile {
     /// No device has blocks that are longer and no memory demands more, so the longest is what is
     /// asked for wherever anything is.
     alignment: usize,
-    /// For several writes to the device at the same time.
+    /// For several transfers from or to the device at the same time.
     #[cfg(target_os = "linux")]
-    pub(super) ring: Ring,
+    pub(super) rings: Rings,
     /// Set once it is locked.
     locked: OnceLock<()>,
 }
@@ -162,7 +162,7 @@ impl OsFile {
             name,
             alignment,
             #[cfg(target_os = "linux")]
-            ring: Ring::new(),
+            rings: Rings::default(),
             locked: OnceLock::new(),
         }
     }
@@ -193,6 +193,13 @@ impl OsFile {
         }
     }
 
+    /// Whether so many transfers are made at the same time. What is not for the device goes to or comes from the
+    /// system's cache, which does not wait.
+    #[cfg(target_os = "linux")]
+    fn goes_by_ring(&self, transfers: usize) -> bool {
+        self.alignment > 1 && transfers > 1
+    }
+
     #[cfg(not(target_os = "linux"))]
     fn allocate(&self, _: u64, _: u64) -> io::Result<bool> {
         Ok(false)
@@ -221,11 +228,18 @@ impl DiskFile for OsFile {
     }
 
     #[cfg(target_os = "linux")]
+    fn read_pieces(&self, pieces: &mut [(u64, &mut [u8])]) -> Result<(), DiskError> {
+        let left = match self.goes_by_ring(pieces.len()) {
+            true => self.rings.read(self.file.as_fd(), pieces),
+            false => (0..pieces.len()).collect(),
+        };
+        left.into_iter().try_for_each(|at| self.read_at(pieces[at].1, pieces[at].0))
+    }
+
+    #[cfg(target_os = "linux")]
     fn write_pieces(&self, pieces: &[(u64, &[u8])]) -> Result<(), DiskError> {
-        // The system's cache takes what is not for the device, and that does not wait.
-        let is_direct = self.alignment > 1 && pieces.len() > 1;
-        let left = match is_direct {
-            true => self.ring.write(self.file.as_fd(), pieces),
+        let left = match self.goes_by_ring(pieces.len()) {
+            true => self.rings.write(self.file.as_fd(), pieces),
             false => (0..pieces.len()).collect(),
         };
         left.into_iter().try_for_each(|at| self.write_at(pieces[at].1, pieces[at].0))

@@ -1,7 +1,7 @@
 //! Both disks keep one contract; a planned fault strikes where it was planned.
 
 use super::os::OsFile;
-use super::ring::Ring;
+use super::ring::Rings;
 use super::*;
 use std::io::ErrorKind;
 
@@ -244,6 +244,16 @@ fn pieces_are_written_where_they_belong() {
         let mut back = vec![1; bytes.len()];
         file.read_at(&mut back, 0).unwrap();
         assert_eq!(back, bytes);
+        let mut back = vec![1; bytes.len()];
+        let places = (0..).step_by(512);
+        let mut wanted: Vec<_> = places.zip(back.chunks_mut(512)).collect();
+        wanted.rotate_left(17);
+        file.read_pieces(&mut wanted).unwrap();
+        assert_eq!(back, bytes);
+        let mut behind = [1; 512];
+        let failure =
+            file.read_pieces(&mut [(0, &mut [0; 512]), (bytes.len() as u64, &mut behind)]);
+        assert!(failure.unwrap_err().is_truncated());
         file.write_pieces(&[]).unwrap();
         assert_eq!(file.len().unwrap(), bytes.len() as u64);
     };
@@ -254,13 +264,13 @@ fn pieces_are_written_where_they_belong() {
     });
     let scratch = Scratch::new("rings");
     OsDisk::create(&scratch.0).unwrap();
-    for (name, ring) in [("ring", Ring::new()), ("none", Ring::missing())] {
+    for (name, rings) in [("ring", Rings::default()), ("none", Rings::missing())] {
         let path = scratch.0.join(name);
         let options =
             |write| std::fs::OpenOptions::new().read(true).write(write).create(write).clone();
         let opened = |write| options(write).open(&path).unwrap();
         let mut file = OsFile::new(opened(true), name.to_owned(), ALIGNMENT_MAX);
-        file.ring = ring;
+        file.rings = rings;
         for _ in 0..3 {
             file.write_pieces(&pieces(&bytes)).unwrap();
         }

@@ -55,8 +55,8 @@ pub struct PagedDatabase {
     pub(super) isolation: Isolation,
     pub(super) clock: SystemClock,
     pub(super) counters: Counters,
-    /// The thread that makes checkpoints, and why it stopped.
-    checkpoints: Mutex<Option<Recurring>>,
+    /// The thread that makes checkpoints, and writes pages before a miss has to.
+    pages: Mutex<Option<Recurring>>,
     checkpoint_failure: Arc<Mutex<Option<Error>>>,
     restart: Option<Restart>,
 }
@@ -157,14 +157,20 @@ impl PagedDatabase {
             isolation,
             clock: SystemClock::new(),
             counters: Counters::default(),
-            checkpoints: Mutex::default(),
+            pages: Mutex::default(),
             checkpoint_failure: Arc::default(),
             restart,
         };
         let (session, failure) = (database.sessions.open()?, database.checkpoint_failure.clone());
-        let look = move || look_for_checkpoint(&session, &failure);
-        let recurring = Recurring::start("tombolo-checkpoint", CHECKPOINT_LOOKS, look)?;
-        *database.checkpoints.lock() = Some(recurring);
+        let look = move || {
+            // What fails here is reported by the transaction that has to write a page itself.
+            let _ = session.make_frames_ready();
+            look_for_checkpoint(&session, &failure)
+        };
+        let recurring = Recurring::start("tombolo-pages", CHECKPOINT_LOOKS, look)?;
+        let waker = recurring.waker();
+        database.sessions.ask(|store| store.when_few_frames_are_ready(move || waker.wake()));
+        *database.pages.lock() = Some(recurring);
         Ok(database)
     }
 
@@ -434,7 +440,7 @@ impl PagedDatabase {
             return Err(Error::Nested);
         }
         // Its thread has a session.
-        drop(self.checkpoints.lock().take());
+        drop(self.pages.lock().take());
         self.sessions.close().map_err(|error| Error::paged(&error))
     }
 }

@@ -292,6 +292,11 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         access.prefetch(place.page, slot_offset, fields);
     }
 
+    #[inline(always)]
+    fn fetch(&self, access: &P, rows: impl Iterator<Item = RowId>) {
+        access.fetch(rows.map(|row| Place::of_row(row).page));
+    }
+
     fn exists(&self, access: &P, row: RowId) -> Result<bool> {
         let place = Place::of_row(row);
         let is_page = row.location() >> 48 == 0 && place.page.0 > 0;

@@ -187,6 +187,13 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// Says that these bytes of the row's fixed part, from one to before another, will be reached soon.
     fn prefetch(&self, access: &P, row: RowId, bytes: (usize, usize));
 
+    /// Says that these rows will be needed soon, so that their pages are read at the same time; see
+    /// [`PageAccess::fetch`].
+    #[inline(always)]
+    fn fetch(&self, access: &P, rows: impl Iterator<Item = RowId>) {
+        _ = (access, rows);
+    }
+
     /// Whether the id, which may be anything, is that of a row of this file that is not deleted.
     ///
     /// # Errors

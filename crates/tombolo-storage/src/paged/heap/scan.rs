@@ -9,7 +9,7 @@ use super::Place;
 use super::file::HeapFile;
 use super::space::{entries, entry_page};
 use crate::paged::page::{Page, PageId, PageSize};
-use crate::paged::pool::{PageAccess, ReadPage, Result};
+use crate::paged::pool::{FETCH_MAX, PageAccess, ReadPage, Result};
 use crate::row::RowId;
 
 /// The rows of a page, and whether each is deleted.
@@ -38,11 +38,14 @@ impl<P: PageAccess> HeapFile<P> {
         mut visit: impl FnMut(RowId, bool) -> ControlFlow<()>,
     ) -> Result<()> {
         let mut listed = Vec::new();
-        for id in self.pages(access)? {
-            listed.extend(rows(access.fix_shared(id)?.page()));
-            for (row, deleted) in listed.drain(..) {
-                if visit(row, deleted).is_break() {
-                    return Ok(());
+        for ids in self.pages(access)?.chunks(FETCH_MAX) {
+            access.fetch(ids.iter().copied());
+            for id in ids {
+                listed.extend(rows(access.fix_shared(*id)?.page()));
+                for (row, deleted) in listed.drain(..) {
+                    if visit(row, deleted).is_break() {
+                        return Ok(());
+                    }
                 }
             }
         }

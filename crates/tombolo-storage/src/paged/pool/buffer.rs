@@ -8,14 +8,15 @@
 //! A fix and unfix of a page in memory takes about 75 instructions (two latches, a chain, a pin, the
 //! statistics), without latches about 40: `examples/pool_probe.rs`, which says how it counts.
 //!
-//! Not here: which page leaves (`clock.rs`), free pages (`space.rs`), the file (`file.rs`).
+//! Not here: which page leaves (`clock.rs`), several reads at the same time (`fetch.rs`), free pages (`space.rs`), the
+//! file (`file.rs`).
 
 use std::cell::RefCell;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use super::clock::OwnedFrame;
+use super::clock::{FewReady, OwnedFrame};
 use super::error::{PageError, PageFailure};
 use super::file::PageFile;
 use super::frame::{CLEAN, ExclusiveFrame, FixedFrame, Frame, FramePin, NO_PAGE, SharedFrame};
@@ -40,7 +41,7 @@ pub struct PoolUsage {
     pub page_bytes: u64,
     /// Fixes that found their page in memory; threads that fix one page at once may be counted as one.
     pub hits: u64,
-    /// Fixes that read it.
+    /// Pages that were read.
     pub misses: u64,
     /// Frames that were looked at for a page to leave.
     pub passed: u64,
@@ -69,14 +70,18 @@ pub struct BufferPool<S: PageSize, L: Latching, W> {
     pub(super) frames: Box<[Frame<L>]>,
     pub(super) table: PageTable<L>,
     pub(super) hand: L::Counter,
+    /// Pages that were read.
+    pub(super) misses: L::Counter,
     /// Frames whose pages were written lately and may go, the next one last. A hint.
     pub(super) ready: Latch<RefCell<Vec<u32>>, L>,
+    /// Called when few frames are ready: see [`BufferPool::when_few_are_ready`].
+    pub(super) few_ready: OnceLock<FewReady>,
     /// Why no page is written any more.
     pub(super) stopped: OnceLock<&'static str>,
     pub(super) log: W,
     pub(super) file: PageFile<S>,
     memory: FrameMemory,
-    space: Space<L>,
+    pub(super) space: Space<L>,
 }
 
 impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
@@ -146,7 +151,9 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             frames: (0..frames).map(|_| Frame::empty()).collect(),
             table: PageTable::new(frames),
             hand: L::Counter::default(),
+            misses: L::Counter::default(),
             ready: Latch::default(),
+            few_ready: OnceLock::new(),
             stopped: OnceLock::new(),
             log,
             file,
@@ -213,7 +220,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     /// How the pool was used so far.
     pub fn usage(&self) -> PoolUsage {
         let hits = self.frames.iter().map(Frame::hits).sum();
-        let (frames, misses) = (self.frames.len() as u64, self.table.misses());
+        let (frames, misses) = (self.frames.len() as u64, self.misses.get());
         PoolUsage { frames, page_bytes: S::BYTES as u64, hits, misses, passed: self.hand.get() }
     }
 
@@ -357,7 +364,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             drop(latch);
             return Ok(other);
         }
-        self.table.place(id).count_miss();
+        self.misses.advance(1);
         // SAFETY: the frame is this thread's: no other thread has the latch, and until it is given
         // back none looks at the bytes. A page that cannot be read is taken out below.
         let mut page = unsafe { PageMut::new(self.base(owned.index)) };
@@ -372,7 +379,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
 
     /// Enters an owned frame, latched exclusively, as that of page `id`; if the page got a frame
     /// meanwhile, pins that instead.
-    fn enter<'a>(
+    pub(super) fn enter<'a>(
         &'a self,
         id: PageId,
         owned: &OwnedFrame<'a, L>,
@@ -392,7 +399,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     }
 
     /// Takes a frame out that was entered but not filled. Others may have it pinned by now.
-    fn withdraw(&self, id: PageId, owned: &OwnedFrame<'_, L>) {
+    pub(super) fn withdraw(&self, id: PageId, owned: &OwnedFrame<'_, L>) {
         let place = self.table.place(id);
         let _held = place.exclusive();
         place.unlink(&self.frames, owned.index);
@@ -453,6 +460,14 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> PageAccess for BufferPoo
         if let Some(frame) = self.frames.get(index as usize) {
             prefetch(std::ptr::from_ref(frame).cast());
             prefetch_lines::<S>(self.base(index), offset, record);
+        }
+    }
+
+    #[inline(always)]
+    fn fetch(&self, ids: impl Iterator<Item = PageId>) {
+        // As long as no page was read all of them fit.
+        if self.misses.get() > 0 {
+            self.fetch_missing(ids);
         }
     }
 

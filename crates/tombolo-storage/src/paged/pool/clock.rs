@@ -5,7 +5,8 @@
 //! with fewest uses are made *ready*: their dirty pages are written, after one flush of the log, and
 //! this miss and the next ones take their frames, unless they were used again. So a miss looks at a
 //! few frames whatever the pool's size and however much of it is dirty, and writes one page, both on
-//! average (`write_back.rs`).
+//! average (`write_back.rs`). Where a database has a thread for it, that makes frames ready before they are needed, and
+//! a miss finds one.
 //!
 //! No latch of a page is waited for here: the thread that needs a frame may hold latches of other
 //! pages. It waits while every frame is pinned: sessions are admitted only as there are frames for
@@ -25,10 +26,17 @@ use crate::sync::{Parker, Spin};
 const SWEEP_FRAMES: usize = 64;
 /// Most frames that are made ready at a time.
 const READY_FRAMES: usize = 32;
+/// Most frames that a thread of the database makes ready ahead, at most this part of all; it is called when half of
+/// them are left.
+const AHEAD_FRAMES: usize = 128;
+const FRAMES_PER_AHEAD: usize = if cfg!(test) { 4 } else { 16 };
 /// How long a thread that finds every frame pinned waits before it looks again, and how often before
 /// it gives up: some tenths of a second. Loom gets no such wait, as of [`Spin`].
 const WAIT: Duration = Duration::from_micros(100);
 const WAITS_MAX: u32 = if cfg!(loom) { 0 } else { 2_000 };
+
+/// What is called when few frames are ready.
+pub(super) type FewReady = Box<dyn Fn() + Send + Sync>;
 
 /// A frame that no page table leads to, pinned once.
 pub(super) struct OwnedFrame<'a, L: Latching> {
@@ -48,7 +56,7 @@ enum Swept<'a, L: Latching> {
     Found(OwnedFrame<'a, L>),
     /// Frames are ready.
     Ready,
-    /// Every frame passed was pinned.
+    /// Every frame passed was pinned; or, while frames are made ready ahead, one holds no page.
     InUse,
 }
 
@@ -62,7 +70,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             if let Some(owned) = self.take_ready() {
                 return Ok(owned);
             }
-            match self.sweep()? {
+            match self.sweep(true)? {
                 Swept::Found(owned) => return Ok(owned),
                 Swept::Ready => swept = 0,
                 Swept::InUse => swept += SWEEP_FRAMES,
@@ -82,10 +90,56 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         }
     }
 
+    /// A frame for a page, as of [`BufferPool::claim`], if there is one that need not be waited for.
+    pub(super) fn claim_at_once(&self) -> Option<OwnedFrame<'_, L>> {
+        let swept = match self.take_ready() {
+            Some(owned) => return Some(owned),
+            None => self.sweep(true).ok()?,
+        };
+        match swept {
+            Swept::Found(owned) => Some(owned),
+            Swept::Ready => self.take_ready(),
+            Swept::InUse => None,
+        }
+    }
+
+    /// Has `call` called when few frames are ready: a thread should call [`BufferPool::make_ready_ahead`] soon. The
+    /// first one stays.
+    pub fn when_few_are_ready(&self, call: impl Fn() + Send + Sync + 'static) {
+        let _ = self.few_ready.set(Box::new(call));
+    }
+
+    fn ahead_frames(&self) -> usize {
+        AHEAD_FRAMES.min(self.frames.len() / FRAMES_PER_AHEAD)
+    }
+
+    /// Writes dirty pages that have not been used lately, until some frames are ready for misses to come.
+    ///
+    /// # Errors
+    /// When log or disk fail. A miss that has to write a page says so, too.
+    pub fn make_ready_ahead(&self) -> Result<()> {
+        while self.ready.hold().borrow().len() < self.ahead_frames() {
+            if !matches!(self.sweep(false)?, Swept::Ready) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// A frame that was made ready and not used since.
     fn take_ready(&self) -> Option<OwnedFrame<'_, L>> {
         loop {
-            let index = self.ready.hold().borrow_mut().pop()?;
+            let (index, left) = {
+                let ready = self.ready.hold();
+                let mut ready = ready.borrow_mut();
+                (ready.pop(), ready.len())
+            };
+            if left == self.ahead_frames() / 2
+                && let Some(call) = self.few_ready.get()
+            {
+                call();
+            }
+            let index = index?;
             if self.frames[index as usize].uses() == 0
                 && let Some(pin) = self.evict(index)
             {
@@ -94,12 +148,15 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         }
     }
 
-    /// Passes some frames: takes the first that may go, or makes some of them ready.
-    fn sweep(&self) -> Result<Swept<'_, L>> {
+    /// Passes some frames: takes the first that may go, if it is to take one, or makes some of them ready.
+    fn sweep(&self, takes: bool) -> Result<Swept<'_, L>> {
         let mut passed: Vec<Passed> = Vec::new();
         for _ in 0..self.frames.len().min(SWEEP_FRAMES) {
             let index = (self.hand.advance(1) % self.frames.len() as u64) as u32;
             let frame = &self.frames[index as usize];
+            if !takes && frame.page.get() == NO_PAGE {
+                return Ok(Swept::InUse);
+            }
             if let Some(pin) = frame.claim_empty() {
                 return Ok(Swept::Found(OwnedFrame { index, pin }));
             }
@@ -107,7 +164,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
                 continue;
             }
             let uses = frame.spend_use();
-            if uses > 0 || frame.is_dirty() {
+            if uses > 0 || frame.is_dirty() || !takes {
                 passed.push(Passed { uses, index });
             } else if let Some(pin) = self.evict(index) {
                 return Ok(Swept::Found(OwnedFrame { index, pin }));

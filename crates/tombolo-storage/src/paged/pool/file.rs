@@ -15,7 +15,8 @@ use super::{PageError, PagesMark, Result};
 use crate::disk::{ALIGNMENT_MAX, Disk, DiskFile, Open};
 use crate::header_copies::{long, short};
 use crate::paged::page::{
-    FORMAT_VERSION, HEADER_BYTES, MAGIC, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId,
+    FORMAT_VERSION, HEADER_BYTES, MAGIC, Page, PageBuffer, PageId, PageKind, PageMut, PageSize,
+    StoreId,
 };
 use crate::sync::{Mutex, MutexGuard};
 
@@ -256,9 +257,19 @@ impl<S: PageSize> PageFile<S> {
             }
             result => result?,
         }
-        let page = page.read();
+        self.verify(id, page.read())
+    }
+
+    /// Reads several pages at the same time and verifies them. All are unspecified when that fails.
+    pub(super) fn read_pages(&self, pages: &mut [(PageId, PageMut<'_, S>)]) -> Result<()> {
+        let pieces = pages.iter_mut().map(|(id, page)| (Self::offset(*id), page.bytes_mut()));
+        self.file.read_pieces(&mut pieces.collect::<Vec<_>>())?;
+        pages.iter().try_for_each(|(id, page)| self.verify(*id, page.read()))
+    }
+
+    fn verify(&self, id: PageId, page: Page<'_, S>) -> Result<()> {
         let verified = page.verify_checksum().and_then(|()| page.verify(id));
-        verified.map_err(|what| self.damaged(offset, what))
+        verified.map_err(|what| self.damaged(Self::offset(id), what))
     }
 
     /// Shows all pages that the file has, in order, each as it was at some time since this began, and whole: how many

@@ -133,6 +133,29 @@ fn two_threads_and_one_frame() {
     explore(1, 1, [|pool| write(pool, 1), |pool| pin(pool, 2)]);
 }
 
+/// Two pages are read at the same time, one of which another thread needs.
+#[test]
+fn pages_read_together_and_a_pin_of_one() {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(1);
+    model.max_branches = 20_000;
+    model.max_permutations = Some(PERMUTATIONS_MAX);
+    model.check(move || {
+        let pool = pool(4);
+        pool.flush().unwrap();
+        for index in 0..4 {
+            drop(pool.evict(index));
+        }
+        let other = Arc::clone(&pool);
+        let thread = thread::spawn(move || other.fetch_missing([1, 2].map(PageId).into_iter()));
+        pin(&pool, 2);
+        thread.join().unwrap();
+        pin(&pool, 1);
+        assert!((2..=3).contains(&pool.usage().misses));
+        assert_eq!(pool.frames.iter().map(|frame| frame.pins()).sum::<u32>(), 0);
+    });
+}
+
 /// A page that is in memory and clean is pinned and evicted at once; its frame is used for something else. It is not
 /// read again, so that all of it is explored.
 #[test]

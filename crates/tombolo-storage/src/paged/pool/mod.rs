@@ -28,6 +28,7 @@ mod clock;
 mod copies;
 mod direct;
 mod error;
+mod fetch;
 mod file;
 mod frame;
 mod pointers;
@@ -48,6 +49,7 @@ use std::ptr::NonNull;
 pub use buffer::{BufferPool, PoolUsage};
 pub use direct::{DirectExclusive, DirectFrames, DirectPin, DirectShared};
 pub use error::{PageError, PageFailure};
+pub(in crate::paged) use fetch::FETCH_MAX;
 pub use file::PAGES_FILE;
 pub use frame::{ExclusiveFrame, PinnedRecord, SharedFrame};
 pub use pointers::Pointers;
@@ -95,6 +97,13 @@ pub trait PageAccess: 'static {
     /// Says that the page will be reached soon, and in it its header, what is at `offset`, and part of a record:
     /// where it begins, and how many bytes it has. Nothing happens if it is not in memory.
     fn prefetch(&self, id: PageId, offset: usize, record: (usize, usize));
+
+    /// Says that these pages will be needed soon: those that are not in memory are read at the same time, where the
+    /// disk can do that. A page that cannot be read, or has no frame at once, is left to the call that needs it.
+    #[inline(always)]
+    fn fetch(&self, ids: impl Iterator<Item = PageId>) {
+        _ = ids;
+    }
 
     /// Waits until no thread holds the page, and holds it alone.
     ///

@@ -5,7 +5,7 @@
 //! frames in them. A look-up does without it: it walks a chain that may change meanwhile, latches or pins the frame
 //! it finds, and only then believes the page's number (`frame.rs`). What it misses is looked for under the latch.
 
-use crate::latch::{Counter, GuardedU32, Latching, RawLatch};
+use crate::latch::{GuardedU32, Latching, RawLatch};
 use crate::paged::page::PageId;
 
 use super::frame::{Frame, FramePin, NO_FRAME};
@@ -29,7 +29,6 @@ pub(super) struct PageTable<L: Latching> {
 struct Partition<L: Latching> {
     latch: L::Latch,
     heads: [GuardedU32; CHAINS],
-    misses: L::Counter,
 }
 
 impl<L: Latching> Partition<L> {
@@ -37,7 +36,6 @@ impl<L: Latching> Partition<L> {
         Self {
             latch: L::Latch::default(),
             heads: std::array::from_fn(|_| GuardedU32::new(NO_FRAME)),
-            misses: L::Counter::default(),
         }
     }
 }
@@ -65,11 +63,6 @@ impl<L: Latching> PageTable<L> {
         let partition = &self.partitions[(chain >> CHAINS_LOG2) as usize];
         Place { partition, head: &partition.heads[chain as usize % CHAINS] }
     }
-
-    /// Pages read.
-    pub(super) fn misses(&self) -> u64 {
-        self.partitions.iter().map(|partition| partition.misses.get()).sum()
-    }
 }
 
 impl<'a, L: Latching> Place<'a, L> {
@@ -80,10 +73,6 @@ impl<'a, L: Latching> Place<'a, L> {
 
     pub(super) fn exclusive(&self) -> <L::Latch as RawLatch>::Exclusive<'a> {
         self.partition.latch.exclusive()
-    }
-
-    pub(super) fn count_miss(&self) {
-        self.partition.misses.advance(1);
     }
 
     /// The first frame of the chain, or none, as it may have been a moment ago.

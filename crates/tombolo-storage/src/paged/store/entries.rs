@@ -14,7 +14,7 @@ use crate::key::IndexType;
 use crate::lock::{LockError, Locking, Mode};
 use crate::log::{ChangeKind, Logging};
 use crate::paged::btree::{GapEnd, Gaps, Inserted, KeyFormat, LeafHint, Position, RunEntry};
-use crate::paged::heap::Place;
+use crate::paged::heap::{Place, RowFile};
 use crate::paged::pool::PageAccess;
 use crate::profile::PagedProfile;
 use crate::row::RowId;
@@ -164,6 +164,7 @@ impl<P: PagedProfile> Session<P> {
             Ok::<_, Error>(leaf)
         })?;
         drop(root);
+        database.pages.fetch(self.probes.iter().flatten().map(|(_, leaf)| leaf.leaf));
         let gaps = GapLocks::of(&self.held, database, store, self.isolation);
         for (found, probe) in found.iter_mut().zip(self.probes.iter()) {
             *found = match probe {
@@ -175,6 +176,8 @@ impl<P: PagedProfile> Session<P> {
                 None => None,
             };
         }
+        let rows = &database.tables[store.table].rows;
+        rows.fetch(&database.pages, found.iter().flatten().copied());
         Ok(())
     }
 

@@ -71,7 +71,7 @@ use transaction::Session;
 
 use super::heap::RowFile;
 use super::page::PageId;
-use super::pool::{PAGES_FILE, PageAccess, PageError, PoolUsage};
+use super::pool::{FETCH_MAX, PAGES_FILE, PageAccess, PageError, PoolUsage};
 use crate::disk::{Disk, Open, share};
 use crate::error::Error;
 use crate::lock::Locking as _;
@@ -407,10 +407,29 @@ impl<P: PagedProfile> PagedStore<P> {
     /// When a page is damaged or the disk fails.
     pub fn read_all(&self) -> Result<(), OpenError> {
         let pages = &self.database.pages;
-        for id in (1..pages.page_count()).map(PageId) {
-            pages.fix_shared(id)?;
+        let ids: Vec<PageId> = (1..pages.page_count()).map(PageId).collect();
+        for ids in ids.chunks(FETCH_MAX) {
+            pages.fetch(ids.iter().copied());
+            for id in ids {
+                pages.fix_shared(*id)?;
+            }
         }
         Ok(())
+    }
+
+    /// Has `call` called whenever few frames of the pool are ready for pages that are not in memory: a thread with a
+    /// session of its own should call [`PagedStore::make_frames_ready`] soon then, so that no miss has to write a page.
+    /// The first call of this counts.
+    pub fn when_few_frames_are_ready(&self, call: impl Fn() + Send + Sync + 'static) {
+        self.database.pages.when_few_are_ready(call);
+    }
+
+    /// Writes changed pages that have not been used lately, for misses to come.
+    ///
+    /// # Errors
+    /// When log or disk fail. A miss that has to write a page says so, too: so nothing has to be done about it here.
+    pub fn make_frames_ready(&self) -> Result<(), OpenError> {
+        Ok(self.database.pages.make_ready_ahead()?)
     }
 
     /// What went through the log so far.

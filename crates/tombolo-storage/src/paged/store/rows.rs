@@ -123,6 +123,20 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
     fn pool_usage(&self) -> Option<PoolUsage> {
         None
     }
+
+    /// Has `call` called when few frames are ready for pages that are not in memory; see
+    /// [`BufferPool::when_few_are_ready`]. It never is where all pages are.
+    fn when_few_are_ready(&self, call: impl Fn() + Send + Sync + 'static) {
+        _ = call;
+    }
+
+    /// Makes frames ready; see [`BufferPool::make_ready_ahead`].
+    ///
+    /// # Errors
+    /// When log or disk fail.
+    fn make_ready_ahead(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// Buffers for rows that are copied out: as many as were ever in use at the same time.
@@ -306,6 +320,14 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
 
     fn pool_usage(&self) -> Option<PoolUsage> {
         Some(self.usage())
+    }
+
+    fn when_few_are_ready(&self, call: impl Fn() + Send + Sync + 'static) {
+        Self::when_few_are_ready(self, call);
+    }
+
+    fn make_ready_ahead(&self) -> Result<()> {
+        Self::make_ready_ahead(self)
     }
 }
 

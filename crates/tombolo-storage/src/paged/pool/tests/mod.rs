@@ -243,6 +243,54 @@ fn a_miss_costs_the_same_in_every_pool() {
 }
 
 #[test]
+fn pages_that_are_asked_for_are_read_before_they_are_needed() {
+    let disk = MemDisk::new();
+    let pool = Small::create(&disk, 40, NoWriteAhead).unwrap();
+    let pages: Vec<PageId> = (0..200).map(|n| page_with(&pool, n)).collect();
+    let misses = || pool.usage().misses;
+    pool.fetch(pages[..10].iter().copied());
+    assert_eq!(misses(), 0, "nothing has ever been missing");
+    drop(pool.fix_shared(pages[0]).unwrap());
+    pool.flush().unwrap();
+    // More than are read at the same time; twice the same, one that is there, and none.
+    let wanted = [&pages[..30], &pages[20..25], &[PageId(0), PageId(9_999)]].concat();
+    pool.fetch(wanted.iter().copied());
+    assert_eq!(misses(), 30);
+    for (n, &id) in (0..).zip(&pages[..30]) {
+        assert_eq!(value(&pool.fix_shared(id).unwrap()), n);
+    }
+    assert_eq!(misses(), 30);
+    // A page that is damaged in the file is refused where it is needed, and those with it are read.
+    let file = disk.open(PAGES_FILE, Open::Write).unwrap();
+    file.write_at(&[9; 50], u64::from(pages[101].0) * SmallPages::BYTES as u64 + 100).unwrap();
+    pool.fetch(pages[100..103].iter().copied());
+    assert_eq!(value(&pool.fix_shared(pages[100]).unwrap()), 100);
+    assert!(matches!(failure(pool.fix_shared(pages[101])), PageFailure::Damaged { .. }));
+    assert_eq!(value(&pool.fix_shared(pages[102]).unwrap()), 102);
+    assert!(pool.frames.iter().all(|frame| frame.pins() == 0));
+}
+
+/// A thread that is called in time writes the pages: misses flush no log.
+#[test]
+fn frames_are_made_ready_before_they_are_needed() {
+    let (pool, log, pages) = logged_pool(64, 700);
+    let (calls, called) = std::sync::mpsc::channel();
+    let calls = std::sync::Mutex::new(calls);
+    pool.when_few_are_ready(move || calls.lock().unwrap().send(()).unwrap());
+    let mut flushed_by_misses = 0;
+    for (n, &id) in pages[..500].iter().enumerate() {
+        if called.try_recv().is_ok() {
+            pool.make_ready_ahead().unwrap();
+        }
+        let flushes = log.flushes.load(Ordering::SeqCst);
+        pool.fix_exclusive(id).unwrap().page_mut().set_lsn(10_000 + n as u64);
+        flushed_by_misses += log.flushes.load(Ordering::SeqCst) - flushes;
+    }
+    assert!(log.flushes.load(Ordering::SeqCst) > 20 && log.is_ahead());
+    assert!(flushed_by_misses <= 2, "{flushed_by_misses} misses flushed the log");
+}
+
+#[test]
 fn a_thread_waits_for_a_frame_while_all_are_pinned() {
     let pool = Small::create(&MemDisk::new(), 3, NoWriteAhead).unwrap();
     let pages: Vec<PageId> = (0..4).map(|n| page_with(&pool, n)).collect();

@@ -21,7 +21,7 @@ fn run(access: &impl PageAccess, model: &mut Model, seed: u64) {
     for step in 0..4_000 {
         let nth = random.below(model.len().max(1) as u64) as usize;
         let chosen = model.keys().nth(nth).map(|&id| PageId(id));
-        match (random.below(10), chosen) {
+        match (random.below(11), chosen) {
             (0..2, _) => {
                 let id = page_with(access, step);
                 assert_eq!(model.insert(id.0, step), None, "{id:?} was in use");
@@ -38,7 +38,11 @@ fn run(access: &impl PageAccess, model: &mut Model, seed: u64) {
                 let pin = access.fix_shared(id).unwrap().pin(0).unwrap();
                 assert_eq!(*pin, model[&id.0].to_le_bytes());
             }
-            (8.., Some(id)) => {
+            (8, Some(PageId(id))) => {
+                // Among them may be some that are free, and some that never were.
+                access.fetch((id..).step_by(1 + random.below(3) as usize).take(20).map(PageId));
+            }
+            (9.., Some(id)) => {
                 let page = access.try_fix_shared(id).unwrap().unwrap();
                 assert_eq!(value(&page), model[&id.0]);
             }

@@ -62,6 +62,9 @@ fn own_pages<P: PageAccess + Sync>(access: &P) {
                     else {
                         continue;
                     };
+                    if random.below(4) == 0 {
+                        access.fetch(own.iter().map(|(id, _)| *id));
+                    }
                     let (id, expected) = own[nth];
                     let pin = access.fix_shared(id).unwrap().pin(0).unwrap();
                     assert_eq!(*pin, expected.to_le_bytes());
@@ -108,6 +111,7 @@ fn flushing_meanwhile_loses_nothing() {
             });
         }
         for _ in 0..50 {
+            pool.make_ready_ahead().unwrap();
             pool.flush().unwrap();
         }
     });
