@@ -13,6 +13,7 @@ pub mod disk;
 pub mod dynamic;
 pub mod error;
 mod header_copies;
+pub mod homes;
 pub mod key;
 #[expect(unsafe_code, reason = "the promise of exclusion is stated by unsafe traits")]
 pub mod latch;

@@ -4,8 +4,7 @@
 //! transaction left is read off its undo notes, so one that changes no such table pays for nothing, and one that does
 //! pays for its rows: created ones, and those whose column it changed.
 //!
-//! Not here: which values belong to a store (the library's islands). Invariant: the column of a table stays where it
-//! is; no value of it is null.
+//! Not here: which rows belong to a store (`crate::homes`).
 
 use std::fmt;
 use std::ops::Range;
@@ -15,21 +14,8 @@ use super::online::row_of;
 use super::store::MemoryStore;
 use super::undo::{Change, Undo};
 use crate::error::{Error, Result};
+use crate::homes::{Home, IsHome};
 use crate::profile::MemoryProfile;
-use crate::schema::column_offset;
-use crate::sync::Arc;
-use crate::value::{ColumnReader, Value};
-
-/// Whether rows with this value in their column belong to the store.
-pub type IsHome = Arc<dyn Fn(Value<'_>) -> bool + Send + Sync>;
-
-/// The column by which a table is spread.
-#[derive(Clone)]
-struct Home {
-    column: u32,
-    reader: ColumnReader,
-    is_home: IsHome,
-}
 
 /// The tables that are spread, by their positions.
 #[derive(Default)]
@@ -59,11 +45,8 @@ impl<P: MemoryProfile> MemoryStore<P> {
     /// # Panics
     /// When there is no such table or column.
     pub fn keep_home(&mut self, table: usize, column: usize, is_home: IsHome) {
-        let columns = &self.schema.tables[table].columns;
-        let start = column_offset(columns, column);
-        let bytes = start as u32..(start + columns[column].sql.width()) as u32;
-        let reader = ColumnReader::new(columns, column);
-        let home = Home { column: column as u32, reader, is_home };
+        let home = Home::new(&self.schema.tables[table].columns, column, is_home);
+        let bytes = home.bytes.clone();
         let Homes { homes, bytes: places } = &mut self.homes;
         if homes.len() <= table {
             homes.resize(table + 1, None);
@@ -85,9 +68,7 @@ impl<P: MemoryProfile> MemoryStore<P> {
     fn is_home(&self, home: &Home, table: usize, row: u32) -> bool {
         let rows = &self.tables[table];
         let fixed = rows.slab.live_head(row.into(), rows.shape.row_bytes);
-        fixed.is_none_or(|fixed| {
-            (home.is_home)(home.reader.read(&MemoryRow { fixed, values: &rows.values }))
-        })
+        fixed.is_none_or(|fixed| home.has(&MemoryRow { fixed, values: &rows.values }))
     }
 
     /// Whether a change may leave a row that belongs elsewhere.

@@ -64,7 +64,7 @@ mod process;
 mod reach;
 mod repartition;
 mod series;
-mod spread;
+pub(crate) mod spread;
 mod transaction;
 mod waits;
 

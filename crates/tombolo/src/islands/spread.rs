@@ -3,14 +3,15 @@
 //! What a program declares is recorded in each island, so that a later program that does not declare it keeps to it.
 //! A row with another island's key in its column is refused when its transaction commits.
 //!
-//! Not here: that check (storage `memory/homes.rs`); whether a table on all islands has the same rows on each, which
+//! Not here: that check (storage `memory/homes.rs`, `paged/store/homes.rs`); whether a table on all islands has the same rows on each, which
 //! `tombolo check` compares.
 
 use std::sync::Arc;
 
 use tombolo_engine::islands::commit::IslandId;
 use tombolo_engine::islands::membership::{Spread, record_spread, spreads};
-use tombolo_storage::memory::homes::IsHome;
+use tombolo_storage::error::Error as StoreError;
+use tombolo_storage::homes::IsHome;
 use tombolo_storage::schema::Schema;
 use tombolo_storage::store::Store;
 use tombolo_storage::value::Value;
@@ -18,14 +19,44 @@ use tombolo_storage::value::Value;
 use super::key::Keys;
 use super::opening::damaged;
 use crate::error::Error;
+use crate::paged::sessions::Store as PagedStore;
 use crate::product::Product;
+
+/// A store whose tables can be spread.
+pub(crate) trait Spreadable: Store {
+    /// From here on a row is admitted only if `is_home` says so of its value in this column of this table.
+    fn keep_home(&mut self, table: usize, column: usize, is_home: IsHome);
+
+    /// How many rows of a table do not belong here.
+    fn strays(&self, table: usize) -> Result<u64, StoreError>;
+}
+
+impl Spreadable for Product {
+    fn keep_home(&mut self, table: usize, column: usize, is_home: IsHome) {
+        Self::keep_home(self, table, column, is_home);
+    }
+
+    fn strays(&self, table: usize) -> Result<u64, StoreError> {
+        Ok(Self::strays(self, table) as u64)
+    }
+}
+
+impl Spreadable for PagedStore {
+    fn keep_home(&mut self, table: usize, column: usize, is_home: IsHome) {
+        Self::keep_home(self, table, column, is_home);
+    }
+
+    fn strays(&self, table: usize) -> Result<u64, StoreError> {
+        Self::strays(self, table)
+    }
+}
 
 /// Spreads the tables of all islands as they were before, and as is declared now; returns how.
 ///
 /// # Errors
 /// [`Error::Schema`] for what cannot be spread so, [`Error::Directory`] when rows, or what is recorded, say otherwise.
-pub(super) fn spread(
-    stores: &mut [&mut Product],
+pub(crate) fn spread<S: Spreadable>(
+    stores: &mut [&mut S],
     keys: &Keys,
     declared: &[Spread],
 ) -> Result<Vec<Spread>, Error> {
@@ -50,9 +81,9 @@ pub(super) fn spread(
     for (island, store) in stores.iter_mut().enumerate() {
         for spread in &all {
             let me = IslandId(island as u16);
-            keep(store, keys, spread, (me, islands))?;
+            keep(*store, keys, spread, (me, islands))?;
             if !recorded[island].contains(spread) {
-                refuse_strays(store, spread, me)?;
+                refuse_strays(*store, spread, me)?;
                 record_spread(*store, spread).map_err(damaged)?;
             }
         }
@@ -85,7 +116,7 @@ fn by(spread: &Spread) -> String {
 
 /// Makes an island refuse rows of a table that belong to another.
 fn keep(
-    store: &mut Product,
+    store: &mut impl Spreadable,
     keys: &Keys,
     spread: &Spread,
     (island, islands): (IslandId, usize),
@@ -99,8 +130,9 @@ fn keep(
 }
 
 /// Refuses rows that are on an island already and belong to another.
-fn refuse_strays(store: &Product, spread: &Spread, island: IslandId) -> Result<(), Error> {
-    let strays = store.schema().table(&spread.table).map_or(0, |table| store.strays(table));
+fn refuse_strays(store: &impl Spreadable, spread: &Spread, island: IslandId) -> Result<(), Error> {
+    let table = store.schema().table(&spread.table);
+    let strays = table.map_or(Ok(0), |table| store.strays(table)).map_err(damaged)?;
     match (strays, &spread.column) {
         (1.., Some(column)) => Err(Error::Directory(format!(
             "{strays} rows of table {} on {island} have keys of other islands in their column {column}: move them \

@@ -303,6 +303,7 @@ impl PagedDatabase {
                     (_, Some(error)) => Err(EngineStop::Error(error)),
                     (Err(stop), None) => Err(engine_stop(stop, &mut own)),
                     (Ok(answer), None) => {
+                        transaction.store().verify_homes().map_err(EngineStop::Error)?;
                         is_committing = true;
                         transaction.commit(answer)
                     }

@@ -24,7 +24,7 @@ mod islands;
 mod lender;
 mod load;
 mod procedure;
-mod sessions;
+pub(crate) mod sessions;
 mod tx;
 
 #[cfg(test)]

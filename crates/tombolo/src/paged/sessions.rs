@@ -11,7 +11,7 @@ use super::lender::{Lender, Lent};
 use crate::error::Error;
 
 /// The store of paged databases: the conventional profile, with all its switches on.
-pub(super) type Store = PagedStore<Conventional>;
+pub(crate) type Store = PagedStore<Conventional>;
 
 /// A session, and the ids of rows that its transaction knows.
 pub(super) struct Session {

@@ -448,7 +448,10 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         let range = (fields.start(), fields.end());
         let mut change = once(change, fields);
         match session.update_row(database, store, row, range, &mut change)? {
-            true => Ok(()),
+            true => {
+                session.note_placed((table.position(), store), row, range);
+                Ok(())
+            }
             false => Err(no_such_row(table)),
         }
     }
@@ -477,7 +480,10 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         };
         let range = (offset, offset + HANDLE_BYTES);
         match session.update_row(database, store, row, range, &mut swap) {
-            Ok(true) => session.delete_value(database, position, before),
+            Ok(true) => {
+                session.note_placed((position, store), row, range);
+                session.delete_value(database, position, before)
+            }
             refused => {
                 // What the row does not name goes at the end, however the transaction ends.
                 session.forget_value(store, position, after);
@@ -497,7 +503,9 @@ impl<P: PagedProfile> Store for PagedStore<P> {
         session.note(database, true);
         let store = database.table(table);
         let mut fill = once(fill, Fields::whole(table.row_size()));
-        session.create_row(database, store, table.row_size(), &mut fill)
+        let row = session.create_row(database, store, table.row_size(), &mut fill)?;
+        session.note_placed((table.position(), store), row, (0, usize::MAX));
+        Ok(row)
     }
 
     fn delete<R: TableType>(&mut self, table: &Table<R>, row: RowId) -> Result<()> {

@@ -16,6 +16,7 @@ use super::prepared::PreparedSessions;
 use super::rows::RowAccess;
 use super::settings::PagedSettings;
 use crate::error::{Error, Result, SchemaError};
+use crate::homes::Home;
 use crate::key::{IndexShape, IndexType};
 use crate::lock::Locking;
 use crate::log::{Change, ChangeKind, Logging};
@@ -43,6 +44,8 @@ pub(super) struct TableStore<P: PagedProfile> {
     pub(super) rows: RowsOf<P>,
     /// Bytes of a row's columns at full width.
     pub(super) raw_row_bytes: usize,
+    /// The column by which its rows are spread over several databases, if they are.
+    pub(super) home: Option<Home>,
 }
 
 /// One index.
@@ -178,7 +181,8 @@ impl<P: PagedProfile> Database<P> {
     ) {
         let store = StoreId(self.owners.len() as u16);
         self.owners.push(Owner::Table(position));
-        self.tables.push(TableStore { store, rows, raw_row_bytes: table.raw_row_bytes() });
+        let raw_row_bytes = table.raw_row_bytes();
+        self.tables.push(TableStore { store, rows, raw_row_bytes, home: None });
         for (index, tree) in table.indexes.iter().zip(trees) {
             let number = StoreId(self.owners.len() as u16);
             self.owners.push(Owner::Index(self.indexes.len()));

@@ -34,6 +34,7 @@ mod database;
 mod directory;
 mod entries;
 mod error;
+mod homes;
 mod isolation;
 mod prepared;
 mod profile;

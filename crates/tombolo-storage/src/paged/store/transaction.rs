@@ -103,6 +103,8 @@ pub(super) struct Session<P: PagedProfile> {
     pub(super) routes: RefCell<Routes>,
     pub(super) ghosts: Vec<Ghost>,
     pub(super) ghost_keys: Vec<u8>,
+    /// Rows that it made, or whose column it changed, in tables that are spread: positions of these, and rows.
+    pub(super) placed: Vec<(usize, RowId)>,
 }
 
 impl<P: PagedProfile> Session<P> {
@@ -136,6 +138,7 @@ impl<P: PagedProfile> Session<P> {
             routes: RefCell::default(),
             ghosts: Vec::new(),
             ghost_keys: Vec::new(),
+            placed: Vec::new(),
         })
     }
 
@@ -352,6 +355,7 @@ impl<P: PagedProfile> Session<P> {
     fn finish(&mut self, database: &Database<P>, committed: bool) {
         self.ghosts.clear();
         self.ghost_keys.clear();
+        self.placed.clear();
         if P::Locks::LOCKS
             && let Some(held) = self.held.get_mut()
         {

@@ -14,14 +14,15 @@ use std::path::Path;
 use tombolo_engine::islands::commit::IslandId;
 use tombolo_engine::islands::decided::{Decided, decided_table};
 use tombolo_engine::islands::membership::{
-    Membership, count_opening, found, membership, membership_tables,
+    Membership, Spread, count_opening, found, membership, membership_tables,
 };
 use tombolo_engine::rng::entropy;
 use tombolo_engine::threads::on_each;
 use tombolo_storage::disk::{Disk as _, OsDisk};
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::paged::pool::PAGES_FILE;
-use tombolo_storage::schema::TableDef;
+use tombolo_storage::row::Column;
+use tombolo_storage::schema::{DeclaredTable, TableDef};
 use tombolo_storage::store::Store as _;
 use tombolo_storage::sync::{AtomicU64, Mutex};
 use tombolo_storage::value_log::refuse_copy;
@@ -34,6 +35,7 @@ use super::resolve::resolve;
 use crate::error::Error;
 use crate::islands::identity::Asked;
 use crate::islands::key::{Keys, Router};
+use crate::islands::spread::spread;
 use crate::open::refuse_exchanged;
 use crate::tx::next_number;
 
@@ -47,13 +49,15 @@ pub struct PagedIslandsBuilder {
     paged: PagedBuilder,
     islands: usize,
     keys: Keys,
+    /// How the program declares tables to be spread.
+    spreads: Vec<Spread>,
 }
 
 impl PagedBuilder {
     /// Several islands, each a paged database of its own, over which rows are spread by key. What is set before is for
     /// each of them, but `pool_bytes`, which they share. See [`PagedIslands`].
     pub const fn islands(self, islands: usize) -> PagedIslandsBuilder {
-        PagedIslandsBuilder { paged: self, islands, keys: Keys::Hash }
+        PagedIslandsBuilder { paged: self, islands, keys: Keys::Hash, spreads: Vec::new() }
     }
 }
 
@@ -71,6 +75,42 @@ impl PagedIslandsBuilder {
     /// [`IslandsBuilder::ranges`](crate::IslandsBuilder::ranges).
     pub fn ranges(mut self, bounds: impl IntoIterator<Item = i64>) -> Self {
         self.keys = Keys::Ranges(bounds.into_iter().collect());
+        self
+    }
+
+    /// Spreads the rows of a table by one of its columns, as
+    /// [`IslandsBuilder::spread_by`](crate::IslandsBuilder::spread_by) does: a transaction that would leave a row on
+    /// another island than that of the key in its column is refused. The directory keeps that.
+    ///
+    /// ```
+    /// # use tombolo::{Database, Table};
+    /// # #[derive(Table)]
+    /// # struct Account { #[key] id: u64, cents: i64 }
+    /// # let place = tempfile::tempdir().unwrap();
+    /// let builder = Database::builder().define::<Account>().paged().pool_bytes(8 << 20);
+    /// let db = builder.islands(2).ranges([100]).spread_by(Account::ID).open(place.path())?;
+    /// let accounts = db.table::<Account>()?;
+    /// let insert = |at: u64, id: u64| {
+    ///     db.at(&at)?.transaction(|tx| tx.insert_row(&accounts, &Account { id, cents: 0 }).map(drop))
+    /// };
+    /// insert(7, 7)?;
+    /// let refused = insert(7, 100).unwrap_err();
+    /// assert!(refused.to_string().contains("account.id of a row is a key of another island"));
+    /// # Ok::<(), tombolo::Error>(())
+    /// ```
+    pub fn spread_by<R: DeclaredTable, T>(self, column: Column<R, T>) -> Self {
+        let column = R::COLUMNS[column.position()].name.to_string();
+        self.spread(R::NAME, Some(column))
+    }
+
+    /// Each island has all rows of a table: one that all read and few transactions change, through
+    /// [`PagedIslandsTx::everywhere`](crate::PagedIslandsTx::everywhere). `tombolo check` compares the islands' rows.
+    pub fn everywhere<R: DeclaredTable>(self) -> Self {
+        self.spread(R::NAME, None)
+    }
+
+    fn spread(mut self, table: &str, column: Option<String>) -> Self {
+        self.spreads.push(Spread { table: table.to_owned(), column });
         self
     }
 
@@ -94,6 +134,8 @@ impl PagedIslandsBuilder {
             )));
         }
         let decided = Decided::of(schema).map_err(damaged)?;
+        let spreads =
+            spread(&mut stores.iter_mut().collect::<Vec<_>>(), &self.keys, &self.spreads)?;
         let openings = on_each(&mut stores, |store| count_opening(store).map_err(damaged));
         let openings = openings.into_iter().collect::<Result<Vec<_>, _>>()?;
         let rows = resolve(&mut stores, decided)?;
@@ -102,6 +144,7 @@ impl PagedIslandsBuilder {
         let opened = PagedIslands {
             islands: started.collect::<Result<_, _>>()?,
             router: Router { keys: self.keys, islands: self.islands },
+            spreads,
             crews: Lender::new(self.paged.crews_max),
             decided,
             spare: rows.into_iter().map(Mutex::new).collect(),

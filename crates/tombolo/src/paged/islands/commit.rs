@@ -83,7 +83,8 @@ impl PagedIslands {
         let number = self.number(coordinator.unwrap_or_default());
         let mut votes = Votes::default();
         let voted = crew
-            .vote(coordinator, number.owner(), &mut votes)
+            .verify_homes()
+            .and_then(|()| crew.vote(coordinator, number.owner(), &mut votes))
             .and_then(|()| crew.harden(&votes.positions));
         if let Err((island, error)) = voted {
             crew.undo_all(&votes, number.owner());
@@ -163,6 +164,14 @@ impl PagedIslands {
 }
 
 impl Crew {
+    /// Refuses rows that are left on an island and belong to another one.
+    fn verify_homes(&self) -> Result<(), (usize, StoreError)> {
+        self.reached.iter().try_for_each(|&island| {
+            let store = &self.members[island].session.store;
+            store.verify_homes().map_err(|error| (island, error))
+        })
+    }
+
     /// Prepares all parts that wrote but the coordinator's, and ends those that only read.
     fn vote(
         &mut self,

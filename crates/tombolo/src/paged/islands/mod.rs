@@ -18,6 +18,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use tombolo_engine::islands::decided::Decided;
+use tombolo_engine::islands::membership::Spread;
 use tombolo_engine::threads::on_each;
 use tombolo_storage::paged::store::{Isolation, Restart};
 use tombolo_storage::row::RowId;
@@ -30,7 +31,7 @@ use super::lender::{Lender, Lent};
 use super::load::load;
 use super::sessions::Session;
 use super::tx::PagedTx;
-use crate::batches::row_bytes;
+use crate::batches::{Batch, row_bytes};
 use crate::calls::on_database_thread;
 use crate::error::{Error, Stop};
 use crate::islands::IslandKey;
@@ -96,11 +97,13 @@ use crew::{Crew, Member};
 /// ```
 ///
 /// What [`Islands`](crate::Islands) has and this has not: declared parts
-/// ([`Islands::across`](crate::Islands::across); a closure of [`PagedIslands::transaction`] serves instead), tables
-/// spread by a column, ordered execution, placement, another number of islands for a directory.
+/// ([`Islands::across`](crate::Islands::across); a closure of [`PagedIslands::transaction`] serves instead), ordered
+/// execution, placement, another number of islands for a directory.
 pub struct PagedIslands {
     pub(super) islands: Vec<PagedDatabase>,
     router: Router,
+    /// How tables are spread, as recorded and declared.
+    spreads: Vec<Spread>,
     /// Those of transactions over several islands.
     crews: Lender<Crew>,
     decided: Decided,
@@ -181,8 +184,9 @@ impl PagedIslands {
     }
 
     /// Inserts a row for each value, with its index entries, on the island of its key, which `key` names; returns their
-    /// number. As [`PagedDatabase::load`], by all islands at the same time. When this returns, all rows that it counts
-    /// are durable.
+    /// number. As [`PagedDatabase::load`], by all islands at the same time. Rows of a table on each island
+    /// ([`PagedIslandsBuilder::everywhere`]) are inserted on all of them, in transactions over all, whatever `key` says.
+    /// When this returns, all rows that it counts are durable.
     ///
     /// ```
     /// # use tombolo::{Database, Error, Table};
@@ -210,6 +214,9 @@ impl PagedIslands {
         R: TableRow + Send,
         K: IslandKey,
     {
+        if self.spreads.iter().any(|spread| spread.table == R::NAME && spread.column.is_none()) {
+            return self.load_everywhere(table, rows);
+        }
         let insert = |tx: &mut PagedTx<'_>, row: &R| tx.insert_row(table, row).map(drop);
         load(&self.islands, insert, |batches| {
             rows.into_iter().try_for_each(|row| {
@@ -218,6 +225,28 @@ impl PagedIslands {
                 batches.add(island, row, bytes)
             })
         })
+    }
+
+    /// Inserts rows on each island, each batch in one transaction.
+    fn load_everywhere<R: TableRow>(
+        &self,
+        table: &Table<R>,
+        rows: impl IntoIterator<Item = R>,
+    ) -> Result<u64, LoadError> {
+        let insert = |loaded: u64, batch: Batch<R>| {
+            let insert_all = |tx: &mut PagedTx<'_>| {
+                batch.rows.iter().try_for_each(|row| tx.insert_row(table, row).map(drop))
+            };
+            let inserted = self.transaction(|tx| tx.everywhere(insert_all).map(drop));
+            inserted.map_err(|error| LoadError { loaded, error })?;
+            Ok(loaded + batch.rows.len() as u64)
+        };
+        let mut batch = Batch::new();
+        let loaded = rows.into_iter().try_fold(0, |loaded, row| {
+            let bytes = row_bytes(&row);
+            batch.add(row, bytes).map_or(Ok(loaded), |complete| insert(loaded, complete))
+        })?;
+        if batch.rows.is_empty() { Ok(loaded) } else { insert(loaded, batch) }
     }
 
     /// Sessions on all islands that no other transaction has.

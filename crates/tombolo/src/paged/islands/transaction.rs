@@ -63,6 +63,26 @@ impl PagedIslandsTx<'_> {
     ) -> Result<A, Stop> {
         let is_none = |_| Stop::Abort("the islands' keys are integers within 64 bits");
         let island = self.islands.island_of(key).map_err(is_none)?;
+        self.on(island, closure)
+    }
+
+    /// Runs a closure on each island, in order, for instance to change a row of a table that is on each
+    /// ([`PagedIslandsBuilder::everywhere`](crate::PagedIslandsBuilder::everywhere)); returns the answers.
+    ///
+    /// # Errors
+    /// That of the first closure that failed; as [`PagedIslandsTx::at`].
+    pub fn everywhere<A>(
+        &mut self,
+        closure: impl Fn(&mut PagedTx<'_>) -> Result<A, Stop>,
+    ) -> Result<Vec<A>, Stop> {
+        (0..self.islands.islands()).map(|island| self.on(island, &closure)).collect()
+    }
+
+    fn on<A>(
+        &mut self,
+        island: usize,
+        closure: impl FnOnce(&mut PagedTx<'_>) -> Result<A, Stop>,
+    ) -> Result<A, Stop> {
         if let Some((_, stop)) = self.doomed {
             return Err(Stop::of(stop));
         }
