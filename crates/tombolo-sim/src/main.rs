@@ -149,13 +149,13 @@ fn replay(seed: u64, subject: Subject) -> ExitCode {
 /// One transaction between islands, crashed wherever it can be; says whether every rule held.
 fn exhaust(options: &Options) -> bool {
     match commit::exhaustive::run(options.plan.threads, options.thorough) {
-        Ok(courses) => {
+        Ok(trials) => {
             eprintln!(
-                "tombolo-sim: {} courses of one transaction, crashed at every step, {} failed",
-                courses.count, courses.failed
+                "tombolo-sim: {} trials of one transaction, crashed at every step, {} failed",
+                trials.count, trials.failed
             );
-            courses.first.iter().for_each(|first| eprintln!("  {first}"));
-            courses.failed == 0
+            trials.first.iter().for_each(|first| eprintln!("  {first}"));
+            trials.failed == 0
         }
         Err(violation) => {
             eprintln!("tombolo-sim: without a crash: {violation}");

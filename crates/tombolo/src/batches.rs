@@ -205,7 +205,7 @@ impl<T, I: Inserter<T>> Batches<T, I> {
         LoadError { loaded: self.done, error }
     }
 
-    /// Inserts what is left, and tells `report` how many rows there are after each batch; returns the number of all
+    /// Inserts what is left, and calls `report` with the number of rows after each batch; returns the number of all
     /// rows.
     ///
     /// # Errors

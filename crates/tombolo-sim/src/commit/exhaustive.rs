@@ -1,7 +1,7 @@
 //! One transaction over two and three islands, with a crash at every step, of every island, and every order in which
 //! they open again; and with a second crash at every later step.
 //!
-//! Each course is a world in which nothing else goes wrong. Not here: what must hold (`oracle.rs`).
+//! Each trial is a world in which nothing else goes wrong. Not here: what must hold (`oracle.rs`).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -18,14 +18,14 @@ use crate::trace::Trace;
 /// How long an island is down that opens first, second, third.
 const DOWN: [u64; 3] = [1, 40, 400];
 
-/// What was tried.
+/// What the trials found.
 #[derive(Clone, Debug, Default)]
-pub struct Courses {
-    /// Courses that ended.
+pub struct Trials {
+    /// How many ended.
     pub count: u64,
-    /// Those in which a rule did not hold: the first of them, in words.
+    /// How many of them broke a rule.
     pub failed: u64,
-    /// See there.
+    /// The first violation, in words.
     pub first: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Case {
         World::new(swarm, vec![request], crashes, Rng::from_seed(1), Trace::new(false))
     }
 
-    /// Steps of the course in which nothing goes wrong.
+    /// Steps of the trial in which nothing goes wrong.
     fn steps(&self) -> Result<u64, Violation> {
         let mut world = self.world(Vec::new());
         world.run()?;
@@ -75,7 +75,7 @@ impl Case {
     }
 }
 
-impl Courses {
+impl Trials {
     fn run(&mut self, case: &Case, crashes: Vec<Crash>) -> u64 {
         let mut world = case.world(crashes.clone());
         self.count += 1;
@@ -159,22 +159,22 @@ fn cases() -> Vec<Case> {
 ///
 /// # Errors
 /// When one fails in which nothing goes wrong.
-pub fn run(threads: usize, is_thorough: bool) -> Result<Courses, Violation> {
+pub fn run(threads: usize, is_thorough: bool) -> Result<Trials, Violation> {
     let cases = cases();
     let next = AtomicUsize::new(0);
     let parts = on_each(0..threads, |_| {
-        let mut courses = Courses::default();
+        let mut trials = Trials::default();
         // Relaxed: the cases are independent; the counts are passed on when the threads end.
         while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-            courses.try_all(case, is_thorough || case.islands == 2)?;
+            trials.try_all(case, is_thorough || case.islands == 2)?;
         }
-        Ok(courses)
+        Ok(trials)
     });
-    let mut courses = Courses::default();
-    for Courses { count, failed, first } in parts.into_iter().collect::<Result<Vec<_>, _>>()? {
-        courses.count += count;
-        courses.failed += failed;
-        courses.first = courses.first.or(first);
+    let mut trials = Trials::default();
+    for Trials { count, failed, first } in parts.into_iter().collect::<Result<Vec<_>, _>>()? {
+        trials.count += count;
+        trials.failed += failed;
+        trials.first = trials.first.or(first);
     }
-    Ok(courses)
+    Ok(trials)
 }

@@ -135,7 +135,7 @@ pub fn restore_until(
     })
 }
 
-/// Copies the files of a backup and marks them as a database of their own, if its image is to be told from others.
+/// Copies the files of a backup and marks them as a database of their own, if its image must differ from others'.
 fn copy_files(
     from: &dyn Disk,
     manifest: &Manifest,

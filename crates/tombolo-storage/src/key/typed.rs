@@ -124,8 +124,8 @@ struct Step {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypedOrder {
     steps: Box<[Step]>,
-    /// Bits of a key whose columns are whole numbers of up to 64 bits that are never null, if it has at most those
-    /// of a leading number, which tells it whole then; else 0.
+    /// The bits of a key, if its columns are whole numbers of up to 64 bits that are never null and all of them fit
+    /// into the leading number, which then identifies the key; else 0.
     whole_bits: u32,
 }
 
@@ -191,7 +191,7 @@ impl TypedOrder {
         Self { steps, whole_bits: if is_whole { bits } else { 0 } }
     }
 
-    /// How many bits of the number that a key begins with tell the key whole; 0 if none do.
+    /// How many bits of the leading number identify a key; 0 if the number does not identify it.
     #[inline(always)]
     pub(crate) fn whole_bits(&self) -> u32 {
         self.whole_bits
@@ -235,7 +235,7 @@ impl TypedOrder {
         self.leading_of_some(key, fill)
     }
 
-    /// The same of a whole key that it tells whole.
+    /// The same of a whole key that the number identifies.
     #[inline(always)]
     fn whole(&self, key: &[u8], fill: bool) -> u128 {
         let (mut number, mut rest) = (0, key);

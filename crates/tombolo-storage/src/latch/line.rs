@@ -1,4 +1,5 @@
-//! A cache line of its own for what threads write beside what they only read, or each for itself.
+//! `Line`: a value in a cache line of its own, because threads write it while they only read what lies next to it, or
+//! because each thread writes its own.
 
 use std::ops::Deref;
 

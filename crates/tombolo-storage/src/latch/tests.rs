@@ -28,7 +28,7 @@ fn removed_latches_have_no_size() {
 fn exclusion<L: Latching>() {
     let latch = L::Latch::default();
     let shared = latch.shared();
-    let exclusive = latch.try_upgrade(shared).unwrap_or_else(|_| panic!("nobody else"));
+    let exclusive = latch.try_upgrade(shared).unwrap_or_else(|_| panic!("no other holder"));
     assert_eq!(latch.try_shared().is_some(), !L::WAITS);
     assert_eq!(latch.try_exclusive().is_some(), !L::WAITS);
     drop(exclusive);

@@ -1,9 +1,9 @@
 //! Locks on gaps: what a transaction found absent stays absent until it ends.
 //!
-//! A gap is named by the entry above it (`name.rs`) and stands beside the hierarchy: no intention is announced
-//! above it. As many gaps as a page may have rows locked one by one count as a page of the index's table;
-//! with too many of those the table is locked as a whole, which makes gaps needless: each insertion needs IX on
-//! the table, since the row of an entry that is inserted is locked by its transaction.
+//! A gap is named by the entry above it (`name.rs`) and is not part of the hierarchy: a lock on it needs
+//! no intention lock above it. When a transaction holds as many gaps as it may lock rows of one page, they count as a
+//! locked page of the index's table. With too many of those the table is locked as a whole, which makes locks on
+//! gaps needless: each insertion needs IX on the table, because it locks the inserted entry's row.
 //!
 //! Not here: queues (`table/gaps.rs`), which gaps an operation reads (the paged store's `gaps.rs`).
 

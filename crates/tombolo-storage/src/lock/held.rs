@@ -175,9 +175,9 @@ impl HeldLocks {
         }
     }
 
-    /// Where `name` would be, which would have been at `vacant` before a lock was added at `taken`.
+    /// The vacant place for `name` after a lock was added at `taken`; it was `vacant` before.
     #[inline(always)]
-    pub(super) fn vacant_beside(&self, taken: At, vacant: Vacant, name: LockName) -> Vacant {
+    pub(super) fn vacant_after(&self, taken: At, vacant: Vacant, name: LockName) -> Vacant {
         match taken.0 == vacant.0 {
             true => self.search(name).err().unwrap_or(vacant),
             false => vacant,

@@ -238,7 +238,7 @@ impl<L: Latching> Hierarchical<L> {
             self.granted_by(held, page, answer)?;
         }
         let above = self.add(held, free, (page, chains[0]), intention, 1);
-        let vacant = held.vacant_beside(above, vacant, row);
+        let vacant = held.vacant_after(above, vacant, row);
         let Ok(answer) = answers else {
             return self.acquire(held, vacant, row, mode, patient).map(drop);
         };

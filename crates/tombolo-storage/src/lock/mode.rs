@@ -3,8 +3,8 @@
 //! Shared and exclusive locks are for reading and changing what is named. An intention lock on a
 //! page or a store says that something below it is locked in the mode intended; a transaction that
 //! wants the whole page sees that it is in use without looking at its rows. On a row an intention means that
-//! there is something: a reader that has read it and does not mind changes keeps IS, so that it is not deleted;
-//! SIX changes the row beside such readers and excludes all others, X also deletes it.
+//! the row exists: a reader that has read it and does not mind changes keeps IS, so that it is not deleted;
+//! SIX changes the row while such readers hold IS and excludes all others, X also deletes it.
 
 /// How a lock is held. The order of the variants is their position in the tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@
 //!   gap          bits 0–61  a hash of the index and of the entry above the gap, key and row
 //! ```
 //!
-//! Two gaps that are locked at a time have one name with a probability of 2⁻⁶². While they do, more waits for
-//! either; if the entry above one is removed, what others hold on the other one is handed on with it, and an
-//! insertion may be let in there that they exclude. At a million removals a second beside a thousand gaps
-//! that are locked, that is one removal in 146 years.
+//! Two locked gaps have the same name with a probability of 2⁻⁶². While they do, a request for either waits for holders
+//! of both; and if the entry above one is removed, the locks on the other are handed on, too, so that an insertion that
+//! they exclude may enter the other gap. At a million removals a second and a thousand locked gaps that happens to one
+//! removal in 146 years.
 
 use crate::row::RowId;
 

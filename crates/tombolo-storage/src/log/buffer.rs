@@ -279,7 +279,7 @@ impl Ring {
         }
     }
 
-    /// The ring limit as it is now, which a thread may know by other ways that was told that it may go on.
+    /// The ring limit as it is now: a thread may have learnt in another way that there is room again.
     #[cold]
     fn newest_limit(&self) -> u64 {
         // An exchange, which reads no old value. Acquire: as in `take`.

@@ -7,7 +7,7 @@ use crate::error::Error;
 
 /// Receives the steps of trees and heap files, to log them.
 pub trait Structure {
-    /// Whether steps may fail to be logged: what pages become is prepared beside them then.
+    /// Whether logging a step may fail: the new content of pages is then prepared in drafts.
     const LOGS: bool;
 
     /// What one step will do to pages, all held alone; it is redone as a whole or not at all. The number

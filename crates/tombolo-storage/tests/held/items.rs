@@ -263,7 +263,7 @@ impl Items {
         }
     }
 
-    /// A row; the numbers that its texts are made of are not kept, but their lengths tell them.
+    /// A row. The numbers that its texts are made of are not stored; they follow from the lengths.
     pub(crate) fn read<S: Store>(&self, store: &S, row: RowId) -> Result<Values> {
         let row = store.pin(&self.table, row)?;
         let made_of = |bytes: &[u8]| (bytes.len() - text(0).len()) as i32;

@@ -193,8 +193,8 @@ impl Mail {
         &self.posts[island.index()]
     }
 
-    /// Links every island with every other. Each is told before any of them has a turn: what an island says on a link
-    /// begins with a greeting, so it must not hear another one before it has greeted.
+    /// Links every island with every other. Each gets its links before any of them has a turn: an island's first
+    /// message on a link is a greeting, so it must not receive another island's message before it has greeted.
     pub(super) fn link_all(&self) {
         let islands = || (0..self.posts.len()).map(|island| IslandId(island as u16));
         for island in islands() {
@@ -465,7 +465,7 @@ impl Mail {
         self.timer.unpark(());
     }
 
-    /// Enters a transaction that islands are told of by the returned number.
+    /// Enters a transaction, which messages to islands name by the returned number.
     pub(super) fn enter(&self, transaction: &Arc<Transaction>) -> u64 {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
         self.transactions.lock().insert(number, transaction.clone());

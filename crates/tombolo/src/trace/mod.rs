@@ -5,9 +5,9 @@
 //!     (Guarded, without locks)      (recorder.rs)                             full: it ends       writes the file
 //! ```
 //!
-//! While a trace is recorded, calls run on the store with a guard that has nothing to compare and tells the recorder
-//! of rows, which is the code that runs while parts of transactions are held. Otherwise a call executes one branch
-//! more, and no row anything.
+//! While a trace is recorded, calls run on the store with a guard that has nothing to compare and shows the
+//! recorder each row: the same code runs while parts of transactions are held. Otherwise a call executes one more
+//! branch, and an access to a row nothing more.
 //!
 //! Not here: the format (engine `trace/`), advice (the laboratory). Not traced: work in slices (loading, building
 //! indexes, snapshots), databases of islands. Invariant: no call waits for the file.
@@ -62,11 +62,12 @@ impl Drop for Trace {
 }
 
 impl Database {
-    /// Records what each call does from now on into a new file, for `tombolo advise trace FILE`, which tells
-    /// how many islands the workload should have. For each call it has the name of its procedure or closure, when it
-    /// began, how long it ran, whether it committed, and the rows that it scanned, read, updated, inserted and deleted:
-    /// their table, and a hash of the first column of their primary key. The hash has a secret that is forgotten
-    /// when the trace ends, so that no value leaves the application; names of tables, columns and procedures do.
+    /// Records what each call does from now on into a new file, from which `tombolo advise trace FILE`
+    /// computes how many islands the workload should have. For each call it has the name of its procedure or closure,
+    /// when it began, how long it ran, whether it committed, and the rows that it scanned, read, updated, inserted and
+    /// deleted: their table, and a hash of the first column of their primary key. The hash has a secret that is
+    /// forgotten when the trace ends, so that no value leaves the application; names of tables, columns and procedures
+    /// do.
     ///
     /// Calls take longer while a trace is recorded. They never wait for the file: if the disk is full,
     /// fails, or is too slow, the trace ends there, and the calls that are missing are counted.

@@ -137,7 +137,7 @@ impl Recorder {
         Ok((this, receiver))
     }
 
-    /// Whether it notes no more calls, and need not be told of them.
+    /// Whether it records no more calls, so that none need be reported to it.
     pub(crate) fn is_over(&self) -> bool {
         // Only a hint: a call that is noted too late is dropped under the lock.
         self.is_over.load(Ordering::Relaxed)

@@ -63,9 +63,9 @@ impl<'a, L: Latching> Place<'a, L> {
         Self { bucket, first: &bucket.chains[chain.in_bucket()] }
     }
 
-    /// Another chain of the same bucket.
+    /// The chain with this number in the same bucket.
     #[inline(always)]
-    pub(super) fn beside(self, chain: ChainNumber) -> Self {
+    pub(super) fn with_chain(self, chain: ChainNumber) -> Self {
         Self::of(self.bucket, chain)
     }
 }

@@ -189,7 +189,7 @@ impl<L: Latching> Table<L> {
     ) -> Result<Answer, Answer> {
         debug_assert_eq!(chains[0].bucket(), chains[1].bucket());
         let page_place = self.place_at(chains[0]);
-        let row_place = page_place.beside(chains[1]);
+        let row_place = page_place.with_chain(chains[1]);
         let _latched = page_place.bucket.latch.hold();
         match self.ask(page_place, session, page, patient) {
             Answer::Granted => Ok(self.ask(row_place, session, row, patient)),
@@ -277,7 +277,7 @@ impl<L: Latching> Table<L> {
         let head = self.request(first);
         let group = head.group();
         if group.without(now).allows(wanted) {
-            request.set_state_beside(State { granted: Some(wanted), ..held }, group);
+            request.set_state_in(State { granted: Some(wanted), ..held }, group);
             head.set_group(group.without(now).with(wanted));
             return Answer::Granted;
         }
@@ -297,7 +297,7 @@ impl<L: Latching> Table<L> {
         let first = self.find(place, name);
         let head = self.request(first);
         let group = head.group().without(now).with(weaker);
-        request.set_state_beside(State { granted: Some(weaker), ..request.state() }, group);
+        request.set_state_in(State { granted: Some(weaker), ..request.state() }, group);
         head.set_group(group);
         if group.waits() {
             self.grant(first);
@@ -380,7 +380,7 @@ impl<L: Latching> Table<L> {
         if state.granted.is_some() {
             let head = self.request(first);
             let group = head.group().without_waiting();
-            self.request(id).set_state_beside(State { wanted: None, ..state }, group);
+            self.request(id).set_state_in(State { wanted: None, ..state }, group);
             head.set_group(group);
             self.grant(first);
         } else {

@@ -108,8 +108,8 @@ impl Request {
         self.set_word(state.word());
     }
 
-    /// The same where requests wait: the granted one may exclude them.
-    pub(super) fn set_state_beside(&self, state: State, group: Group) {
+    /// The same for a request of a queue whose group this is: if requests wait there, it is marked CONTENDED.
+    pub(super) fn set_state_in(&self, state: State, group: Group) {
         self.set_word(state.word() | if group.waits() { CONTENDED } else { 0 });
     }
 

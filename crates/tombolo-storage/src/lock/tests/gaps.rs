@@ -169,7 +169,7 @@ fn many_gaps_become_a_lock_on_the_table() {
     read(&locks, &mut held, gap(20));
     assert!(held.len() == 2 && !locks.is_gap_locked(&other, gap(5), Reads::OfOthers));
     let refused = locks.lock_row(&mut other, TABLE, row(7, 9), Mode::Exclusive);
-    assert_eq!(refused, Err(LockError::Unavailable), "none inserts beside it");
+    assert_eq!(refused, Err(LockError::Unavailable), "it excludes insertions of other sessions");
     end(&locks, [held, other]);
 }
 

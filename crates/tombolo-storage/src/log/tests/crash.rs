@@ -4,9 +4,9 @@ use super::*;
 use crate::error::Error;
 use crate::value_log::tests::crash_disk::CrashDisk;
 
-/// What the log was given and what was answered.
+/// What the log was given, and what it answered.
 #[derive(Default)]
-struct Course {
+struct History {
     /// LSN and transaction of every record, in order.
     records: Vec<(u64, u64)>,
     /// The newest LSN that was answered as flushed.
@@ -15,7 +15,7 @@ struct Course {
     released: [u64; 2],
 }
 
-impl Course {
+impl History {
     /// Transactions of all lengths, flushed one by one and in groups, with releases in between and a disk
     /// that is full for a while.
     fn run(&mut self, disk: &CrashDisk, random: &mut Random) -> Result<(), Error> {
@@ -114,16 +114,16 @@ fn what_was_answered_survives_a_crash_at_every_call() {
         loop {
             let disk = CrashDisk::default();
             disk.fail_after(Some(calls));
-            let mut course = Course::default();
-            let result = course.run(&disk, &mut Random::new(seed));
+            let mut history = History::default();
+            let result = history.run(&disk, &mut Random::new(seed));
             disk.fail_after(None);
-            let is_made = !course.records.is_empty();
+            let is_made = !history.records.is_empty();
             for power in 0..if is_made { 2 } else { 0 } {
                 let random = &mut Random::new(calls << 8 | power);
-                course.verify(&disk.crash(random), is_made);
+                history.verify(&disk.crash(random), is_made);
             }
             if is_made {
-                course.verify(&disk.kill(), is_made);
+                history.verify(&disk.kill(), is_made);
             }
             if result.is_ok() {
                 break;

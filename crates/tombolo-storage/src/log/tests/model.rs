@@ -32,7 +32,7 @@ impl Expected {
             Content::Committed { .. } => What::Committed,
             Content::Aborted { .. } => What::Aborted,
             Content::Ended => What::Ended,
-            other => panic!("nobody wrote {other:?}"),
+            other => panic!("{other:?} was never written"),
         };
         let Record { is_redo_only, transaction, previous, .. } = *record;
         Self { lsn, transaction, previous, is_redo_only, what }

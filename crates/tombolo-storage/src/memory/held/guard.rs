@@ -56,7 +56,7 @@ pub struct Guard<'g> {
     /// What the transaction reads, if that is to be locked.
     reads: Option<RefCell<Noted>>,
     part: RefCell<Option<Part>>,
-    /// Is told of rows.
+    /// Sees the rows that transactions access.
     pub(super) witness: Option<&'g dyn Witness>,
     /// A normalised key.
     key: RefCell<Vec<u8>>,

@@ -1,8 +1,8 @@
 //! `Locks`: what all held parts of a store have locked, and the question whether an access may go on.
 //!
 //! Strict two-phase locking with predicates: a part has all of its locks from its execution until its decision,
-//! and the keys that it did not find, and the ranges that it scanned, are among them. Nothing waits here: the one
-//! that asks is told whose lock it met.
+//! and the keys that it did not find, and the ranges that it scanned, are among them. Nothing waits here: a refused
+//! request returns the owner of the lock that it met.
 //!
 //! An access to a row, a table or a key is a look-up in a hash table by a number made of the thing's name, two to
 //! write it, so it costs a cache line or two; two things with the same number (one pair in 2⁶⁴) exclude each other
@@ -287,7 +287,7 @@ impl Locks {
     /// The number of the name of a table, a row or a key, with what is done with it.
     #[inline]
     fn name(&self, thing: &Lock<'_>, aspect: Aspect) -> u64 {
-        // The last byte tells the kinds apart, and what is done.
+        // The last byte distinguishes kinds and aspects.
         let named = |position: u32, kind: u8| {
             u64::from(position) << 8 | u64::from(kind << 1 | aspect as u8)
         };

@@ -1,8 +1,8 @@
-//! `Witness`: is told what the transactions of a guard do with which rows.
+//! `Witness`: sees what the transactions of a guard do with which rows.
 //!
 //! A guard that has a witness is not idle, so that every call of the store goes through it, and the store itself needs
-//! no code for this. Look-ups are not told of: what they find is, when it is read or changed. Not here: what becomes
-//! of it (the library's traces).
+//! no code for this. It does not see look-ups, but what they find, when that is read or changed. Not here: what is
+//! made of it (the library's traces).
 
 use std::fmt;
 
@@ -61,7 +61,7 @@ impl<'g> Guard<'g> {
         self
     }
 
-    /// Tells the witness of a row.
+    /// Shows the witness a row.
     #[inline]
     pub(super) fn see<P: MemoryProfile>(
         &self,
@@ -78,7 +78,7 @@ impl<'g> Guard<'g> {
         }
     }
 
-    /// Tells it of a row that is entered into an index.
+    /// Shows it a row that is entered into an index.
     #[inline]
     pub(super) fn see_entered<P: MemoryProfile>(
         &self,
@@ -96,7 +96,7 @@ impl<'g> Guard<'g> {
         }
     }
 
-    /// Tells it of a table whose rows are visited.
+    /// Shows it a table whose rows are visited.
     #[inline]
     pub(super) fn see_table<P: MemoryProfile, R: TableType>(
         &self,

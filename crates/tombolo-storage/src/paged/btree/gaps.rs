@@ -32,7 +32,7 @@ impl GapEnd {
         let (words, rest) = key.as_chunks();
         let mut last = [0; 8];
         last[..rest.len()].copy_from_slice(rest);
-        // The last word is filled up with zeros, which the length tells from a key's own.
+        // The last word is padded with zeros; the length distinguishes them from zeros of the key.
         let start = mixed(row.location().wrapping_add((key.len() as u64) << 48));
         let words = words.iter().chain(std::iter::once(&last));
         Self(words.fold(start, |hash, word| mixed(hash ^ u64::from_le_bytes(*word))))

@@ -88,7 +88,7 @@ pub trait KeyFormat: Copy + Debug + Default + Send + Sync + 'static {
     /// smaller number is a smaller key. Not asked of packed keys.
     fn leading(order: &Self::Order, key: &[u8], fill: bool) -> u128;
 
-    /// How many bits of [`KeyFormat::leading`] tell a whole key from all others; 0 if none do.
+    /// How many bits of [`KeyFormat::leading`] identify a whole key; 0 if it does not identify keys.
     fn whole_bits(_: &Self::Order) -> u32 {
         0
     }
@@ -298,10 +298,9 @@ impl<K: KeyFormat> StoredKeys<K> {
         K::compare(&self.order, key, other)
     }
 
-    /// In nodes whose heads have a smaller unit than this power of two, heads of whole keys are equal only if the
-    /// keys are.
+    /// In nodes whose unit is a smaller power of two than this, heads of whole keys are equal only if the keys are.
     #[inline(always)]
-    fn units_that_tell(&self) -> u8 {
+    fn units_that_decide(&self) -> u8 {
         let bits = K::whole_bits(&self.order);
         if bits == 0 { 0 } else { (u128::BITS - bits + 1) as u8 }
     }
@@ -321,18 +320,18 @@ const LAST_ROW: u64 = u64::MAX;
 pub(super) struct Probe<'a> {
     /// The key, or the first bytes of one.
     pub(super) key: &'a [u8],
-    /// The key as an integer, where keys are packed; elsewhere what it begins with. Of the first
-    /// bytes of a key, what the smallest key that begins with them does, or the largest if the probe
-    /// is behind all those.
+    /// The key as an integer, where keys are packed; elsewhere the leading number of the key. If the probe has only
+    /// the first bytes of a key, that of the smallest key with these first bytes, or of the largest if the probe is
+    /// behind all of them.
     pub(super) leading: u128,
     /// The row, in a leaf.
     pub(super) row: u64,
     /// The row, in an inner node, whose separators must lie before the probe: 0 if there may be
     /// equal ones on its left.
     pub(super) inner_row: u64,
-    /// In nodes with a smaller unit than this power of two no other key has the head of this one
-    /// (`StoredKeys::units_that_tell`).
-    pub(super) told_below: u8,
+    /// In nodes whose unit is a smaller power of two than this, no other key has the head of this one
+    /// (`StoredKeys::units_that_decide`).
+    pub(super) decided_below: u8,
 }
 
 impl<'a> Probe<'a> {
@@ -349,13 +348,13 @@ impl<'a> Probe<'a> {
         } else {
             K::leading(&keys.order, key, is_behind)
         };
-        Self { key, leading, row, inner_row, told_below: 0 }
+        Self { key, leading, row, inner_row, decided_below: 0 }
     }
 
     /// The same of a whole key.
     #[inline(always)]
     fn whole<K: KeyFormat>(keys: &StoredKeys<K>, key: &'a [u8], row: u64, inner_row: u64) -> Self {
-        Self { told_below: keys.units_that_tell(), ..Self::new(keys, key, row, inner_row) }
+        Self { decided_below: keys.units_that_decide(), ..Self::new(keys, key, row, inner_row) }
     }
 
     /// An entry.
@@ -378,7 +377,7 @@ impl<'a> Probe<'a> {
         leading: u128,
         key: &'a [u8],
     ) -> Self {
-        Self { key, leading, row: 0, inner_row: 1, told_below: keys.units_that_tell() }
+        Self { key, leading, row: 0, inner_row: 1, decided_below: keys.units_that_decide() }
     }
 
     /// The last entry of a whole key, and behind.

@@ -159,7 +159,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         Self { root, store, shape, keys, steps, changes, versions, marker }
     }
 
-    /// The number that tells a node's versions apart.
+    /// The counter of a node's changes.
     #[inline(always)]
     fn version(&self, page: PageId) -> &GuardedU64 {
         &self.versions[page.0 as usize % VERSIONS]

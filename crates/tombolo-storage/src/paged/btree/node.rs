@@ -22,13 +22,13 @@
 //! slotted inner entry is child and key; its row stands behind them if it is not 0, which bit 15 of
 //! the length says.
 //!
-//! A *head* is an integer that is ordered as the keys are, or equal, so that a search compares
-//! heads, one beside the other, and looks at keys only where they are equal. It is the number that
-//! the first sixteen bytes of the key's normalised form make, less the node's base, in the node's
+//! A *head* is an integer: of two keys the smaller one has a smaller head, or an equal one. So a search compares
+//! heads, which are adjacent, and looks at keys only where heads are equal. A head is the number that
+//! the first sixteen bytes of the key's normalised form make, less the node's base, divided by the node's
 //! unit; 0 below the base, 48 ones above what fits. So what the keys of a node have in common
-//! takes none of its bits. Base and unit are chosen anew, and all heads with them, when a key comes
-//! that is outside; they leave room then for as much as the node has room for. Where a key is a few whole numbers and
-//! the unit drops none of its bits, equal heads are those of equal keys.
+//! takes none of its bits. When a key comes that does not fit, base and unit are chosen anew, and all heads with
+//! them, so that the keys for which the node has room will fit. Where a key consists of a few whole numbers and
+//! the unit drops none of its bits, keys with equal heads are equal.
 //!
 //! An inner entry is a separator: its child holds the entries from it on, up to the next one. The
 //! first separator of a node counts as before everything, whatever it says.
@@ -319,7 +319,7 @@ impl<'a, K: KeyFormat> Node<'a, K> {
         newest != 0 && (newest == at || newest == at + 1)
     }
 
-    /// At most what the key of an inner entry begins with; 0 where its head does not tell.
+    /// At most what the key of an inner entry begins with; 0 where its head does not say.
     #[inline(always)]
     pub(super) fn leading_floor(self, at: usize) -> u128 {
         if self.is_packed() {
@@ -381,17 +381,17 @@ impl<'a, K: KeyFormat> Node<'a, K> {
     ) -> Ordering {
         probe::count(Counter::Compares, 1);
         let order = head_in(slot).cmp(&head);
-        if order != Ordering::Equal || self.tells(head, probe) {
+        if order != Ordering::Equal || self.decides(head, probe) {
             return order;
         }
         self.keys.compare(&self.body[place_in(slot).0 + prefix..], probe.key)
     }
 
-    /// Whether only the probe's key can have this head, which it has. The least and the greatest head are also
-    /// those of keys below and above.
+    /// Whether only the probe's key can have `head`, which is its head. The least and the greatest head do not
+    /// decide: keys below and above what fits have them, too.
     #[inline(always)]
-    pub(super) fn tells(self, head: u64, probe: &Probe<'_>) -> bool {
-        self.body[UNIT] < probe.told_below && head != 0 && head != HEAD_MAX
+    pub(super) fn decides(self, head: u64, probe: &Probe<'_>) -> bool {
+        self.body[UNIT] < probe.decided_below && head != 0 && head != HEAD_MAX
     }
 
     /// Where to divide a full node into which an entry is to come at `at`: the first entry of the

@@ -249,8 +249,8 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
         self.leaf_visiting(access, probe, |page| self.note_visit(routes, page))
     }
 
-    /// The same as [`BTree::find`], if the leaf of `hint` still is the leaf of `key`; `false` if only a descent can
-    /// tell.
+    /// The same as [`BTree::find`], if the leaf of `hint` still is the leaf of `key`; `false` if it takes a
+    /// descent to know.
     ///
     /// # Errors
     /// As [`PageAccess::fix_shared`].

@@ -157,7 +157,7 @@ impl NodeCopy {
         }
     }
 
-    /// The child that holds what is at the probe; `None` if only keys tell.
+    /// The child that holds what is at the probe; `None` if only keys decide.
     #[inline(always)]
     fn child(&mut self, probe: &Probe<'_>) -> Option<PageId> {
         self.is_wanted = false;
@@ -170,8 +170,8 @@ impl NodeCopy {
         let behind = self.first_from(head);
         let is_equal = self.heads.get(behind) == Some(&head);
         // A separator without a row lies before the entries of its key.
-        let is_told = self.unit < probe.told_below && !self.has_rows && probe.inner_row > 0;
-        match (is_equal, is_told) {
+        let is_decided = self.unit < probe.decided_below && !self.has_rows && probe.inner_row > 0;
+        match (is_equal, is_decided) {
             (false, _) => self.children.get(behind).copied(),
             (true, true) => self.children.get(behind + 1).copied(),
             (true, false) => None,

@@ -1,6 +1,6 @@
 //! Searching one node: for the entry at a probe, for the child that holds it, for the place behind the last insertion.
 //!
-//! A search compares heads, and looks at keys only where heads are equal and do not tell the whole key. Not here:
+//! A search compares heads, and looks at keys only where heads are equal and do not identify the key. Not here:
 //! what a node looks like (`node.rs`), the way down a tree (`read.rs`).
 
 use std::cmp::Ordering;
@@ -81,8 +81,8 @@ impl<K: KeyFormat> StoredKeys<K> {
     /// The first entry of a leaf that is not before a probe without a row. The probe comes in parts, so that callers
     /// need not have it in memory.
     #[inline(never)]
-    fn search_slowly(&self, body: &[u8], leading: u128, key: &[u8], told_below: u8) -> Found {
-        let probe = Probe { key, leading, row: 0, inner_row: 0, told_below };
+    fn search_slowly(&self, body: &[u8], leading: u128, key: &[u8], decided_below: u8) -> Found {
+        let probe = Probe { key, leading, row: 0, inner_row: 0, decided_below };
         Node::new(body, self).search_slots::<true>(0, &probe, 0)
     }
 }
@@ -100,13 +100,13 @@ impl<K: KeyFormat> Node<'_, K> {
         }
     }
 
-    /// The same for a key without a row. Where heads tell keys and a leaf has all of some numbers, the entry is the
-    /// first that is looked at: then nothing else is needed, and few registers are.
+    /// The same for a key without a row. Where heads identify keys, and the keys of a leaf are numbers without gaps,
+    /// the entry is the first that is looked at: this takes no other code and few registers.
     #[inline(always)]
     fn search_first(self, probe: &Probe<'_>) -> Found {
         let (slots, head) = (self.slots(), self.head_of(probe.leading));
         if let [first, .., last] = slots
-            && self.tells(head, probe)
+            && self.decides(head, probe)
         {
             let (first, last) = (head_in(first), head_in(last));
             if first < head && head <= last {
@@ -117,7 +117,7 @@ impl<K: KeyFormat> Node<'_, K> {
                 }
             }
         }
-        self.keys.search_slowly(self.body, probe.leading, probe.key, probe.told_below)
+        self.keys.search_slowly(self.body, probe.leading, probe.key, probe.decided_below)
     }
 
     /// The entry of an inner node whose child holds what is at the probe.

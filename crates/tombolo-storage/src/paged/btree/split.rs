@@ -1,8 +1,8 @@
 //! Dividing full nodes: one node at a time, the parent first where it has no room.
 //!
-//! A step takes alone, from top to bottom and from left to right, the parent, the node and a leaf's
-//! right neighbour; makes the new page; prepares what all will be beside them; and only when that is
-//! logged changes anything. The root's content moves to two new pages. A new leaf holds one entry at
+//! A step latches the parent, the node and a leaf's right neighbour exclusively, from top to bottom and from left to
+//! right; makes the new page; prepares the new content of all these pages in drafts; and changes the pages only when
+//! that is logged. The root's content moves to two new pages. A new leaf holds one entry at
 //! least.
 
 use super::keys::{KeyFormat, PACKED_BYTES, Probe};

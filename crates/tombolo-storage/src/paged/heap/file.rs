@@ -383,7 +383,7 @@ impl<P: PageAccess> RowFile<P> for HeapFile<P> {
         self.scan_pages(access, visit)
     }
 
-    fn check_beside(&self, access: &P, deleted: &dyn Fn(Place) -> bool) -> Vec<Damage> {
+    fn check_with_deleted(&self, access: &P, deleted: &dyn Fn(Place) -> bool) -> Vec<Damage> {
         self.check_pages(access, deleted)
     }
 

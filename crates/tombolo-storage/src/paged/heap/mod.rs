@@ -159,7 +159,7 @@ pub trait RowFile<P: PageAccess>: Sized {
     fn note_room(&self, _: Page<'_, P::Size>) {}
 
     /// Makes a row of `bytes` bytes, which are unspecified: `fill` writes them all. Sessions with
-    /// different `lane`s use different pages where they can. `structure` is told if the file grows.
+    /// different `lane`s use different pages where they can. `structure` receives the step if the file grows.
     ///
     /// # Errors
     /// What `fill` fails with, or as [`PageAccess::new_page`]; there is no row then.
@@ -275,11 +275,11 @@ pub trait RowFile<P: PageAccess>: Sized {
     /// Verifies the file's structure, and that each value belongs to one row. There must be no
     /// transaction.
     fn check(&self, access: &P) -> Vec<Damage> {
-        self.check_beside(access, &|_| false)
+        self.check_with_deleted(access, &|_| false)
     }
 
-    /// The same beside transactions that are prepared: what is `deleted` by one of them may be there.
-    fn check_beside(&self, access: &P, deleted: &dyn Fn(Place) -> bool) -> Vec<Damage>;
+    /// The same while transactions are prepared: what one of them has `deleted` may still be there.
+    fn check_with_deleted(&self, access: &P, deleted: &dyn Fn(Place) -> bool) -> Vec<Damage>;
 
     /// Bytes of memory for rows outside pages.
     fn memory_bytes(&self) -> u64 {

@@ -254,8 +254,8 @@ impl<S: PageSize> RowFile<Pointers<S>> for SlabRows {
         Ok(Vec::new())
     }
 
-    /// Without a log none is prepared.
-    fn check_beside(&self, _: &Pointers<S>, _: &dyn Fn(Place) -> bool) -> Vec<Damage> {
+    /// Without a log no transaction is prepared.
+    fn check_with_deleted(&self, _: &Pointers<S>, _: &dyn Fn(Place) -> bool) -> Vec<Damage> {
         let (slab, values) = (self.slab.borrow(), self.values.borrow());
         let rows = slab.live().filter_map(|slot| slab.head(slot.into(), self.layout.fixed_bytes));
         let handles =

@@ -245,7 +245,7 @@ impl<'a, S: PageSize> Page<'a, S> {
     }
 }
 
-/// Links of free slots without a hole have 15 bits, of which all set mean the end.
+/// Links of free slots without a hole have 15 bits; all ones mean the end.
 fn unpack_link(length: usize) -> u16 {
     if length == LENGTH_MASK as usize { NO_SLOT } else { length as u16 }
 }

@@ -58,7 +58,7 @@ impl<P: PagedProfile> Database<P> {
         let (mut damage, deleted) = (self.pages.check(), self.prepared.deleted());
         for (at, (table, def)) in self.tables.iter().zip(&self.schema.tables).enumerate() {
             let is_deleted = |place| deleted.rows.contains(&(at, place));
-            let found = table.rows.check_beside(&self.pages, &is_deleted);
+            let found = table.rows.check_with_deleted(&self.pages, &is_deleted);
             note(&mut damage, "table", &def.name, found);
         }
         for (at, index) in self.indexes.iter().enumerate() {

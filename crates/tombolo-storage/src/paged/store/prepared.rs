@@ -195,7 +195,7 @@ impl<P: PagedProfile> Session<P> {
     /// durable. Where it fails the transaction goes on.
     fn detach(&mut self, database: &Database<P>, owner: Owner) -> Result<(Self, u64)> {
         let max = database.prepared.list().len() as u64;
-        let fresh = Self::beside(database);
+        let fresh = Self::unadmitted(database);
         let mut session = fresh.map_err(|_| Error::TooManyPrepared { max })?;
         // A gap that it holds may be handed on by a transaction whose record of that was logged before this one
         // looks at the gap's name. That one is still writing, so the log is kept from its beginning on, too.

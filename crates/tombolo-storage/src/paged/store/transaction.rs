@@ -110,11 +110,12 @@ pub(super) struct Session<P: PagedProfile> {
 impl<P: PagedProfile> Session<P> {
     pub(super) fn open(database: &Database<P>) -> Result<Self, OpenError> {
         database.admit_session()?;
-        Ok(Self::beside(database).inspect_err(|_| database.dismiss_session())?)
+        Ok(Self::unadmitted(database).inspect_err(|_| database.dismiss_session())?)
     }
 
-    /// A session that reaches pages only while a thread that has another one does nothing else.
-    pub(super) fn beside(database: &Database<P>) -> Result<Self, LockError> {
+    /// A session that needs no page frames of its own: it fixes pages only while the thread's other session, which
+    /// has been admitted, does nothing.
+    pub(super) fn unadmitted(database: &Database<P>) -> Result<Self, LockError> {
         let held = database.locks.open_session()?;
         Ok(Self {
             phase: Phase::Idle,

@@ -2,17 +2,17 @@
 //!
 //! ```text
 //!             welcome                 ready                      link ends, or it hangs
-//!   started ──────────► opens, recovers ─────► up: links, calls ────────────────────────► down: others told, ─┐
+//!   started ──────────► opens, recovers ─────► up: links, calls ────────────────────────► down: announced,   ─┐
 //!      ▲                     │ refused, or it hangs                                       calls lost, killed  │
 //!      └──────── pause ◄─────┴────────────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! Each island has a thread here, which starts its process, and mostly receives what it sends (`line.rs`). What one
 //! island says to another passes through this process: it is put into the other's link, or dropped if that one is
-//! down. So messages keep their order, none comes twice, and one that was lost was lost because a link broke, of which
-//! the sender is told.
-//! Invariant: an island is told that a link was made before anything that the other one says on it, and that it broke
-//! before it was made again. Not here: calls (`database.rs`).
+//! down. So messages keep their order, none comes twice, and one is lost only if a link breaks, which the sender
+//! learns.
+//! Invariant: an island learns that a link was made before it receives anything on it, and that the link broke
+//! before it is made again. Not here: calls (`database.rs`).
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

@@ -173,7 +173,7 @@ pub(super) fn bundle(items: &[Vec<u8>], into: &mut Vec<u8>) -> usize {
     items.len()
 }
 
-/// What an island is told when its process has started.
+/// What an island's process receives when it has started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Welcome {
     pub(super) island: u16,

@@ -157,7 +157,7 @@ fn blocks_of_an_abandoned_course_are_not_those_of_the_next_with_its_number() {
             let opened = || rows(&mut open(&disk, settings).unwrap().store) == expected;
             let planted = || plant::with(Plant::BlockEpochIgnored, opened);
             let is_unnoticed = std::panic::catch_unwind(AssertUnwindSafe(planted)).unwrap_or(false);
-            assert!(!is_unnoticed, "a course's number alone does not tell");
+            assert!(!is_unnoticed, "the number of a course alone does not identify it");
         }
         let mut database = open(&disk, settings).unwrap();
         assert!(rows(&mut database.store) == expected);

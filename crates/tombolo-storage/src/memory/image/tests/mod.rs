@@ -59,7 +59,7 @@ fn in_place(spare_blocks: u32) -> ImageSettings {
 enum Failure {
     Log(LogFailure),
     Image(ImageFailure),
-    #[expect(dead_code, reason = "read by whoever reads a failing test's message")]
+    #[expect(dead_code, reason = "printed in the message of a failing test")]
     Rows(String),
 }
 

@@ -62,7 +62,7 @@ fn or_null(random: &mut Random, value: Value<'static>) -> Value<'static> {
     if random.below(4) == 0 { Value::Null } else { value }
 }
 
-/// Keys that heads tell whole in nodes of neighbours, and do not where the keys lie far apart.
+/// Keys that are identified by their heads in nodes of neighbours, and not where they lie far apart.
 fn whole_cases() -> Vec<Case> {
     use SqlType::*;
     vec![

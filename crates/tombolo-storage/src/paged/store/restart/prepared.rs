@@ -46,7 +46,7 @@ pub(super) fn take_up<P: PagedProfile>(
     let removed = removed_above(database, needed, prepared.values())?;
     for (id, prepared) in prepared {
         let Some(left) = left.remove(&id) else { continue };
-        let mut session = Session::beside(database)?;
+        let mut session = Session::unadmitted(database)?;
         session.phase = Phase::Writing;
         session.since.begin(prepared.since);
         if plant::is(Plant::PreparedForgottenByRestart) {

@@ -422,7 +422,7 @@ impl<P: PagedProfile> World<P> {
             _ => None,
         };
         if !self.prepared.is_empty() {
-            return self.verify_beside(may_be);
+            return self.verify_undecided(may_be);
         }
         let store = &mut self.clients[0].store;
         let mut found = Rows::new();

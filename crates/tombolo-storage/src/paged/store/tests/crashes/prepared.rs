@@ -74,7 +74,7 @@ impl<P: PagedProfile> World<P> {
 
     /// Reads each row by itself: those that prepared transactions changed are waited for, and others may be if all of
     /// a page is locked.
-    pub(super) fn verify_beside(&mut self, may_be: Option<Rows>) {
+    pub(super) fn verify_undecided(&mut self, may_be: Option<Rows>) {
         let mut is_held = BTreeSet::new();
         self.prepared.values().for_each(|changes| is_held.extend(changes.rows.keys().copied()));
         let store = &mut self.clients[0].store;
