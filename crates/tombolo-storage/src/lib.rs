@@ -1,9 +1,8 @@
 //! Tombolo's storage: *what* is written. Rows, keys, indexes and the stores that hold them.
 //!
-//! Not here: threads, sockets, clocks, SQL. A store is asked through [`store::Store`]; which of its
-//! components are there is a type, its profile ([`profile`]). Start with `store/` (what a
-//! transaction can ask for), `schema/` and `row.rs` (what it asks about) and `memory/` (the store
-//! that answers).
+//! Transactions call a store through the trait [`store::Store`]; a type, the store's profile ([`profile`]), lists
+//! the components that it has. Start with `store/` (the calls), `schema/` and `row.rs` (tables, indexes and
+//! rows) and `memory/` (the store that most databases use). Not here: threads, sockets, clocks, SQL.
 
 pub mod backup;
 pub mod checksum;

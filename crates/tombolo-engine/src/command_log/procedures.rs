@@ -104,7 +104,7 @@ impl Procedures {
             (1..=PROCEDURE_NAME_BYTES_MAX).contains(&name.len()),
             "no procedure's name: {name}"
         );
-        assert!(self.0.len() < PROCEDURES_MAX, "a log tells {PROCEDURES_MAX} procedures apart");
+        assert!(self.0.len() < PROCEDURES_MAX, "a log has at most {PROCEDURES_MAX} procedures");
         self.0.push(Registered { name, version, bind: bind::<T> });
     }
 
@@ -137,7 +137,7 @@ impl Procedures {
         for (position, &Registered { name, version, .. }) in self.0.iter().enumerate() {
             let known = defined.iter().position(|&one| one == position);
             let number = ProcedureNumber::new(known.unwrap_or(next)).ok_or(LogFailure::Settings(
-                "a log tells 1,024 procedures apart, each of its versions counted: register fewer",
+                "a log has at most 1,024 procedures, each version counted as one: register fewer",
             ))?;
             if known.is_none() {
                 store.define_procedure(number, version, name);

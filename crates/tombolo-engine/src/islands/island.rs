@@ -28,7 +28,7 @@ use super::prepared::PreparedParts;
 
 /// What an island needs of the program around it.
 pub trait Host<P: MemoryProfile> {
-    /// Sends a message. If the link is broken, it is lost, and the island is told of the break.
+    /// Sends a message. If the link is broken, the message is lost, and the host reports the break to the island.
     fn send(&mut self, to: IslandId, message: Vec<u8>);
     /// A peer does not speak this protocol, or not to this database: closes the link and reports why.
     fn refuse_peer(&mut self, peer: IslandId, why: Refusal);

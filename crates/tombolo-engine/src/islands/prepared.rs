@@ -206,7 +206,7 @@ impl PreparedParts {
         transaction(store, |store| {
             own.map_or(Ok(()), |own| store.make(own))?;
             if participants.is_empty() {
-                return Ok(()); // none has to be told
+                return Ok(()); // no island waits for the decision
             }
             let row = store.create(&self.decisions, |row| row.set(Decision::NUMBER, id(number)))?;
             let islands: Vec<u8> =

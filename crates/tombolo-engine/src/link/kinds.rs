@@ -20,7 +20,7 @@ use super::ring::{MEMORY_BYTES, Ring};
 use super::unix::Control;
 use super::{Link, UnixLink};
 
-/// How long one end waits for the other to open what it was told.
+/// How long one end waits for the other to open the link that it was offered.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a link consists of.
@@ -150,7 +150,7 @@ fn offer_tcp(mut control: UnixLink) -> io::Result<Box<dyn Link>> {
     let address = answer.strip_prefix(OPENED).and_then(|rest| rest.trim().parse().ok());
     let Some(address) = address else { return Err(failed(answer)) };
     loop {
-        // Any process of the machine may connect; the other one is told by its address.
+        // Any process of the machine may connect; the other end is recognised by its address.
         let (socket, from) = listener.accept()?;
         if from == address {
             return tcp(socket);
@@ -177,8 +177,8 @@ fn offer_fifo(mut control: UnixLink, directory: &Path) -> io::Result<Box<dyn Lin
         let [own_input, own_output] = places.each_ref().map(|place| place.to_string_lossy());
         let opened =
             |how| open(&places[1], how | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty());
-        // Where none writes yet, a reader is told that the writer is gone, and only where one reads can another
-        // open it to write. So it is open for both until the other one reads.
+        // A pipe without a writer looks closed to its reader, and a pipe without a reader cannot be opened for
+        // writing. So this end opens it for both until the other end reads.
         let both = opened(OFlags::RDWR)?;
         // The other one writes where this one reads.
         tell(&mut control, LinkKind::Fifo, [&own_output, &own_input])?;
@@ -268,7 +268,7 @@ impl Opened {
         Ok(Self::Connection(tcp(socket)?, own))
     }
 
-    /// What the other process is told.
+    /// The answer to the other process.
     fn answer(&self) -> String {
         match self {
             Self::Connection(_, own) => format!("{OPENED} {own}"),

@@ -106,7 +106,7 @@ fn a_socket_without_room_refuses_and_goes_on() {
     let mut sent = 0;
     while own.send(&[&message]).unwrap() {
         sent += 1;
-        assert!(sent < 1_000, "nobody reads");
+        assert!(sent < 1_000, "the other end does not read");
     }
     assert!(sent > 0 && own.flush() == Ok(false));
     let mut received = 0;

@@ -23,7 +23,7 @@ pub type UnixLink = Framed<UnixEnd>;
 #[derive(Debug)]
 pub struct UnixEnd {
     socket: Socket,
-    /// How long a read that blocks lasts at most, as the system was told; zero: it was not.
+    /// The time limit of a blocking read, as set in the system; zero: none was set.
     time_max: Duration,
 }
 
@@ -114,7 +114,8 @@ pub(super) fn timespec(time_max: Duration) -> Timespec {
     }
 }
 
-/// A socket beside a stream that does not say when the other process is gone, or cannot be slept on.
+/// A socket that accompanies a stream which does not report the end of the other process, or on which a thread cannot
+/// sleep.
 #[derive(Debug)]
 pub(super) struct Control {
     socket: Socket,

@@ -12,13 +12,13 @@
 //!        └─► Checkpoints::start ─► Checkpointing      and then the image
 //! ```
 //!
-//! The calling thread reads and verifies the log, the others load and replay: each has some of the
-//! tables and passes over the rest; one more for each directory reads ahead (`read_ahead.rs`), so that
-//! the device does not wait for the processors. With one thread all of it happens on the calling one.
-//! Without an image, loading is over immediately. Not here: what image and log look like, how a part
+//! The calling thread reads and verifies the log; other threads load and replay, each for some of the
+//! tables, skipping records of the others. One more thread for each directory reads ahead (`read_ahead.rs`), so that
+//! the device does not wait for the processors. With one thread the calling thread does all of this.
+//! Without an image, loading ends immediately. Not here: the formats of image and log, how a part
 //! is loaded and replayed (storage `memory/image/`, `value_log/`, `memory/recovery/`).
-//! Invariants: nothing in the directory changes unless image and log could be read to their ends and
-//! the store stands; what has to be there is never taken for the end of a log.
+//! Invariants: nothing in the directory changes before image and log have been read to their ends and
+//! the store is built; a missing group that was known to be durable never counts as the end of the log.
 
 mod replayer;
 mod workers;
@@ -44,28 +44,28 @@ use crate::read_ahead::ReadAhead;
 use crate::rng::entropy;
 use crate::threads::{self, NoThread};
 
-/// What a database is opened or made with.
+/// The options with which a database is opened or made.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenOptions {
     /// The store's limits.
     pub limits: Limits,
-    /// The log's numbers.
+    /// The log's settings.
     pub log: LogSettings,
-    /// The numbers of the image that checkpoints are written to; without them none are written.
+    /// The settings of the image that checkpoints are written to; `None`: no checkpoints.
     pub image: Option<ImageSettings>,
-    /// Parts that checkpoints are written in, each of which may have a thread.
+    /// The number of parts in which checkpoints are written; each part may have a thread.
     pub checkpoint_threads: usize,
-    /// Whether damage is cut off with everything behind it.
+    /// Whether recovery cuts the log off at damage, and accepts the loss of everything after it.
     pub accept_loss: bool,
     /// The first group of the log that is still to be archived
     /// ([`LogArchive::keep`](tombolo_storage::value_log::archive::LogArchive::keep)).
     pub keep: Option<GroupNumber>,
-    /// The last group of the log to be replayed; those behind it are cut off.
+    /// The last group of the log to be replayed; later groups are cut off.
     pub last: Option<GroupNumber>,
     /// Threads that load and replay.
     pub threads: usize,
-    /// Whether indexes that the rows do not fit are left out, so that these can be read out, or changed
-    /// until they fit. [`MemoryStore::left_out`] says which. Otherwise they are a reason to refuse.
+    /// Whether indexes that do not match their rows are left out, so that the rows can be read, or corrected;
+    /// [`MemoryStore::left_out`] lists them. Otherwise such an index is a reason to refuse.
     pub without_unfit_indexes: bool,
 }
 
@@ -100,7 +100,8 @@ pub enum OpenFailure {
 }
 
 impl OpenFailure {
-    /// Whether the files do not hold what they are known to have held. What cannot be replayed may only lack memory.
+    /// Whether the files have lost data that they are known to have had. A refused replay does not count: it may only
+    /// lack memory.
     pub const fn is_damage(&self) -> bool {
         matches!(
             self,
@@ -146,7 +147,7 @@ impl fmt::Display for OpenFailure {
 
 impl std::error::Error for OpenFailure {}
 
-/// A database that was made: without tables, and with a log that holds nothing.
+/// A new database, without tables and with an empty log.
 #[derive(Debug)]
 pub struct Created<P: MemoryProfile> {
     /// Its rows.
@@ -166,22 +167,22 @@ pub struct Opened<P: MemoryProfile> {
     pub writer: LogWriter,
     /// Its image, to be continued, if the options have one.
     pub checkpointing: Option<Checkpointing>,
-    /// How it came back.
+    /// What recovery did.
     pub recovery: Recovery,
 }
 
-/// How a database came back.
+/// What recovery did when a database was opened.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recovery {
     /// How many times the log was opened, this one included.
     pub epoch: u32,
-    /// Bytes of the image that were read; 0 where there is none.
+    /// Bytes of the image that were read; 0 without an image.
     pub image_bytes: u64,
     /// Wall-clock time of loading it, in seconds.
     pub image_s: f64,
     /// Processor time of loading it.
     pub image_cpu_s: f64,
-    /// Groups of the log that were read: those behind the image, and some before.
+    /// Groups of the log that were read: those after the image, and some before.
     pub groups: u64,
     /// The newest of them.
     pub last_group: GroupNumber,
@@ -189,76 +190,75 @@ pub struct Recovery {
     pub transactions: u64,
     /// Bytes of their records.
     pub record_bytes: u64,
-    /// Bytes of groups, with headers and what fills blocks up.
+    /// Bytes of groups, with headers and padding.
     pub log_bytes: u64,
-    /// Where the log ended, if anything behind it was cut off.
+    /// The end of the log, if anything after it was cut off.
     pub cut: Option<Cut>,
     /// Records of rows that were replayed.
     pub row_images: u64,
     /// Wall-clock time of reading and replaying the log, in seconds.
     pub replay_s: f64,
-    /// That of all: the image, the log, free lists and indexes, DB′, cutting the log.
+    /// Wall-clock time of everything: the image, the log, free lists and indexes, DB′, cutting the log.
     pub wall_s: f64,
-    /// Processor time of all of it.
+    /// Processor time of everything.
     pub cpu_s: f64,
 }
 
 impl Recovery {
-    /// Nothing of a log's end was cut off.
+    /// Whether nothing was cut off the end of the log.
     pub fn is_clean(&self) -> bool {
         self.cut.is_none()
     }
 
-    /// Bytes of log that the image does not hold, as the next checkpoint counts them; none when nothing
-    /// was replayed.
+    /// Bytes of log after the image, as the next checkpoint counts them; 0 if nothing was replayed.
     pub fn behind_bytes(&self) -> u64 {
         if self.record_bytes == 0 { 0 } else { self.log_bytes }
     }
 
-    /// Processor time of what follows loading the image.
+    /// Processor time after loading the image.
     pub fn replay_cpu_s(&self) -> f64 {
         self.cpu_s - self.image_cpu_s
     }
 }
 
-/// How far opening is.
+/// The progress of opening a database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Bytes of the image read so far.
     pub image_bytes: u64,
-    /// Bytes of it.
+    /// Bytes of the image.
     pub image_bytes_max: u64,
-    /// The log; all zeros before its turn.
+    /// The progress of reading the log; all zeros before its turn.
     pub log: value_log::Progress,
-    /// Bytes of all segments of the log, before its turn too; the log may end long before.
+    /// Bytes of all segments of the log, known from the start; the log may end long before.
     pub log_bytes_max: u64,
     /// Time since it began, in nanoseconds.
     pub elapsed_ns: u64,
 }
 
-/// Before that much time, what was done does not suffice to estimate what is left.
-const TELLING_NS: u64 = 500_000_000;
+/// The least time after which the remaining time can be estimated.
+const ESTIMATE_AFTER_NS: u64 = 500_000_000;
 
 impl Progress {
-    /// The part of all bytes that is read, from 0 to 1.
+    /// The fraction of all bytes that have been read, from 0 to 1.
     pub fn part(&self) -> f64 {
         let read = self.image_bytes + self.log.bytes;
         let all = self.image_bytes_max + self.log_bytes_max;
         if all == 0 { 0.0 } else { (read as f64 / all as f64).min(1.0) }
     }
 
-    /// An estimate of the time that is left, in nanoseconds: what the rest takes if it is read as fast as what
-    /// was. `None` in the first half second, when there is no estimate.
+    /// The estimated remaining time in nanoseconds, if the rest is read at the same speed. `None` in the first half
+    /// second.
     pub fn left_ns(&self) -> Option<u64> {
         let part = self.part();
-        let is_known = self.elapsed_ns >= TELLING_NS && part > 0.0;
+        let is_known = self.elapsed_ns >= ESTIMATE_AFTER_NS && part > 0.0;
         is_known.then(|| (self.elapsed_ns as f64 * (1.0 - part) / part) as u64)
     }
 }
 
-/// Reports the progress of opening, and since when.
+/// Reports the progress of opening, with the time since its beginning.
 pub struct Reporter<'a> {
-    /// What is reported next.
+    /// The progress that is reported next.
     pub now: Progress,
     start_ns: u64,
     clock: &'a dyn Clock,
@@ -266,24 +266,24 @@ pub struct Reporter<'a> {
 }
 
 impl<'a> Reporter<'a> {
-    /// Opening begins now.
+    /// For an opening that begins now.
     pub fn begin(clock: &'a dyn Clock, report: &'a mut dyn FnMut(Progress)) -> Self {
         Self { now: Progress::default(), start_ns: clock.now_ns(), clock, report }
     }
 
-    /// So many more bytes of the image are read.
+    /// Adds bytes of the image that have been read.
     pub fn read_image(&mut self, bytes: u64) {
         self.now.image_bytes += bytes;
-        self.tell();
+        self.send();
     }
 
-    /// The log is read so far.
+    /// Sets the progress of reading the log.
     pub fn read_log(&mut self, log: value_log::Progress) {
         self.now.log = log;
-        self.tell();
+        self.send();
     }
 
-    fn tell(&mut self) {
+    fn send(&mut self) {
         self.now.elapsed_ns = self.clock.now_ns().saturating_sub(self.start_ns);
         (self.report)(self.now);
     }
@@ -316,7 +316,7 @@ pub fn create<P: MemoryProfile>(
     Ok(Created { store, writer, checkpointing: Some(checkpointing) })
 }
 
-/// Opens the database that lies on `disks`, given in the order it was made with; `report` is called with the
+/// Opens the database on `disks`, which are in the order in which it was made; `report` is called with the
 /// progress.
 ///
 /// # Errors
@@ -339,17 +339,17 @@ pub fn open<P: MemoryProfile>(
     let ahead: Vec<_> = disks.iter().cloned().map(ReadAhead::start).collect();
     let through = ahead.iter().map(ReadAhead::disk).collect();
     let opened = open_through(lock, through, options, clock, report);
-    // Whatever was opened to be read is closed.
+    // All files that were opened for reading are closed.
     ahead.into_iter().for_each(ReadAhead::stop);
     opened
 }
 
-/// How often, and how many times, a directory is tried again whose image is still being written.
+/// The pause between attempts to take a directory whose image is still being written, and the most attempts.
 const PAUSE: Duration = Duration::from_millis(20);
 const PAUSES: u32 = 500;
 
-/// Takes a directory. A checkpoint process whose database process is gone may still write its image; it notices
-/// that end when it has written its batch, and this waits for it.
+/// Locks a directory. A checkpoint process whose database process has ended may still be writing the image; it notices
+/// that end after its batch, and this function waits for it.
 fn take_directory(disk: &dyn Disk) -> Result<DirectoryLock, LogFailure> {
     for _ in 0..PAUSES {
         match DirectoryLock::take(disk) {
@@ -362,7 +362,7 @@ fn take_directory(disk: &dyn Disk) -> Result<DirectoryLock, LogFailure> {
     DirectoryLock::take(disk)
 }
 
-/// Why a log cannot be read: for a reason of its own, or for one of the image that it lies behind.
+/// Why a log cannot be read: because of the log, or because of the image that it continues.
 pub fn blame(image: &Image, failure: LogFailure) -> OpenFailure {
     image.blamed_for(&failure).map_or_else(|| failure.into(), OpenFailure::from)
 }
@@ -389,7 +389,7 @@ fn open_through<P: MemoryProfile>(
     let OpenOptions { accept_loss, keep, .. } = *options;
     let how = image.recover_options(replayer.log_start().known, accept_loss, keep);
     let how = RecoverOptions { last: options.last, ..how };
-    // Should the log lack a salt after all, the next one in the directory has this.
+    // If the log turns out to have no salt, the next log in the directory gets this one.
     let log = LogSettings { salt: entropy(), ..options.log };
     let recovered = value_log::recover_locked(lock, disk, log, how, &mut replayer, &mut |log| {
         reporter.read_log(log);
@@ -427,7 +427,7 @@ fn open_through<P: MemoryProfile>(
     Ok(Opened { store, writer, checkpointing, recovery })
 }
 
-/// Where the clocks stand, in seconds.
+/// The readings of the clocks, in seconds.
 struct Moment {
     wall_s: f64,
     cpu_s: f64,

@@ -1,4 +1,4 @@
-//! Hands records to the threads that replay them, and makes the store before anything is written.
+//! `Replayer`: passes records to the threads that replay them, and builds the store before anything is written.
 //!
 //! Not here: reading the log (storage `value_log/recover.rs`), threads (`workers.rs`).
 
@@ -12,7 +12,7 @@ use super::workers::{HowToFinish, Workers, finish};
 use super::{OpenFailure, OpenOptions};
 use crate::clock::Clock;
 
-/// An image that was loaded, and the log behind it as far as it was replayed.
+/// A loaded image, and the replayed part of the log after it.
 pub struct Replayer<'c, P: MemoryProfile> {
     limits: Limits,
     how: HowToFinish,
@@ -24,18 +24,18 @@ pub struct Replayer<'c, P: MemoryProfile> {
     replayed: Option<Replayed<P>>,
 }
 
-/// What an image and the whole log behind it made.
+/// The result of an image and the whole log after it.
 #[derive(Debug)]
 pub struct Replayed<P: MemoryProfile> {
     /// The rows.
     pub store: MemoryStore<P>,
     /// DB′, if the options have an image.
     pub mirrored: Vec<MirroredPart>,
-    /// Records of rows.
+    /// The number of records of rows.
     pub row_images: u64,
     /// Bytes of all records.
     pub record_bytes: u64,
-    /// When the last of them was handed on.
+    /// The time at which the last of them was passed to a thread.
     pub replayed_ns: u64,
 }
 
@@ -46,7 +46,7 @@ enum Who {
 }
 
 impl<'c, P: MemoryProfile> Replayer<'c, P> {
-    /// Loads an image on as many threads as the options say; `report` is called with the bytes as they are read.
+    /// Loads an image on the options' number of threads; calls `report` with the number of bytes read.
     ///
     /// # Errors
     /// As [`Image::load`]; `Threads` when the system has too few.
@@ -84,20 +84,20 @@ impl<'c, P: MemoryProfile> Replayer<'c, P> {
         })
     }
 
-    /// Where the log takes over.
+    /// Where the log continues the image.
     pub fn log_start(&self) -> LogStart {
         self.first
     }
 
-    /// What a log made that was read to its end.
+    /// The result, when the log has been read to its end.
     ///
     /// # Panics
-    /// When it was not.
+    /// If it has not.
     pub fn replayed(self) -> Replayed<P> {
         self.replayed.expect("a log that was opened was replayed to its end")
     }
 
-    /// The store, how many records of rows were replayed, and DB′.
+    /// Builds the store; returns it with the number of replayed records of rows, and DB′.
     fn rebuild(&mut self) -> Result<(MemoryStore<P>, u64, Vec<MirroredPart>), Refused> {
         let newest = self.newest;
         let finished = match self.workers.take() {

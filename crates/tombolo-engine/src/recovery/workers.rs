@@ -1,9 +1,9 @@
-//! Threads that each load a part of an image, replay the log behind it and rebuild what follows from
+//! Threads that each load a part of an image, replay the log after it, and rebuild indexes and free lists from
 //! the rows.
 //!
-//! Each has some of the tables, reads their blocks, is handed all records in chunks and passes over
-//! those of other tables. Not here: reading the log (`replayer.rs`), how a part is loaded and replayed
-//! (storage). Invariant: a thread ends before the thread that started it continues, whatever failed.
+//! Each thread has some of the tables. It reads their blocks, gets all records in chunks, and skips
+//! records of other tables. Not here: reading the log (`replayer.rs`), how a part is loaded and replayed
+//! (storage). Invariant: each thread ends before the thread that started it continues, even after a failure.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,33 +16,33 @@ use tombolo_storage::value_log::{GroupNumber, Refused};
 use super::OpenFailure;
 use crate::threads::{NoThread, Running};
 
-/// Bytes of records that are handed to the threads together.
+/// Bytes of records in a chunk.
 const CHUNK_BYTES: usize = 1 << 20;
-/// How many of them may wait for a thread.
+/// The most chunks that may wait for a thread.
 const CHUNKS_MAX: usize = 8;
-/// How many there are: those that wait, one that is being replayed, one that is being filled.
+/// The number of chunks: those that wait, one that is being replayed, one that is being filled.
 const CHUNKS: usize = CHUNKS_MAX + 2;
-/// How many messages of loading threads may wait.
+/// The most messages of loading threads that may wait.
 const REPORTED_MAX: usize = 64;
 
-/// What becomes of parts when the log is over.
+/// What is done with parts after the last record.
 #[derive(Clone, Copy)]
 pub(super) struct HowToFinish {
-    /// Whether they are copied, for checkpoints.
+    /// Whether they are copied into DB′.
     pub(super) is_mirrored: bool,
     /// As in the options.
     pub(super) without_unfit_indexes: bool,
 }
 
-/// A part whose log is over.
+/// A part after the last record.
 pub(super) struct Finished {
-    /// What the store is made of.
+    /// The rows, from which the store is built.
     pub(super) rebuilt: RebuiltPart,
     /// DB′, if there are checkpoints.
     pub(super) mirrored: Option<MirroredPart>,
 }
 
-/// Copies and rebuilds what follows from the rows, which are those up to group `newest`.
+/// Copies the rows, which are those up to group `newest`, and rebuilds indexes and free lists.
 pub(super) fn finish(
     mut loaded: LoadedPart,
     newest: GroupNumber,
@@ -62,7 +62,7 @@ pub(super) fn finish(
 #[derive(Debug, Default)]
 struct Chunk {
     records: Vec<u8>,
-    /// Each group and where its records end.
+    /// The groups, each with the end of its records.
     groups: Vec<(GroupNumber, usize)>,
 }
 
@@ -78,34 +78,34 @@ impl Chunk {
     }
 }
 
-/// What a thread is sent once its part is loaded.
+/// A message to a thread that has loaded its part.
 enum Work {
     Replay(Arc<Chunk>),
-    /// The log is over. Without this nothing is rebuilt: it could not be read.
+    /// The log has been read to its end. If it could not be read, this is not sent, and nothing is rebuilt.
     Finish,
 }
 
-/// The threads, and records on their way to them in buffers that are used again and again.
+/// The threads, and the chunks on their way to them, which are reused.
 pub(super) struct Workers {
     workers: Vec<Worker>,
     chunks: Vec<Arc<Chunk>>,
-    /// The one that gathers records which were not handed on yet.
+    /// The chunk that is being filled.
     filling: usize,
 }
 
-/// What a loading thread says.
+/// A message of a loading thread.
 enum Report {
-    /// So many bytes more are read.
+    /// It has read this many more bytes.
     Read(u64),
-    /// All blocks are, and this is the newest group that any of them holds.
+    /// It has read all blocks, the newest of which is of this group.
     Loaded(GroupNumber),
-    /// They could not be.
+    /// It could not read them.
     Failed(ImageFailure),
 }
 
 impl Workers {
-    /// Lets `parts` threads load; `report` is called with the bytes as they are read. Also returns the newest
-    /// group that any block holds.
+    /// Starts `parts` threads, which load; calls `report` with the number of bytes read. Also returns the newest
+    /// group of any block.
     ///
     /// # Errors
     /// As [`Image::load`]; `Threads` when the system has too few.
@@ -119,7 +119,7 @@ impl Workers {
         let (reports, hear) = sync_channel(REPORTED_MAX);
         let start = |part| Worker::start(image.clone(), part, parts, limits, how);
         let mut workers = (0..parts).map(start).collect::<Result<Vec<_>, NoThread>>()?;
-        // All are there: they may begin.
+        // All threads have started: they may begin.
         workers.iter_mut().for_each(|worker| worker.begin(reports.clone()));
         drop(reports);
         let (mut newest, mut failure) = (0, None);
@@ -135,7 +135,7 @@ impl Workers {
         failure.map_or(Ok((workers, newest)), |failure| Err(failure.into()))
     }
 
-    /// Takes the records of a group; whether all threads still take any.
+    /// Takes the records of a group; returns whether all threads still take records.
     pub(super) fn take(&mut self, group: GroupNumber, records: &[u8]) -> bool {
         let chunk = Arc::get_mut(&mut self.chunks[self.filling]);
         let Some(chunk) = chunk else { unreachable!("what is filled was not handed on") };
@@ -144,34 +144,34 @@ impl Workers {
         chunk.records.len() < CHUNK_BYTES || self.hand_on()
     }
 
-    /// Gives what was gathered to every thread; whether all took it.
+    /// Passes the filled chunk to every thread; returns whether all took it.
     fn hand_on(&mut self) -> bool {
         let chunk = &self.chunks[self.filling];
         if chunk.groups.is_empty() {
             return true;
         }
         let is_taken =
-            self.workers.iter().all(|worker| worker.reports(Work::Replay(Arc::clone(chunk))));
+            self.workers.iter().all(|worker| worker.send(Work::Replay(Arc::clone(chunk))));
         self.filling = (self.filling + 1) % CHUNKS;
         match Arc::get_mut(&mut self.chunks[self.filling]) {
             Some(next) => {
                 next.records.clear();
                 next.groups.clear();
             }
-            // A thread still has it, though there are enough.
+            // A thread still has it, although there are enough chunks.
             None => self.chunks[self.filling] = Arc::default(),
         }
         is_taken
     }
 
-    /// Waits for all parts, when no more records come.
+    /// Waits for all parts after the last record.
     ///
     /// # Errors
-    /// What the oldest refused group does not fit with.
+    /// The reason that the oldest refused group was refused.
     pub(super) fn finish(mut self) -> Result<Vec<Finished>, Refused> {
         let is_taken = self.hand_on();
         for worker in &self.workers {
-            _ = worker.reports(Work::Finish); // one that has ended says why
+            _ = worker.send(Work::Finish); // one that has ended says why
         }
         let finished: Vec<_> = self.workers.into_iter().map(Worker::finished).collect();
         let refused = finished.iter().filter_map(|part| part.as_ref().err());
@@ -185,18 +185,18 @@ impl Workers {
     }
 }
 
-/// A thread with a part, which ends when this does.
+/// A thread with a part; it ends when this value is dropped.
 struct Worker {
-    /// There until the thread has begun, or is to end.
+    /// `None` once the thread has begun, or is to end.
     begin: Option<SyncSender<SyncSender<Report>>>,
-    /// There until the thread is to end.
+    /// `None` once the thread is to end.
     work: Option<SyncSender<Work>>,
     finished: Receiver<Result<Finished, Refused>>,
     thread: Option<Running>,
 }
 
 impl Worker {
-    /// A thread that waits until it is to begin.
+    /// Starts a thread, which waits for [`Worker::begin`].
     fn start(
         image: Image,
         part: usize,
@@ -207,7 +207,7 @@ impl Worker {
         let (work, to_do) = sync_channel(CHUNKS_MAX);
         let (done, finished) = sync_channel(1);
         let started = Running::start_for("tombolo-recover", move |reports: SyncSender<Report>| {
-            // The receiver is gone only when opening has failed otherwise.
+            // The receiver is gone only if opening has failed for another reason.
             let mut read = |bytes| _ = reports.send(Report::Read(bytes));
             let loaded = match image.load(part, parts, limits, &mut read) {
                 Ok(loaded) => loaded,
@@ -232,15 +232,15 @@ impl Worker {
         assert!(begun, "a thread waits for its part");
     }
 
-    /// Whether the thread still takes work.
-    fn reports(&self, work: Work) -> bool {
+    /// Sends the thread work; returns whether it still takes any.
+    fn send(&self, work: Work) -> bool {
         self.work.as_ref().is_some_and(|worker| worker.send(work).is_ok())
     }
 
     /// Waits for the part.
     fn finished(self) -> Result<Finished, Refused> {
         let finished = self.finished.recv();
-        // With its panic, if that is why it says nothing.
+        // If it has panicked, this continues the panic.
         drop(self);
         finished.expect("a thread whose part was loaded says how replaying ended")
     }
@@ -258,7 +258,7 @@ impl Drop for Worker {
     }
 }
 
-/// Replays what comes; `None` if the log could not be read to its end.
+/// Replays the chunks that come; returns `None` if the log could not be read to its end.
 fn replay(
     mut loaded: LoadedPart,
     work: &Receiver<Work>,

@@ -1,4 +1,4 @@
-//! The log (S2, S3, S4): what a transaction changed, written down before the pages are (LG-18).
+//! The log (S2, S3, S4): the changes of transactions, written before the changed pages are (LG-18).
 //!
 //! [`Logging`] is the switch, and these are its positions:
 //!
@@ -9,20 +9,23 @@
 //! | S4: numbers on pages and transactions | yes | yes | yes | no |
 //!
 //! A log sequence number (LSN) is the byte position of a record's beginning in the endless log, from
-//! `LogSettings::first_lsn` on; 0 is none. [`Numbers`] counts on by the length the record would have.
+//! `LogSettings::first_lsn` on; 0 means none. [`Numbers`] counts as if the records were written.
 //!
 //! Records are physiological: they name a page and a row or entry in it, and hold the bytes that
-//! changed, before and after. What undoes a change is a change of its own, a *compensation*, which is
-//! redone and never undone. A transaction keeps its own copy of what it can undo, so that abort never
+//! changed, before and after. A change is undone by another change, a *compensation*, which is
+//! redone and never undone. A transaction keeps a copy of its records that can be undone, so that abort never
 //! reads the shared buffer.
 //!
-//! Latches: there is none where records are published. What is held to flush is never held while asking
-//! for a latch: a flush takes no page latch, so a thread that holds one may wait for a flush.
+//! Latches: publishing records takes none. A flush takes no page latch, so a thread that holds a page latch may wait
+//! for a flush.
 //!
-//! Not here: what redo and undo do with a record (the store's), threads and clocks (a group is what
-//! came while the device was busy), restart.
+//! Not here: what redo and undo do with a record (the store's), restart, threads and clocks (a group is the records
+//! that came while the device was busy).
 
-#[expect(unsafe_code, reason = "the ring is written and drained at the same time, in places apart")]
+#[expect(
+    unsafe_code,
+    reason = "the ring is written and drained at the same time, in different places"
+)]
 mod buffer;
 mod checkpoint;
 mod file;
@@ -72,21 +75,21 @@ use crate::sync::Arc;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ChangeKind {
-    /// Some of a row's bytes became others.
+    /// Some of a row's bytes were overwritten.
     RowUpdated = 1,
-    /// A row or a value was made.
+    /// A row or a value was created.
     RowCreated = 2,
     /// A row or a value was deleted; its place is kept.
     RowDeleted = 3,
-    /// A deletion was taken back.
+    /// A deletion was undone.
     RowRevived = 4,
-    /// The place of a row or a value was given back.
+    /// The place of a row or a value was freed.
     RowPurged = 5,
     /// An index entry was inserted.
     EntryInserted = 6,
     /// An index entry was marked as deleted.
     EntryDeleted = 7,
-    /// The mark was taken off again, by the transaction itself or by its abort.
+    /// The mark was removed, by the transaction itself or by its abort.
     EntryRevived = 8,
     /// An index entry was removed.
     EntryRemoved = 9,
@@ -114,7 +117,7 @@ impl ChangeKind {
         }
     }
 
-    /// Whether abort takes it back. The others are compensations, or clear away what was deleted.
+    /// Whether abort undoes it. The other kinds are compensations, or remove ghosts.
     #[inline(always)]
     pub const fn is_undoable(self) -> bool {
         self.undone_by().is_some()
@@ -128,7 +131,7 @@ impl ChangeKind {
         self as u8 >= Self::EntryInserted as u8
     }
 
-    /// What takes it back; `None` if nothing does.
+    /// The kind of change that undoes it; `None` if it is not undone.
     pub const fn undone_by(self) -> Option<Self> {
         match self {
             Self::RowUpdated => Some(Self::RowUpdated),
@@ -141,8 +144,8 @@ impl ChangeKind {
         }
     }
 
-    /// Whether something of it is cleared away once its transaction has committed, which takes as
-    /// much of the log as the change itself.
+    /// Whether it leaves a ghost, which is removed when its transaction has committed. That takes as much of the log
+    /// as the change itself.
     #[inline(always)]
     pub const fn is_cleared(self) -> bool {
         matches!(self, Self::RowDeleted | Self::EntryDeleted)
@@ -156,24 +159,24 @@ pub struct Change {
     pub kind: ChangeKind,
     /// The heap file or index it happened to.
     pub store: StoreId,
-    /// The page, the slot, and what lies there.
+    /// The page, the slot, and whether a row, a value or an entry is there.
     pub place: Place,
-    /// The row, or the row an index entry leads to; of a value, its own place as that of a row.
+    /// The row, or the row that an index entry leads to; for a value, its place in the form of a row id.
     pub row: RowId,
     /// Where in the row the images begin, in bytes.
     pub within: u16,
 }
 
-/// A change that is to be undone, in buffers that are used again.
+/// A change that is to be undone, in reusable buffers.
 #[derive(Clone, Debug)]
 pub struct UndoRecord {
     /// The change.
     pub change: Change,
-    /// The bytes as they were.
+    /// The bytes before the change.
     pub before: Vec<u8>,
-    /// The bytes as they are.
+    /// The bytes after the change.
     pub after: Vec<u8>,
-    /// The LSN of the transaction's change before this one that is not undone, 0 for none.
+    /// The LSN of the transaction's previous change that is not undone; 0 if there is none.
     pub previous: u64,
 }
 
@@ -195,29 +198,29 @@ impl Default for UndoRecord {
 
 /// S2, S3, S4: the log, which is called with every change.
 ///
-/// After a failed write or sync of the log nothing is promised any more: everything that was not
-/// known to be durable by then fails with [`Error::Poisoned`] and the reason.
+/// After a failed write or sync the log promises nothing more: all calls for records that were not
+/// known to be durable by then fail with [`Error::Poisoned`] and the reason.
 ///
-/// What a call does by default is right where no records are assembled; a log of records has all of them.
+/// The default implementations are for logs that assemble no records; a log of records overrides them all.
 pub trait Logging: Sized + Send + 'static {
-    /// S3: whether records are assembled. Where they are not, nothing can be undone by the log.
+    /// S3: whether records are assembled. Without records the log can undo nothing.
     const RECORDS: bool;
     /// S4: whether there are log sequence numbers.
     const NUMBERS: bool;
 
-    /// What the pool asks before it writes a page.
+    /// The pool's handle, by which it flushes the log before it writes a page.
     type Ahead: WriteAhead + Send + 'static;
     /// What a session keeps of its transaction.
     type Transaction: Debug + Default + Send;
 
-    /// Makes a log, a file of it on `disk` where one is needed.
+    /// Creates a log, with a file on `disk` if it needs one.
     ///
     /// # Errors
     /// When there is a log already, the disk fails or is full, or the settings make no sense.
     fn create(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError>;
 
-    /// Opens the log of a database, to be written on. If it was not closed ([`Logging::unread`]), its records are
-    /// to be redone before anything is logged.
+    /// Opens the log of a database, to continue it. If it was not closed ([`Logging::unread`]), the caller must redo
+    /// its records before it logs anything.
     ///
     /// # Errors
     /// When it is damaged, in use or of another version, the disk fails, or the
@@ -226,7 +229,7 @@ pub trait Logging: Sized + Send + 'static {
         Self::open_with(settings, disk, None)
     }
 
-    /// The same if the log is that of `pages`; nothing is written if not.
+    /// The same, after comparing the log with the mark of `pages`: if it belongs to other pages, nothing is written.
     ///
     /// # Errors
     /// As [`Logging::open`]; `NotTogether`.
@@ -239,18 +242,18 @@ pub trait Logging: Sized + Send + 'static {
         Self::create(settings, disk)
     }
 
-    /// The number of the database whose log it is; 0 where none is kept.
+    /// The number of the database that the log belongs to; 0 if no log is stored.
     fn number(&self) -> u64 {
         0
     }
 
-    /// The LSNs of the records that a restart needs: the first one's, and where they end, which are equal if
-    /// the log was closed. `None` where none are kept that could be read.
+    /// The range of LSNs that a restart needs: its beginning and its end, which are equal if the log was closed.
+    /// `None` if the log stores no records.
     fn unread(&self) -> Option<(u64, u64)> {
         None
     }
 
-    /// Shows the records that were there when the log was opened, from an LSN on, in order.
+    /// Shows the records that the log had when it was opened, from an LSN on, in order.
     ///
     /// # Errors
     /// As [`read_log`].
@@ -259,8 +262,8 @@ pub trait Logging: Sized + Send + 'static {
         Ok(())
     }
 
-    /// Takes a record that was read into the transaction it belongs to: one by one, all those of a transaction
-    /// that did not end, then [`Logging::resume`].
+    /// Adds a record that was read to its transaction. A restart calls this for each record of a transaction that
+    /// did not end, in order, and then [`Logging::resume`].
     ///
     /// # Errors
     /// What is wrong with it.
@@ -280,7 +283,7 @@ pub trait Logging: Sized + Send + 'static {
         0
     }
 
-    /// Sets the space aside that the transaction needs to end, as it was when its records were made.
+    /// Reserves the space again that the transaction needs to end.
     ///
     /// # Errors
     /// `Disk` when it is full; `Poisoned`.
@@ -295,8 +298,8 @@ pub trait Logging: Sized + Send + 'static {
     /// Starts transaction `id`.
     fn begin(&self, transaction: &mut Self::Transaction, id: u64);
 
-    /// Logs one change, while its page is held alone and before another thread can see the change.
-    /// `before` and `after` are what changes of the row or entry, from `change.within` on; either
+    /// Logs one change, while the caller holds its page exclusively, before another thread can see the change.
+    /// `before` and `after` are the changed bytes of the row or entry, from `change.within` on; either
     /// may be empty. Returns the number to stamp on the page.
     ///
     /// # Errors
@@ -313,8 +316,8 @@ pub trait Logging: Sized + Send + 'static {
         after: &[u8],
     ) -> Result<Stamp, Error>;
 
-    /// Logs several changes of one page, one behind the other: of each its image after, and none before. Each can be
-    /// undone, and clears nothing away when its transaction commits.
+    /// Logs several changes of one page, as consecutive records: each with its bytes after the change, and none before.
+    /// Each can be undone, and leaves no ghost.
     ///
     /// # Errors
     /// As [`Logging::change`]: none of them was logged then.
@@ -331,18 +334,18 @@ pub trait Logging: Sized + Send + 'static {
         Ok(stamp)
     }
 
-    /// Logs what one step of a structure will do to pages, all held alone: they are redone all or none,
-    /// belong to no transaction and are never undone. Returns the number to stamp on all of them.
+    /// Logs the changes that one step of a structure will make to pages, all held exclusively: all or none of them are
+    /// redone; they belong to no transaction and are never undone. Returns the number to stamp on all the pages.
     ///
-    /// Where the disk is full, space that changes may not use is left for steps; an error means
-    /// that it is used up too.
+    /// When the disk is full, steps may still use some space that is reserved for them; an error means that this
+    /// is used up, too.
     ///
     /// # Errors
     /// As [`Logging::change`]: the step must not be done. A log that is not poisoned has none of it.
     fn step<S: PageSize>(&self, step: &Step<'_, S>) -> Result<Stamp, Error>;
 
-    /// The same in a function of its own, for all changes but those that are the most: where their kind is known, most
-    /// of a record is, too.
+    /// The same as [`Logging::change`], not inlined: for all but the most frequent kinds of changes. Calls of `change`
+    /// with a constant kind are inlined, because most of the record is then constant, too.
     ///
     /// # Errors
     /// As [`Logging::change`].
@@ -357,18 +360,17 @@ pub trait Logging: Sized + Send + 'static {
         self.change(transaction, change, before, after)
     }
 
-    /// Writes that the transaction committed, nothing for one that changed nothing. Returns the
-    /// number that must be durable before the commit is reported; 0 for a transaction that changed
-    /// nothing.
+    /// Logs that the transaction committed. Returns the LSN that must be durable before the commit is reported. For a
+    /// transaction that changed nothing it logs nothing and returns 0.
     ///
     /// # Errors
-    /// `Poisoned`. Space for the record was set aside with the first change; what was set aside for
-    /// what it deleted stays so until [`Logging::end_commit`].
+    /// `Poisoned`. Space for the record was reserved with the first change; the space reserved for removing ghosts
+    /// stays reserved until [`Logging::end_commit`].
     fn commit(&self, transaction: &mut Self::Transaction) -> Result<u64, Error>;
 
-    /// Logs that the transaction may commit or abort as its coordinator decides, the number it knows it by, and its
-    /// locks. A restart needs the log from `since` on until it is decided. Returns the number that must be durable
-    /// before that is promised; 0 for a transaction that changed nothing.
+    /// Logs that the transaction is prepared, its number at its coordinator (`owner`), and its locks. Until it is
+    /// decided, a restart needs the log from `since` on. Returns the LSN that must be durable before the vote
+    /// is sent; 0 for a transaction that changed nothing.
     ///
     /// # Errors
     /// `Disk` when there is no space for it: nothing was logged, the transaction goes on; `Poisoned`.
@@ -383,11 +385,11 @@ pub trait Logging: Sized + Send + 'static {
         Ok(0)
     }
 
-    /// Says that what the committed transaction deleted is cleared away, and writes that down if there was
-    /// anything; space that is left is given back. No other transaction may see the change before.
+    /// Reports that the ghosts of the committed transaction are removed, logs that if there were any, and frees the
+    /// remaining reserved space. Other transactions must not see the removal before.
     ///
     /// # Errors
-    /// `Poisoned`. Space for the record was set aside.
+    /// `Poisoned`. Space for the record was reserved.
     #[inline(always)]
     fn end_commit(&self, _: &mut Self::Transaction) -> Result<(), Error> {
         Ok(())
@@ -404,28 +406,27 @@ pub trait Logging: Sized + Send + 'static {
         Ok(())
     }
 
-    /// The number of the newest record that commits a transaction: what a transaction without such a
-    /// record must harden before it is answered, because it may have read what is not durable yet. 0
-    /// where there are none.
+    /// The LSN of the newest commit record; 0 if there is none. A transaction without a commit record must harden
+    /// this one before it is answered, because it may have read rows that are not durable yet.
     #[inline(always)]
     fn newest_commit(&self) -> u64 {
         0
     }
 
-    /// Where the log ends: what is logged from now on has this LSN or a greater one.
+    /// The end of the log: later records have this LSN or a greater one.
     #[inline(always)]
     fn tail(&self) -> u64 {
         0
     }
 
-    /// The log before this LSN is durable: at most its tail.
+    /// The LSN before which the log is durable; at most the tail.
     #[inline(always)]
     fn durable(&self) -> u64 {
         0
     }
 
-    /// Makes everything durable that was logged so far, whatever the settings demand of commits
-    /// (but with [`Durability::None`] nothing).
+    /// Makes all records so far durable, whether or not the settings demand that of commits
+    /// (with [`Durability::None`] it does nothing).
     ///
     /// # Errors
     /// `Poisoned`.
@@ -434,24 +435,25 @@ pub trait Logging: Sized + Send + 'static {
         Ok(())
     }
 
-    /// Takes the newest change that is not undone yet off the transaction and shows it in `undo`;
-    /// `false` when all are undone. Changes that are only redone are skipped.
+    /// Removes the transaction's newest change that is not undone and copies it into `undo`;
+    /// `false` when all are undone. Skips changes that are only redone.
     #[inline(always)]
     fn next_undo(&self, transaction: &mut Self::Transaction, undo: &mut UndoRecord) -> bool {
         _ = (transaction, undo);
         false
     }
 
-    /// Says that the transaction goes on: what [`Logging::next_undo`] has shown so far is all that is undone.
+    /// Ends undoing before all is undone, so that the transaction can go on: only the changes that
+    /// [`Logging::next_undo`] has shown are undone.
     #[inline(always)]
     fn stop_undo(&self, transaction: &mut Self::Transaction) {
         _ = transaction;
     }
 
-    /// Logs what undoes the change that [`Logging::next_undo`] showed last: redone, never undone.
+    /// Logs the compensation of the change that [`Logging::next_undo`] showed last: redone, never undone.
     ///
     /// # Errors
-    /// `Poisoned`. Space for it was set aside with the change, if it is no longer.
+    /// `Poisoned`. Space for it was reserved with the change, if it is not longer.
     #[inline(always)]
     fn compensate(
         &self,
@@ -463,7 +465,7 @@ pub trait Logging: Sized + Send + 'static {
         self.change(transaction, change, before, after)
     }
 
-    /// Writes that the transaction is undone; it is over.
+    /// Logs that the transaction is undone and has ended.
     ///
     /// # Errors
     /// `Poisoned`.
@@ -472,7 +474,7 @@ pub trait Logging: Sized + Send + 'static {
         self.commit(transaction).map(drop)
     }
 
-    /// Logs that a checkpoint began at `began`, and of which pages the file may lack changes all the same.
+    /// Logs that a checkpoint began at `began`, and the pages whose changes may still be missing in the file.
     ///
     /// # Errors
     /// `Disk` when it is full; `Poisoned`.
@@ -481,8 +483,8 @@ pub trait Logging: Sized + Send + 'static {
         Ok(())
     }
 
-    /// Says that a restart needs nothing before `lsn`, which makes the log durable up to there; its
-    /// segments are used again. Returns how many.
+    /// Reports that a restart needs no record before `lsn`. Makes the log durable up to there, and frees segments
+    /// before it for reuse. Returns how many.
     ///
     /// # Errors
     /// `Disk` when it is full: nothing was released; `Poisoned`.
@@ -491,8 +493,8 @@ pub trait Logging: Sized + Send + 'static {
         Ok(0)
     }
 
-    /// What is to be copied so that a restart finds what is durable now; nothing may be released before it is. `None`
-    /// where nothing is kept.
+    /// The files to copy so that a restart from the copy finds all that is durable now; the caller must not release
+    /// segments before they are copied. `None` if the log stores no records.
     ///
     /// # Errors
     /// When the disk fails.
@@ -500,18 +502,18 @@ pub trait Logging: Sized + Send + 'static {
         Ok(None)
     }
 
-    /// What was written so far.
+    /// Counts of records, bytes and flushes so far.
     fn usage(&self) -> LogUsage {
         LogUsage::default()
     }
 
-    /// Reads back what is durable. There must be no transaction.
+    /// Reads back the durable log and reports damage. There must be no transaction.
     fn check(&self) -> Vec<Damage> {
         Vec::new()
     }
 
-    /// Ends the log of a database whose pages are all durable: nothing in it is needed any more.
-    /// Must be called before the data file is marked as closed; nothing is logged after that.
+    /// Ends the log of a database whose pages are all durable, so that a restart needs no record of it.
+    /// Must be called before the data file is marked as closed; after that nothing is logged.
     ///
     /// # Errors
     /// When the disk fails: the database counts as not closed.

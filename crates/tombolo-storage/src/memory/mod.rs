@@ -1,4 +1,8 @@
-//! The memory store: rows in slabs, indexes in cache-conscious trees.
+//! The memory store: rows in slabs, indexes in cache-conscious trees and hash tables, one transaction at a time.
+//!
+//! Start with `store.rs` (the store and its parts), `calls.rs` (what each call does) and `slab/` (where rows lie);
+//! then `undo.rs` and `log.rs` (what a change leaves behind), `snapshot/` (reading as of one moment), `image/` and
+//! `recovery/` (checkpoints, and rebuilding the store). Not here: threads, the log's files (`value_log/`).
 
 #[expect(unsafe_code, reason = "nodes lie in raw slots and are searched with vector instructions")]
 pub mod btree;
@@ -50,17 +54,17 @@ pub use store::{MemoryRow, MemoryStore};
 /// The most memory that the images of all snapshots take together, in bytes, unless a store sets another bound.
 const SNAPSHOT_BYTES_MAX: u64 = 1 << 30;
 
-/// How much memory a store may take, and what else is set for all of its structures.
+/// How much memory a store may take, and the seed of its hash indexes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Most bytes of address space for the rows of one table or the nodes of one index.
     pub structure_bytes_max: usize,
-    /// Most bytes for everything the store takes; see [`MemoryStore::set_memory_bytes_max`].
+    /// Most bytes for all of the store; see [`MemoryStore::set_memory_bytes_max`].
     pub memory_bytes_max: u64,
-    /// Most bytes of these for what snapshots keep; see [`MemoryStore::set_snapshot_bytes_max`].
+    /// Most bytes of these for the before-images of snapshots; see [`MemoryStore::set_snapshot_bytes_max`].
     pub snapshot_bytes_max: u64,
-    /// Where hash indexes have their keys follows from it; `None`: from a number drawn for each, so that
-    /// no caller can choose keys for one chain. A number is for runs that are to be the same again.
+    /// The seed of hash indexes. `None`: a random one for each index, so that no caller can choose keys that all
+    /// fall into one chain. A number makes runs repeatable.
     pub hash_seed: Option<u64>,
 }
 
@@ -72,8 +76,8 @@ impl Limits {
 }
 
 impl Default for Limits {
-    /// What a region reserves by itself: address space only, memory is taken as rows arrive. No
-    /// bound on all structures together.
+    /// The default reservation of a region for each structure, and no bound on all of them together. A reservation is
+    /// address space only; memory is taken as rows arrive.
     fn default() -> Self {
         Self {
             structure_bytes_max: region::RESERVATION_BYTES,

@@ -163,7 +163,7 @@ pub enum Deadline {
     Local(u64),
 }
 
-/// What a caller is told.
+/// What a caller receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It is committed and durable.

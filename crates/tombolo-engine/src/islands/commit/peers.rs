@@ -1,8 +1,8 @@
 //! The other islands: which can be reached, and which of their openings and tenures are known.
 //!
-//! Every message carries the tenures that its sender has heard of, so whatever follows from the end of a tenure
-//! is known to come after it, by whichever way (`coordinator.rs` says what for). It also tells messages of and to
-//! earlier openings, which nothing may follow from.
+//! Every message carries the tenures that its sender knows. So an island that receives news of anything that followed
+//! the end of a tenure, over any number of other islands, also learns of that end (`coordinator.rs` says what for).
+//! This module also recognises messages of and to earlier openings, which must have no effect.
 
 use tombolo_storage::plant::{self, Plant};
 

@@ -1,4 +1,5 @@
-//! The coordinator of checkpoints: what the stages of all parts agree on, and when one begins and is complete.
+//! The coordinator of checkpoints: decides for the stages of all parts when a checkpoint begins and when it is
+//! complete.
 //!
 //! ```text
 //!             wanted            all parts handed in       all parts are done
@@ -14,14 +15,15 @@
 //!
 //! Each part is at one of these points. The last part to come to *ready* or *done* writes the catalogue for
 //! all. A checkpoint is wanted when enough was logged, when the log runs short of room, on demand, and when the
-//! pipeline closes. A full disk puts it off. Any other failure ends checkpoints until a restart, and nothing
-//! else: transactions continue and the log grows.
+//! pipeline closes. A full disk delays it. After any other failure no checkpoint is written until a restart, but
+//! transactions continue and the log grows.
 //!
-//! A checkpoint is as old as the oldest state that a part handed in for it. So a part that has nothing new is
-//! needed for the last checkpoint if another part has something new: all parts end together.
+//! A checkpoint is as old as the oldest state that a part handed in for it. So the last checkpoint needs every part,
+//! even one without new records, if another part has some: all parts end together.
 //!
-//! Not here: DB′ and blocks (storage), which step a stage makes, what everything else sees of it (`state.rs`).
-//! Invariant: a checkpoint begins with parts that had installed all that was handed over when it was demanded.
+//! Not here: DB′ and blocks (storage), the steps of a stage, the state that the rest of the pipeline sees (`state.rs`).
+//! Invariant: when a checkpoint begins, each part has installed everything that was handed over before it was
+//! demanded.
 
 use std::sync::Arc;
 
@@ -34,7 +36,7 @@ use super::demands::CheckpointRefusal;
 use super::state::CheckpointState;
 use crate::pipeline::state::add;
 
-/// How long a checkpoint that found the disk full is put off.
+/// The delay of a checkpoint that found the disk full.
 pub(crate) const RETRY_NS: u64 = 1_000_000_000;
 
 /// Where a part is.
@@ -43,7 +45,7 @@ enum Progress {
     Resting,
     /// Nothing more comes, and it has nothing new.
     Leaving,
-    /// What it needs of the checkpoint that is to begin.
+    /// Its demands on the checkpoint that is to begin.
     Ready(Needs),
     Begun(Begun),
     Writing,
@@ -60,19 +62,19 @@ struct Inner {
     is_wanted: bool,
     /// Nothing is tried before this time: the disk was full.
     not_before_ns: u64,
-    /// Demands that the checkpoint at hand meets, and up to which one it was thought of.
+    /// The newest demand that the current checkpoint meets; demands are numbered.
     serves: u64,
-    /// When the one at hand began; `None` for one that a former process began.
+    /// When the current checkpoint began; `None` if an earlier process began it.
     begun_ns: Option<u64>,
 }
 
 impl Inner {
-    /// Until when nothing is tried, because the disk was full; at the end it is not waited for.
+    /// The time before which nothing is tried, because the disk was full. The last checkpoint is not delayed.
     fn waits_until(&self, view: View) -> Option<u64> {
         (self.not_before_ns > view.now_ns && !view.is_last).then_some(self.not_before_ns)
     }
 
-    /// Whether none is under way, nor about to begin.
+    /// Whether no checkpoint is under way or about to begin.
     fn is_at_rest(&self) -> bool {
         self.parts
             .iter()
@@ -91,31 +93,32 @@ pub(crate) struct Coordinator {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct View {
     pub(crate) now_ns: u64,
-    /// Whether it has installed all that was handed over when it last looked.
+    /// Whether the part has installed everything that was handed over when it last looked.
     pub(crate) is_caught_up: bool,
-    /// Demands that were made before all was handed over that is installed.
+    /// The newest demand that was made before the newest installed records were handed over.
     pub(crate) asked: u64,
     /// Whether anything was logged behind the last checkpoint's position.
     pub(crate) has_news: bool,
-    /// Whether that is enough for the next one.
+    /// Whether enough was logged for the next checkpoint.
     pub(crate) is_due: bool,
-    /// Nothing more comes; whether what is missing is to be written nevertheless.
+    /// Whether no more records will come.
     pub(crate) is_last: bool,
+    /// Whether a last checkpoint is written then.
     pub(crate) closes_with_one: bool,
 }
 
-/// What a part's stage is to do.
+/// What a part's stage does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
-    /// Nothing before this time, or before something changes.
+    /// Nothing, until this time or until something changes.
     Rest(Option<u64>),
-    /// Something changed for all.
+    /// Look again: the state of all parts has changed.
     Progress,
-    /// The store's rows are asked what it needs; nothing before that is known.
+    /// Wait: the execution stage has been asked what the part needs.
     Asked,
-    /// It has handed in what it needs: what it installs from here on is the next checkpoint's.
+    /// The part has handed in its needs: records that it installs from now on belong to the next checkpoint.
     HandedIn,
-    /// A checkpoint has begun with what was handed in.
+    /// A checkpoint has begun with the needs of all parts.
     Begun,
     /// Write blocks.
     Write,
@@ -139,10 +142,10 @@ impl Coordinator {
         Self { inner: Mutex::new(inner), state }
     }
 
-    /// What part `number` does next.
+    /// The next turn of part `number`.
     ///
     /// # Errors
-    /// When the image has failed; the caller passes it to [`CheckpointState::fail`].
+    /// When the image has failed; the caller passes the failure to [`CheckpointState::fail`].
     pub(crate) fn turn(
         &self,
         number: usize,
@@ -176,7 +179,7 @@ impl Coordinator {
         }
     }
 
-    /// What a part does next that has no checkpoint under way.
+    /// The next turn of a part while no checkpoint is under way.
     fn turn_at_rest(
         &self,
         number: usize,
@@ -197,7 +200,7 @@ impl Coordinator {
         if let Some(until_ns) = inner.waits_until(view) {
             return Ok(Turn::Rest(Some(until_ns)));
         }
-        // A checkpoint that was wanted before a hold goes ahead: other parts are ready for it.
+        // A checkpoint that was wanted before a hold proceeds: other parts are ready for it.
         if is_first && !self.state.try_begin() {
             return Ok(Turn::Rest(None));
         }
@@ -226,7 +229,7 @@ impl Coordinator {
             || view.has_news && view.is_last && view.closes_with_one
     }
 
-    /// The last part that hands in what it needs begins the checkpoint.
+    /// Begins the checkpoint if this was the last part to hand in its needs.
     fn begin_if_all_are_ready(&self, inner: &mut Inner, view: View) -> Result<(), ImageFailure> {
         let needs: Option<Vec<Needs>> = inner.parts.iter().map(Progress::needs).collect();
         let Some(needs) = needs else { return Ok(()) };
@@ -239,7 +242,7 @@ impl Coordinator {
             }
             Err(full) if full.is_full() => {
                 inner.parts.iter_mut().for_each(|part| *part = Progress::Resting);
-                // What wanted it still does, except demands, which are answered.
+                // The reason for the checkpoint remains, unless it was a demand: demands are answered.
                 inner.is_wanted = false;
                 self.put_off(inner, view, &full);
                 self.state.rest();
@@ -255,7 +258,7 @@ impl Coordinator {
         self.inner.lock().parts[number] = Progress::Done(completed);
     }
 
-    /// The last part that is done completes the checkpoint; says whether it did.
+    /// Completes the checkpoint if this was the last part to finish; returns whether it was.
     fn complete_if_all_are_done(
         &self,
         inner: &mut Inner,
@@ -286,7 +289,7 @@ impl Coordinator {
         self.put_off(&mut self.inner.lock(), view, full);
     }
 
-    /// The disk is full: it is tried again, at the end it is not.
+    /// Delays the checkpoint because the disk is full; the last checkpoint is given up.
     fn put_off(&self, inner: &mut Inner, view: View, full: &ImageFailure) {
         add(&self.state.counts.put_off, 1);
         inner.not_before_ns = view.now_ns + RETRY_NS;
@@ -295,8 +298,8 @@ impl Coordinator {
         self.state.wake_holders();
     }
 
-    /// Nothing more comes for a part that has nothing new: it ends, unless the last checkpoint may have
-    /// to hold what is another's news.
+    /// Ends a part that has no new records and will get none, unless a last checkpoint may be needed for another
+    /// part's records.
     fn leave(&self, number: usize, mut inner: MutexGuard<'_, Inner>, view: View) -> Turn {
         inner.parts[number] = Progress::Leaving;
         let is_there = |part: &Progress| matches!(part, Progress::Leaving | Progress::Over);
@@ -307,7 +310,7 @@ impl Coordinator {
         }
     }
 
-    /// A part's stage ends: no checkpoint begins any more, and the resting stages are woken to see that.
+    /// Ends a part's stage: no checkpoint begins any more, and resting stages are woken to notice that.
     fn end(&self, number: usize, mut inner: MutexGuard<'_, Inner>) -> Turn {
         inner.parts[number] = Progress::Over;
         let is_over = inner.parts.iter().all(|part| matches!(part, Progress::Over));

@@ -1,5 +1,5 @@
-//! From logging to a checkpoint stage: the records of durable groups, or, past a bound, only how far
-//! the log is durable (TPK-14, TPK-17).
+//! Passes the records of durable groups from logging to a checkpoint stage, or, past a bound, only the position up to
+//! which the log is durable (TPK-14, TPK-17).
 //!
 //! ```text
 //!   put ──► waiting ──take──► installed
@@ -8,13 +8,13 @@
 //!    └──► behind: a position ──take──► read back from the log's files
 //! ```
 //!
-//! Logging never waits here and is never refused: what does not fit is in the log anyway. What passes
+//! Logging never waits here and is never refused: records that do not fit can be read from the log. The content
 //! is plain data — bytes of records, and positions — so that a link between processes can carry it.
-//! The records of small flushes are copied behind each other, so that their buffers, which are in the
-//! processor's cache, are used again immediately, and one installment is many flushes of a lone caller.
+//! The records of small flushes are copied into one buffer. So their own buffers, which are in the
+//! processor's cache, can be reused immediately, and many flushes of a single caller make one installment.
 //!
-//! Not here: threads, installing. Invariants: what is taken is in the order of the log, the positions
-//! behind the records; at most the bound, or one installment, is held.
+//! Not here: threads, installing. Invariants: the stage takes records in the order of the log, and positions
+//! after them; at most the bound, or one installment, is held.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,29 +25,29 @@ use tombolo_storage::value_log::LogPosition;
 use crate::pipeline::log::Records;
 use crate::pipeline::transport::{Pool, Signal};
 
-/// The stage is woken for so many bytes of buffers, or so many buffers: what is installed a little later costs
-/// nothing, and a wake for each flush would cost as much as the flush's work.
+/// Bytes of buffers for which the stage is woken; it is also woken for [`WAKE_BUFFERS`] buffers. Installing a little
+/// later costs nothing, and a wake for each flush would cost as much as the flush's own work.
 const WAKE_BYTES: u64 = 1 << 20;
-/// Half of what the pool of buffers keeps.
+/// Half of the buffers that the pool keeps.
 const WAKE_BUFFERS: usize = 32;
-/// Bytes of records that are copied together, if so many may wait. They are installed together: a part
-/// with room for less takes as much more memory than it should.
+/// The most bytes of records that are copied together, if the bound allows so many. They are installed together, so a
+/// part with a smaller bound may exceed it by this much.
 const COPIED_BYTES: usize = 4 << 10;
 
-/// What one flush made durable, or some small ones.
+/// The records that one flush made durable, or several small flushes.
 #[derive(Debug)]
 pub(crate) struct Installment<B> {
-    /// The log's end behind it.
+    /// The end of the log after them.
     pub(crate) position: LogPosition,
     pub(crate) records: Vec<B>,
-    /// Records that were copied; `records` is empty then.
+    /// Copied records; `records` is then empty.
     pub(crate) copied: Vec<u8>,
-    /// What of the log's files its groups take.
+    /// Bytes of the log's files that its groups take.
     pub(crate) file_bytes: u64,
 }
 
 impl<B: Records> Installment<B> {
-    /// What one flush made durable.
+    /// The records of one flush.
     pub(crate) fn new(position: LogPosition, records: Vec<B>, file_bytes: u64) -> Self {
         Self { position, records, copied: Vec::new(), file_bytes }
     }
@@ -57,7 +57,8 @@ impl<B: Records> Installment<B> {
         self.records.iter().map(Records::bytes).chain([&self.copied[..]])
     }
 
-    /// Copies what another flush made durable behind its own, if it holds copies and has room.
+    /// Appends copies of another flush's records, if this installment holds copies and has room; returns whether it
+    /// did.
     fn takes(&mut self, position: LogPosition, records: &[B], file_bytes: u64) -> bool {
         let bytes: usize = records.iter().map(|records| records.bytes().len()).sum();
         let fits = bytes <= self.copied.capacity() - self.copied.len();
@@ -70,14 +71,14 @@ impl<B: Records> Installment<B> {
     }
 }
 
-/// The way to one part. See the module's head.
+/// The handover to one part. See the module's head.
 #[derive(Debug)]
 pub(crate) struct Handover<B> {
     inner: Mutex<Inner<B>>,
     bytes_max: u64,
-    /// Whether records are kept, or positions alone.
+    /// Whether records are kept, or only positions.
     keeps_records: bool,
-    /// The stage is woken for so many bytes of the log's files, too.
+    /// Bytes of the log's files for which the stage is also woken.
     wake_file_bytes: u64,
     stage: Arc<Signal>,
 }
@@ -88,7 +89,7 @@ struct Inner<B> {
     bytes: u64,
     buffers: usize,
     file_bytes: u64,
-    /// The log's end, if it is behind all that waits and the records were not kept.
+    /// The log's end, if the newest records were not kept.
     behind: Option<LogPosition>,
     /// Nothing is taken any more.
     is_left: bool,
@@ -96,20 +97,20 @@ struct Inner<B> {
     is_closed: bool,
 }
 
-/// What a stage took besides installments.
+/// What a stage takes in addition to installments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// Up to where it has to read the log, once it has installed the rest.
+    /// The position up to which it must read the log when it has installed the rest.
     pub(crate) behind: Option<LogPosition>,
-    /// What of the log's files all of it takes, but for what was handed over as a mere position.
+    /// Bytes of the log's files that the taken records take, without those that it must read.
     pub(crate) file_bytes: u64,
     /// Whether more may come.
     pub(crate) is_open: bool,
 }
 
 impl<B: Records> Handover<B> {
-    /// Holds so many bytes of buffers, or positions alone where that is `None`, for a stage to which so many
-    /// bytes of the log are much.
+    /// Holds up to `bytes_max` bytes of buffers, or only positions if that is `None`; `log_bytes` of the log's files
+    /// wake the stage.
     pub(crate) fn new(bytes_max: Option<u64>, log_bytes: u64, stage: Arc<Signal>) -> Self {
         let inner = Inner {
             waiting: VecDeque::new(),
@@ -125,7 +126,7 @@ impl<B: Records> Handover<B> {
         Self { inner: Mutex::new(inner), bytes_max, keeps_records, wake_file_bytes, stage }
     }
 
-    /// Keeps an installment whose buffers hold so many bytes; past the bound only its position.
+    /// Keeps an installment with this many bytes of buffers; past the bound only its position.
     pub(crate) fn put(&self, installment: &Arc<Installment<B>>, bytes: u64) {
         let Installment { position, file_bytes, .. } = **installment;
         self.keep(position, file_bytes, |inner, room_bytes| {
@@ -139,7 +140,7 @@ impl<B: Records> Handover<B> {
         });
     }
 
-    /// Keeps a copy of `records`, which one flush made durable; past the bound only its position.
+    /// Keeps a copy of the records of one flush; past the bound only its position.
     pub(crate) fn put_copy(&self, position: LogPosition, records: &[B], file_bytes: u64) {
         self.keep(position, file_bytes, |inner, room_bytes| {
             let last = inner.waiting.back_mut().and_then(Arc::get_mut);
@@ -161,7 +162,7 @@ impl<B: Records> Handover<B> {
         });
     }
 
-    /// Keeps what `keep` puts in, given how many bytes it may hold; if it keeps nothing, only the position.
+    /// Calls `keep` with the number of bytes that it may put in; if that keeps nothing, notes only the position.
     fn keep(
         &self,
         position: LogPosition,
@@ -188,7 +189,7 @@ impl<B: Records> Handover<B> {
         }
     }
 
-    /// Whether there is enough to wake a stage for.
+    /// Whether enough waits to wake the stage.
     fn has_work(&self, inner: &Inner<B>) -> bool {
         self.keeps_records && inner.behind.is_some()
             || inner.bytes >= WAKE_BYTES
@@ -196,7 +197,7 @@ impl<B: Records> Handover<B> {
             || inner.file_bytes >= self.wake_file_bytes
     }
 
-    /// The log is durable up to here, and no buffer holds the records.
+    /// Notes that the log is durable up to this position, without its records.
     pub(crate) fn put_position(&self, position: LogPosition) {
         let mut inner = self.inner.lock();
         if !inner.is_left {
@@ -206,7 +207,7 @@ impl<B: Records> Handover<B> {
         }
     }
 
-    /// Takes everything; the installments in exchange for `into`, which is empty.
+    /// Takes everything; swaps the installments with `into`, which is empty.
     pub(crate) fn take(&self, into: &mut VecDeque<Arc<Installment<B>>>) -> Taken {
         assert!(into.is_empty(), "what was taken before is still there");
         let mut inner = self.inner.lock();
@@ -216,7 +217,7 @@ impl<B: Records> Handover<B> {
         Taken { behind: inner.behind.take(), file_bytes, is_open: !inner.is_closed }
     }
 
-    /// Nothing is taken any more: nothing is kept from here on.
+    /// Called when the stage takes no more: nothing is kept from now on.
     pub(crate) fn leave(&self) -> VecDeque<Arc<Installment<B>>> {
         let mut inner = self.inner.lock();
         inner.is_left = true;
@@ -224,19 +225,19 @@ impl<B: Records> Handover<B> {
         std::mem::take(&mut inner.waiting)
     }
 
-    /// Nothing more comes.
+    /// Called when no more will come.
     pub(crate) fn close(&self) {
         self.inner.lock().is_closed = true;
         self.stage.wake();
     }
 
-    /// Whether nothing more comes.
+    /// Whether no more will come.
     pub(crate) fn is_closed(&self) -> bool {
         self.inner.lock().is_closed
     }
 }
 
-/// Gives the buffers of an installment back, if no other part needs them.
+/// Returns the buffers of an installment to the pool, if no other part needs them.
 pub(crate) fn give_back<B: Records>(
     installment: Arc<Installment<B>>,
     buffers: &Pool<B>,

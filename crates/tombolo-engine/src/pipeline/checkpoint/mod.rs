@@ -1,4 +1,4 @@
-//! The checkpoint stage: installs durable groups into DB′ and writes its blocks, so that the log can go
+//! The checkpoint stage: installs durable groups into DB′ and writes its blocks, so that older log can be reused
 //! (TPK-14 … TPK-19, TPK-22, TPK-25).
 //!
 //! ```text
@@ -9,24 +9,24 @@
 //!      └──────────── the log may go before this group ◄── all parts done ◄───┘
 //! ```
 //!
-//! A step installs what has arrived, a megabyte of it, and then prepares one batch of blocks, so
+//! A step installs at most a megabyte of arrived records, and then prepares one batch of blocks, so
 //! neither waits for long for the other. That is one stage (`preparing.rs`); a second
 //! one writes the batches (`writing.rs`): it waits for
 //! the disk, so each part of DB′ has two threads of its own; nothing on the path of a transaction waits
 //! for them. While the log is flushed, too, the device is left alone for a part of the time (setting
 //! `checkpoint_device_percent`), unless the log runs short of room.
 //!
-//! Without a second copy nothing is installed, and the handover keeps positions alone: blocks are copied from the
-//! store's rows by the execution stage, between two batches, and come back to be written when the log is durable up
-//! to there (`fetching.rs`, `asked.rs`, `stages/copying.rs`).
+//! Without a second copy nothing is installed, and the handover keeps only positions. Between two batches the execution
+//! stage copies blocks from the store's rows; this stage writes them when the log is durable up to the position of the
+//! copy (`fetching.rs`, `asked.rs`, `stages/copying.rs`).
 //!
 //! When the pipeline closes, a last checkpoint is written, if anything was logged since the last one:
 //! the next process then has nothing to replay.
 //!
-//! Not here: when a checkpoint begins and what all parts agree on (`coordinator.rs`), what passes from
-//! logging (`handover.rs`), DB′ and blocks (storage `memory/image/`). Invariants: only durable groups
-//! are installed, in order; the buffers of an installment go back when all parts have it; a failure
-//! here is never the database's.
+//! Not here: when a checkpoint begins and how the parts agree (`coordinator.rs`), the records that logging passes
+//! (`handover.rs`), DB′ and blocks (storage `memory/image/`). Invariants: only durable groups
+//! are installed, in order; the buffers of an installment go back to the pool when all parts have
+//! installed it; a failure of a checkpoint never stops the database.
 
 pub(crate) mod arrivals;
 pub(crate) mod asked;
@@ -115,8 +115,8 @@ pub(crate) fn wire<A: Send + 'static, B: Records>(
         let queue_bytes_max = part.installs().then_some(of.policy.queue_bytes_max);
         let handover =
             Arc::new(Handover::new(queue_bytes_max, of.policy.log_bytes, preparing.clone()));
-        // What was written past the pipeline is in the log only. Where it is not installed its bytes are not known:
-        // it counts as news, which the next checkpoint covers.
+        // Records that were written without the pipeline are only in the log. Without DB′ their size is not known:
+        // they count as news, which the next checkpoint covers.
         let mut installed_bytes = behind_bytes;
         if let Some(end) = log_end.filter(|end| end.group > part.position().group) {
             handover.put_position(end);

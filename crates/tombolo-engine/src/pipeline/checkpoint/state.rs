@@ -1,11 +1,11 @@
-//! What a database's checkpoints are at, as everything else sees it: demands, holds, failure, counts, and from which
-//! group on the log is needed.
+//! The state of a database's checkpoints that the rest of the pipeline sees: demands, holds, failure, counts, and the
+//! oldest group of the log that is needed.
 //!
-//! The writer of the image keeps it up to date: the stages of this process through their coordinator
-//! (`coordinator.rs`), or, where another process has them, what that process reports (`remote_checkpoint/mirror.rs`).
+//! The stages of this process update it through their coordinator (`coordinator.rs`); if another process writes the
+//! image, its reports update it (`remote_checkpoint/mirror.rs`).
 //!
-//! Not here: when a checkpoint begins. Invariants: the log's oldest group that is needed is published only when a
-//! catalogue that says so is durable; while the image may change, *busy* is set, so that a copy of it waits.
+//! Not here: when a checkpoint begins. Invariants: the oldest needed group is published only when a catalogue with it
+//! is durable; while the image may change, *busy* is set, so that a copy of the image waits.
 
 use std::sync::{Arc, OnceLock};
 
@@ -16,7 +16,7 @@ use super::demands::{CheckpointRefusal, Demands};
 use crate::pipeline::state::get;
 use crate::pipeline::transport::Signal;
 
-/// What is counted.
+/// Counts since the pipeline started.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) count: AtomicU64,
@@ -26,13 +26,13 @@ pub(crate) struct Counts {
     pub(crate) read_back_bytes: AtomicU64,
     pub(crate) processes: AtomicU64,
     pub(crate) process_cpu_ns: AtomicU64,
-    /// Memory that DB′ takes, by part, and the most of all parts so far.
+    /// Memory of DB′ by part, and the largest sum of all parts so far.
     pub(crate) copy_bytes: Vec<AtomicU64>,
     copy_bytes_max: AtomicU64,
 }
 
 impl Counts {
-    /// A part of DB′ takes so much memory now.
+    /// Notes the memory that a part of DB′ takes now.
     pub(crate) fn note_copy(&self, number: usize, bytes: u64) {
         self.copy_bytes[number].store(bytes, Ordering::Relaxed);
         self.copy_bytes_max.fetch_max(self.copy_bytes(), Ordering::Relaxed);
@@ -50,7 +50,7 @@ pub(crate) struct Activity {
     pub(crate) is_busy: bool,
     /// All stages have ended in good order.
     pub(crate) is_over: bool,
-    /// How many copies of the image are under way, which let no checkpoint begin (`handles.rs`).
+    /// The number of copies of the image under way; while there are any, no checkpoint begins (`handles.rs`).
     pub(crate) holds: usize,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Activity {
 #[derive(Debug)]
 pub(crate) struct CheckpointState {
     pub(crate) activity: Mutex<Activity>,
-    /// A checkpoint is over or put off.
+    /// Signalled when a checkpoint has ended or is delayed.
     pub(crate) rested: Condvar,
     pub(crate) demands: Mutex<Demands>,
     pub(crate) demands_changed: Condvar,
@@ -66,10 +66,10 @@ pub(crate) struct CheckpointState {
     needed_from: AtomicU64,
     log_is_short: AtomicBool,
     pub(crate) is_writing: AtomicBool,
-    /// The last checkpoint found the disk full and was left out.
+    /// Whether the last checkpoint was left out because the disk was full.
     pub(crate) has_given_up: AtomicBool,
     failure: OnceLock<Arc<str>>,
-    /// Why none is written for now, where that passes by itself.
+    /// Why no checkpoint is written for now, if that will pass by itself.
     pub(crate) interruption: Mutex<Option<Arc<str>>>,
     pub(crate) counts: Counts,
     /// The threads of the parts.
@@ -79,8 +79,8 @@ pub(crate) struct CheckpointState {
 }
 
 impl CheckpointState {
-    /// Of an image that needs the log from this group on, with one stage for each of `stages`; `is_writing` if a
-    /// checkpoint is continued.
+    /// For an image that needs the log from this group on, with one stage for each of `stages`; `is_writing` if an
+    /// interrupted checkpoint is continued.
     pub(crate) fn new(
         needed_from: GroupNumber,
         is_writing: bool,
@@ -107,7 +107,7 @@ impl CheckpointState {
         }
     }
 
-    /// Lets the image change from here on, unless checkpoints are held off; says whether it may.
+    /// Marks the image as changing, unless checkpoints are held off; returns whether it may change.
     pub(crate) fn try_begin(&self) -> bool {
         let mut activity = self.activity.lock();
         let may = activity.holds == 0;
@@ -115,13 +115,13 @@ impl CheckpointState {
         may
     }
 
-    /// The image does not change before it is let again.
+    /// Marks the image as unchanging until the next `try_begin`.
     pub(crate) fn rest(&self) {
         self.activity.lock().is_busy = false;
         self.rested.notify_all();
     }
 
-    /// Wakes those that wait for a rest: something else has changed that they look at.
+    /// Wakes the threads that wait for a rest, because something else that they look at has changed.
     pub(crate) fn wake_holders(&self) {
         // A thread that was about to wait has seen the change, or waits.
         drop(self.activity.lock());
@@ -133,13 +133,13 @@ impl CheckpointState {
         self.activity.lock().holds > 0
     }
 
-    /// Why the last demand was refused that met a full disk.
+    /// The reason that the newest demand was refused, if the disk was full.
     pub(crate) fn last_refusal(&self) -> CheckpointRefusal {
         let refused = self.demands.lock().refused.clone();
         refused.map_or(CheckpointRefusal::Closed, |(_, refusal)| refusal)
     }
 
-    /// Why the last checkpoint was left out, if it was because the disk is full.
+    /// The reason that the last checkpoint was left out, if the disk was full.
     pub(crate) fn last_left_out(&self) -> Option<Arc<str>> {
         self.has_given_up().then(|| self.last_refusal().to_string().into())
     }
@@ -148,19 +148,19 @@ impl CheckpointState {
         self.has_given_up.load(Ordering::SeqCst)
     }
 
-    /// Demands up to this one get this answer, if they were not met: the disk is full.
+    /// Refuses the unmet demands up to this one, because the disk is full.
     pub(crate) fn refuse_demands(&self, up_to: u64, full: &str) {
         self.demands.lock().refused = Some((up_to, CheckpointRefusal::Full(full.into())));
         self.demands_changed.notify_all();
     }
 
-    /// All demands that were not answered get this answer.
+    /// Refuses all unanswered demands.
     pub(crate) fn end_demands(&self, end: CheckpointRefusal) {
         self.demands.lock().end.get_or_insert(end);
         self.demands_changed.notify_all();
     }
 
-    /// Demands, from the first on up to this one, are met.
+    /// Marks the demands up to this one as met.
     pub(crate) fn meet_demands(&self, up_to: u64) {
         let mut demands = self.demands.lock();
         demands.met = demands.met.max(up_to);
@@ -168,12 +168,12 @@ impl CheckpointState {
         self.demands_changed.notify_all();
     }
 
-    /// How many demands were made.
+    /// The number of demands so far.
     pub(crate) fn asked(&self) -> u64 {
         self.demands.lock().asked
     }
 
-    /// Checkpoints end: the image, or the log behind it, has failed.
+    /// Ends checkpoints: the image, or the log behind it, has failed.
     pub(crate) fn fail(&self, reason: &str) {
         let reason = self.failure.get_or_init(|| reason.into()).clone();
         self.is_writing.store(false, Ordering::Relaxed);
@@ -182,7 +182,7 @@ impl CheckpointState {
         self.wake_stages();
     }
 
-    /// Why none is written in this moment, if so: none ever again, or not for now.
+    /// Why no checkpoint can be written at this moment, if so: never again, or not for now.
     pub(crate) fn trouble(&self) -> Option<Arc<str>> {
         self.failure().cloned().or_else(|| self.interruption.lock().clone())
     }
@@ -192,7 +192,7 @@ impl CheckpointState {
         self.failure.get()
     }
 
-    /// Before which group the log may go.
+    /// The group before which the log may be released.
     pub(crate) fn needed_from(&self) -> GroupNumber {
         // Partner: `set_needed_from`.
         self.needed_from.load(Ordering::Acquire)
@@ -204,9 +204,9 @@ impl CheckpointState {
         self.logging.wake();
     }
 
-    /// Sets whether the log runs short of room, which a checkpoint gives back.
+    /// Sets whether the log runs short of room, which a checkpoint would free.
     pub(crate) fn set_log_is_short(&self, is_short: bool) {
-        // Relaxed: the flag is all that is passed on; a late look finds it, too.
+        // Relaxed: the flag passes on nothing but itself; a late look finds it, too.
         if self.log_is_short() != is_short {
             self.log_is_short.store(is_short, Ordering::Relaxed);
             self.wake_stages();
@@ -258,21 +258,21 @@ pub struct CheckpointStatistics {
     pub bytes: u64,
     /// Time from beginning to completing, in nanoseconds, over all of them.
     pub wall_ns: u64,
-    /// Times one was put off because the disk was full.
+    /// The number of delays because the disk was full.
     pub put_off: u64,
     /// Bytes of records that were read back from the log, because the stage was behind.
     pub read_back_bytes: u64,
-    /// Processes that were started to write them: 0 where this one does, and more than 1 where one
-    /// has ended before it was asked to.
+    /// Processes that were started to write checkpoints: 0 if this process writes them, more than 1 if one has ended
+    /// unasked.
     pub processes: u64,
-    /// Processor time of those, in nanoseconds, as far as they have reported.
+    /// Processor time of these processes, in nanoseconds, as far as they have reported it.
     pub process_cpu_ns: u64,
     /// Memory that DB′ takes, a second copy of all rows; without one, blocks that are being copied and written.
     pub copy_bytes: u64,
-    /// The most it took so far.
+    /// The most that it has taken so far.
     pub copy_bytes_max: u64,
-    /// Whether one is being written.
+    /// Whether a checkpoint is being written.
     pub is_writing: bool,
-    /// Whether none is written any more, because the disk failed.
+    /// Whether no more checkpoints are written, because the disk failed.
     pub has_failed: bool,
 }

@@ -73,7 +73,7 @@ impl Watch {
             return;
         }
         let each_ns = ns / transactions;
-        // An overrun tells nothing about the mean of other transactions.
+        // An overrun says nothing about the mean of other transactions.
         let mean_ns = *self.mean_ns.get_or_insert(each_ns.min(self.ns_max));
         let explained_ns = match transactions {
             1 => 0,

@@ -9,35 +9,34 @@
 //!                    request            (alone: the common case)
 //! ```
 //!
-//! A page and its rows are in one bucket, so both are locked, and released, with its latch taken once.
+//! A page and its rows are in one bucket, so a call locks both, or releases both, under one latch.
 //!
 //! A lock exists only as its queue of requests, in the order in which they came; so there is no
-//! lock head to allocate, and a lock without requests leaves nothing behind. The first of a queue
-//! has the lock's granted group (`group.rs`) and leads to the last: granting and releasing cost the
+//! lock head to allocate, and a lock without requests takes no memory. The first request of a queue
+//! has the lock's granted group (`group.rs`) and a link to the last request. So granting and releasing cost the
 //! same with one holder and with hundreds; the queue is walked only if requests wait. A request is granted a
-//! mode, or wants one, or is granted one and wants a stronger one (a *conversion*).
+//! mode, or waits for one, or is granted one and waits for a stronger one (a *conversion*).
 //!
 //! Grant rules:
-//! 1. A conversion is granted as soon as all others' granted modes allow it. Among waiting
-//!    conversions the one that came to the lock first is looked at first; none holds up another.
-//! 2. A new request is granted if no request wants anything and all granted modes allow it: first
-//!    come, first served, conversions before all.
+//! 1. A conversion is granted as soon as all others' granted modes allow it. Waiting conversions are looked at in
+//!    the order of their requests in the queue; a conversion that must wait does not delay others.
+//! 2. A new request is granted if no request waits and all granted modes allow it. So new requests are served in
+//!    order, after all conversions.
 //!
-//! A lock on a store that only says what is below it is *kept* when its transaction ends, for the
-//! session's next one (ISL-15: speculative lock inheritance), unless a session waits that it
-//! excludes. It stays granted in the queue, marked KEPT, until its session claims it with one
-//! exchange or a session that it excludes takes it out. The session is not informed: its claim fails.
+//! When a transaction ends, its session *keeps* an intention lock on a store for its next transaction (ISL-15:
+//! speculative lock inheritance), unless the lock excludes a session that waits. The request stays granted in the
+//! queue, marked KEPT, until its session claims it with one exchange, or a session that it excludes takes it out;
+//! then the claim fails, which is how its session learns of it.
 //! A granted request that excludes a waiting one is marked CONTENDED, and not kept.
 //!
-//! Invariants (`check.rs`): granted modes are pairwise compatible; no granted request stands behind
-//! one that is not; no request waits that could be granted; a session has one request per lock; the
-//! granted group counts what the requests say.
+//! Invariants (`check.rs`): granted modes are pairwise compatible; no granted request is behind
+//! one that is not granted; no request waits that could be granted; a session has one request per lock; the
+//! granted group agrees with the requests.
 //!
-//! All of a lock's requests are protected by the latch of its bucket. A request that is in no queue
-//! belongs to a session's own stock (`held.rs`) or to the common chain here, so that
-//! nothing is allocated. Not here: waiting (`wait.rs`): a request that cannot be granted is queued
-//! and the caller is informed. A session that changes a queue wakes, under the latch, the sessions
-//! whose wait ends by that.
+//! The latch of its bucket protects all of a lock's requests. A request that is in no queue
+//! belongs to a session's stock (`held.rs`) or to the common chain here, so no call allocates. A session that
+//! changes a queue wakes, under the latch, the sessions whose waits end. Not here: waiting (`wait.rs`); a request
+//! that cannot be granted is queued, and the caller gets [`Answer::Waits`].
 
 mod chain;
 mod gaps;
@@ -71,12 +70,12 @@ pub(super) enum Answer {
 
 pub(super) struct Table<L: Latching> {
     buckets: Box<[Bucket<L>]>,
-    /// How far a name's hash is shifted to make a bucket's number.
+    /// How far a name's hash is shifted right to get a bucket's number.
     shift: u32,
     requests: Box<[Request]>,
     /// The first of the common chain of free requests.
     free: Line<Latch<Cell<u32>, L>>,
-    /// Transactions that have gaps locked.
+    /// The number of transactions with locks on gaps.
     gap_holders: Line<AtomicU32>,
     pub(super) sessions: Sessions<L>,
 }
@@ -161,7 +160,7 @@ impl<L: Latching> Table<L> {
         free.set(id);
     }
 
-    /// Asks for a mode on a name, whose chain this is, for a session that has no lock on it, with a free request.
+    /// Requests a mode on a name in this chain, for a session that has no lock on the name, with a free request.
     #[inline(always)]
     pub(super) fn acquire(
         &self,
@@ -175,10 +174,10 @@ impl<L: Latching> Table<L> {
         self.ask(place, session, asked, patient)
     }
 
-    /// The same for a page and a row of it, whose bucket is visited once: what became of the request for the row.
+    /// The same for a page and a row of it, under one latch. Returns the answer for the row.
     ///
     /// # Errors
-    /// What became of that for the page, which was not granted; the row was not asked for then.
+    /// The answer for the page if that was not granted; then no request for the row was made.
     #[inline(always)]
     pub(super) fn acquire_both(
         &self,
@@ -197,7 +196,7 @@ impl<L: Latching> Table<L> {
         }
     }
 
-    /// Asks for a mode on a name with a free request. The bucket is latched.
+    /// Requests a mode on a name with a free request. The bucket is latched.
     #[inline(always)]
     fn ask(
         &self,
@@ -257,7 +256,7 @@ impl<L: Latching> Table<L> {
         Answer::Waits
     }
 
-    /// Asks for the stronger mode `wanted` for the granted request `id` on `name`, held in `now`.
+    /// Converts the granted request `id` on `name` from mode `now` to the stronger mode `wanted`.
     #[inline(always)]
     pub(super) fn convert(
         &self,
@@ -304,8 +303,8 @@ impl<L: Latching> Table<L> {
         }
     }
 
-    /// Leaves the granted request `id` with its session for its next transaction, if it says only
-    /// what is below and excludes no session that waits.
+    /// Keeps the granted request `id` for its session's next transaction, if it is an intention lock and excludes no
+    /// session that waits; says whether it did.
     #[inline]
     pub(super) fn keep(&self, id: u32) -> bool {
         let request = self.request(id);
@@ -316,7 +315,7 @@ impl<L: Latching> Table<L> {
             && request.exchange(word, word | KEPT)
     }
 
-    /// Takes a request up that was kept, and its mode; `None` if it was taken out since.
+    /// Claims a kept request; returns its mode, or `None` if another session has taken it out.
     #[inline]
     pub(super) fn claim(&self, id: u32) -> Option<Mode> {
         let request = self.request(id);
@@ -327,8 +326,8 @@ impl<L: Latching> Table<L> {
         State::from_word(word).granted
     }
 
-    /// Takes out kept requests that exclude `wanted`, and marks granted ones that do; not `own`.
-    /// Returns the first request of the queue then, if any.
+    /// Takes out the kept requests that exclude `wanted`, and marks the others that exclude it CONTENDED; leaves `own`
+    /// alone. Returns the first request of the queue afterwards, or `NONE`.
     #[cold]
     #[inline(never)]
     fn call_in(&self, place: Place<'_, L>, first: u32, own: u32, wanted: Mode) -> u32 {
@@ -360,9 +359,9 @@ impl<L: Latching> Table<L> {
         first
     }
 
-    /// Ends the wait of `session` for `name` without a grant: a conversion keeps what it was granted,
-    /// a new request leaves. The `verdict` is handed over if there is one. Says whether there was a
-    /// wait; if not, a verdict has been handed over already.
+    /// Ends the wait of `session` for `name` without a grant: a conversion keeps its granted mode,
+    /// a new request leaves the queue. Hands over `verdict`, if there is one. Returns whether the session was waiting;
+    /// if not, it has got a verdict already.
     #[cold]
     pub(super) fn cancel(&self, session: u32, name: LockName, verdict: Option<Verdict>) -> bool {
         let place = self.place(name);
@@ -405,7 +404,7 @@ impl<L: Latching> Table<L> {
         let is_own = |state: &State| state.session == session && state.wanted.is_some();
         let Some(own) = states().find(is_own) else { return };
         let excludes = |state: &State| state.excludes(own.wanted);
-        // In a gap's queue none waits for another that waits.
+        // In a gap's queue a request waits only for granted ones.
         if own.granted.is_some() || name.is_gap() {
             let others = states().filter(|state| state.session != session);
             others.filter(excludes).for_each(|state| visit(state.session));
@@ -416,8 +415,7 @@ impl<L: Latching> Table<L> {
         }
     }
 
-    /// Calls `visit` with the queues of each bucket: bucket number, and the requests of a queue in
-    /// order.
+    /// Calls `visit` for each queue, with the number of its bucket and its requests in order.
     pub(super) fn for_each_queue(&self, mut visit: impl FnMut(usize, &[u32])) {
         for (number, bucket) in self.buckets.iter().enumerate() {
             let _latched = bucket.latch.hold();
@@ -432,7 +430,7 @@ impl<L: Latching> Table<L> {
         }
     }
 
-    /// How long the common chain of free requests is.
+    /// The length of the common chain of free requests.
     pub(super) fn free_count(&self) -> u32 {
         let free = self.free.hold();
         self.queue(free.get()).take(self.requests.len() + 1).count() as u32
@@ -456,7 +454,7 @@ impl<L: Latching> Table<L> {
         })
     }
 
-    /// Takes request `id` out of its queue and grants what that makes possible.
+    /// Takes request `id` out of its queue, and grants the requests that can be granted then.
     #[inline(never)]
     fn leave(&self, place: Place<'_, L>, id: u32) {
         let request = self.request(id);
@@ -474,7 +472,7 @@ impl<L: Latching> Table<L> {
     }
 
     /// Takes request `id` out of the queue that starts with `first` and out of its granted group; returns
-    /// what the queue starts with then.
+    /// the new first request.
     fn take_out(&self, place: Place<'_, L>, first: u32, id: u32) -> u32 {
         let (state, group) = (self.request(id).state(), self.request(first).group());
         let left = match state.granted {
@@ -489,8 +487,7 @@ impl<L: Latching> Table<L> {
         first
     }
 
-    /// Takes request `id` out of the queue that starts with `first`; returns what that starts with
-    /// then.
+    /// Takes request `id` out of the queue that starts with `first`; returns the new first request.
     fn unlink(&self, place: Place<'_, L>, first: u32, id: u32) -> u32 {
         let request = self.request(id);
         let (previous, next) = (request.previous.get(), request.next.get());
@@ -519,8 +516,8 @@ impl<L: Latching> Table<L> {
         next
     }
 
-    /// Grants what can be granted in the queue that starts with `first`, by the rules at the head
-    /// of this file, and wakes the sessions that waited for it.
+    /// Grants all requests that can be granted in the queue that starts with `first`, by the rules at the head
+    /// of this file, and wakes their sessions.
     fn grant(&self, first: u32) {
         let head = self.request(first);
         let mut conversions_wait = false;

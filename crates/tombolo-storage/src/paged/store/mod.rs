@@ -1,25 +1,26 @@
 //! The paged store: pages, locks, latches, log and sessions wired into one
 //! [`Store`](crate::store::Store) (LG-13 … LG-23).
 //!
-//! A database (`database.rs`) is what its sessions share; a [`PagedStore`] is one session of it, and runs one
+//! The sessions of a database share what is in `database.rs`; a [`PagedStore`] is one session, and runs one
 //! transaction at a time. Read `calls.rs` and `entries.rs` for what a call does, `transaction.rs` for how a
 //! transaction begins and ends, `rows.rs` for how rows are reached (S9), `directory.rs` for S7,
-//! `sessions.rs` for S10, `isolation.rs` for what a transaction is promised, `prepared.rs` for transactions that
-//! others decide, `savepoint.rs` for parts of a transaction, `catalogue.rs` for what a closed directory remembers,
-//! `backup.rs` for a copy of one that is used.
+//! `sessions.rs` for S10, `isolation.rs` for isolation levels, `prepared.rs` for transactions that a coordinator
+//! decides, `savepoint.rs` for undoing a part of a transaction, `catalogue.rs` for the list of tables in a closed
+//! directory, `backup.rs` for a copy of a database in use.
 //!
 //! | a call | does, with everything on |
 //! |---|---|
 //! | look-up | finds the index by name; goes down its tree, latched and fixed; locks the row, or the gap |
-//! | pin | locks the row (it has it), fixes its page, copies the row out |
+//! | pin | locks the row, unless the look-up has; fixes its page, copies the row out |
 //! | update | locks the row SIX; copies it out, changes it, logs both images, copies it in |
-//! | create | puts the row in a page with room, locks it X, logs it |
-//! | insert | goes down the tree, looks whether the gap is locked, makes the entry, logs it |
-//! | commit | logs it, waits for its group, takes ghosts away, releases all locks |
+//! | create | puts the row into a page with room, locks it X, logs it |
+//! | insert | goes down the tree, looks whether another session locks the gap, makes the entry, logs it |
+//! | commit | logs it, removes ghosts, releases all locks, waits for its group |
 //!
-//! Isolation: strict locking of rows, with intention locks above, and of the gaps between an index's entries; a
-//! deleted row or entry stays as a ghost under its transaction's lock until the end, so no transaction takes its
-//! absence for granted. So transactions are serializable; read committed where asked (`isolation.rs`).
+//! Isolation: strict locking of rows, with intention locks above, and of the gaps between an index's entries. A
+//! deleted row or entry stays as a ghost under its transaction's lock until the end, so no other transaction relies
+//! on its absence before. So transactions are serializable, or read committed if the caller chooses that
+//! (`isolation.rs`).
 //! A directory that was not closed is restarted (`restart/`).
 //!
 //! Not here: threads, SQL, retries. Invariants: no lock is waited for under a latch; no page is
@@ -80,7 +81,7 @@ use crate::log::{LOG_FILES, LogUsage, Logging};
 use crate::owner::Owner;
 use crate::store::Phase;
 
-/// A place in the log of a paged database, up to which it has to be durable before something counts.
+/// A position in the log of a paged database: up to it the log must be durable before a commit or a vote counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "what was not made durable may be gone after a crash"]
 pub struct LogPosition(u64);
@@ -106,7 +107,7 @@ pub struct LogPosition(u64);
 /// # Ok::<(), tombolo_storage::paged::store::OpenError>(())
 /// ```
 ///
-/// Rows outside pages go only with a store that neither logs nor locks nor latches:
+/// Rows can lie outside pages only in a store that neither logs nor locks nor latches:
 ///
 /// ```compile_fail
 /// use tombolo_storage::disk::MemDisk;
@@ -128,7 +129,7 @@ pub struct PagedStore<P: PagedProfile> {
 }
 
 impl<P: PagedProfile> PagedStore<P> {
-    /// What must go together; evaluated when a profile is compiled.
+    /// Which components need each other; evaluated when a profile is compiled.
     const SAFE: () = {
         let [_, disk, records, numbers, locks, latches, _, _, _, sessions, _] = P::SWITCHES;
         assert!(!disk || records, "S2 needs S3: what is not logged cannot be flushed");
@@ -143,7 +144,7 @@ impl<P: PagedProfile> PagedStore<P> {
         );
     };
 
-    /// Whether what the profile keeps can be saved and opened again.
+    /// Whether databases of this profile can be saved and opened again.
     pub const fn can_be_saved() -> bool {
         RowsOf::<P>::ON_PAGES
     }
@@ -162,11 +163,12 @@ impl<P: PagedProfile> PagedStore<P> {
         Self::first_session(Database::new(pages, log, settings), None)
     }
 
-    /// Opens a database, and restarts it if it was not closed: what had committed is there, and nothing else.
+    /// Opens a database, and restarts it if it was not closed: it has the changes of all committed transactions, and no
+    /// others.
     ///
     /// # Errors
-    /// When there is none, it is in use, damaged, of another version or layout, it was not closed and has no
-    /// log to be restarted by, the disk fails, or there is no memory.
+    /// When there is no database, it is in use, damaged, of another version or layout, it was not closed and has no
+    /// log for a restart, the disk fails, or there is no memory.
     pub fn open<D: Disk + Clone + 'static>(
         disk: &D,
         settings: &PagedSettings,
@@ -178,14 +180,14 @@ impl<P: PagedProfile> PagedStore<P> {
             // Refused before the log is written.
             disk.open(PAGES_FILE, Open::Read).map_err(PageError::from)?;
         }
-        // Refused before the log is written, too, if the pages' version or their log is another one.
+        // Refused before the log is written, too, if the pages have another version, or belong to another log.
         let is_there = files.iter().any(|name| name == PAGES_FILE);
         let mark = if is_there { P::Pages::survey(disk)? } else { None };
         let log = P::Log::open_with(settings.log, Some(share(disk.clone())), mark)?;
         let restarts = settings.restarts && log.unread().is_some();
         let pages = P::Pages::open(disk, settings, log.ahead(), restarts)?;
         if let (None, Some((needed, end))) = (mark, log.unread()) {
-            // Page 0 had to be repaired before it could say.
+            // Page 0 names its log, but it had to be repaired first.
             pages.space().mark().verify(log.number(), needed, end)?;
         }
         let mut database = Database::<P>::new(pages, log, settings);
@@ -214,8 +216,7 @@ impl<P: PagedProfile> PagedStore<P> {
         Ok(Self { database, session, restart, not_sync: PhantomData })
     }
 
-    /// Another session of the same database, for another thread; `None` where there can be one
-    /// only.
+    /// Another session of the same database, for another thread; `None` if the profile allows only one.
     pub fn session(&self) -> Option<Result<Self, OpenError>> {
         let shared = P::SWITCHES[4] && P::SWITCHES[5];
         let database = P::Latching::another(&self.database).filter(|_| shared)?;
@@ -224,7 +225,7 @@ impl<P: PagedProfile> PagedStore<P> {
         Some(session.map(|session| Self { database, session, restart, not_sync: PhantomData }))
     }
 
-    /// Chooses what the transactions of this session are promised that begin from now on.
+    /// Sets the isolation level of this session's next transactions.
     ///
     /// # Panics
     /// In a transaction.
@@ -233,8 +234,8 @@ impl<P: PagedProfile> PagedStore<P> {
         self.session.isolation = isolation;
     }
 
-    /// Chooses whether this session's commits wait until they are durable, as they do at first. Where they do not,
-    /// nothing that depends on one may be answered before [`PagedStore::harden_own`] has returned.
+    /// Chooses whether this session's commits wait until they are durable; by default they do. If they do not, the
+    /// caller must not give away an answer that depends on one before [`PagedStore::harden_own`] has returned.
     pub fn set_hardens(&mut self, hardens: bool) {
         self.session.hardens = hardens;
     }
@@ -242,8 +243,8 @@ impl<P: PagedProfile> PagedStore<P> {
     /// Saves everything, so that the directory can be opened again.
     ///
     /// # Errors
-    /// When other sessions are open, a transaction is prepared and not decided, or failed half-way, log or disk
-    /// fail, or the profile cannot save; the directory counts as not closed then.
+    /// When other sessions are open, a transaction is prepared and not decided, or failed half-way, the log or the
+    /// disk fails, or the profile cannot save. The directory then counts as not closed.
     pub fn close(mut self) -> Result<(), OpenError> {
         self.session.end(&self.database);
         let Some(database) = P::Latching::alone(&mut self.database) else {
@@ -252,9 +253,9 @@ impl<P: PagedProfile> PagedStore<P> {
         database.close()
     }
 
-    /// Asks the session's transaction to be able to commit and to abort, whatever happens, until it is decided. If
-    /// it is prepared, the session is free for another one; it keeps its locks, and is found after a restart. The
-    /// answer waits for the log as that of a commit does.
+    /// Prepares the session's transaction: from now on it can commit and can abort, even after a crash, until
+    /// [`PagedStore::decide`]. It keeps its locks, and a restart finds it; the session is free for another
+    /// transaction. The vote waits for the log, as a commit does.
     ///
     /// ```
     /// use tombolo_storage::disk::MemDisk;
@@ -283,8 +284,8 @@ impl<P: PagedProfile> PagedStore<P> {
         self.harden(upto).map(|()| vote)
     }
 
-    /// The same without waiting for the log: the vote counts once it is durable up to the position. So the votes of
-    /// several databases become durable at the same time.
+    /// The same without waiting for the log: the vote counts once the log is durable up to the returned position. So
+    /// the votes of several databases can become durable at the same time.
     ///
     /// # Errors
     /// As [`PagedStore::prepare`].
@@ -296,8 +297,8 @@ impl<P: PagedProfile> PagedStore<P> {
         Ok((vote, LogPosition(lsn)))
     }
 
-    /// Commits or aborts a prepared transaction, of whichever session; this session's own goes on. The answer
-    /// waits for the log.
+    /// Commits or aborts a transaction that any session has prepared; this session's open transaction goes on.
+    /// Waits for the log.
     ///
     /// # Errors
     /// `NotPrepared`, also while it is being decided by another thread; `Poisoned`: whether the decision counts is
@@ -307,8 +308,9 @@ impl<P: PagedProfile> PagedStore<P> {
         self.harden(upto)
     }
 
-    /// The same without waiting until a commit is durable: for a coordinator whose own decision is, so that a restart
-    /// decides the same. It remembers the decision until the log is durable up to the position.
+    /// The same without waiting until a commit is durable: for a coordinator whose decision is durable, so that after
+    /// a restart it decides the same. It must remember the decision until the log is durable up to the returned
+    /// position.
     ///
     /// # Errors
     /// As [`PagedStore::decide`].
@@ -320,8 +322,9 @@ impl<P: PagedProfile> PagedStore<P> {
         self.session.decide(&self.database, owner, decision).map(LogPosition)
     }
 
-    /// Commits the session's transaction without waiting for the log. Its locks are released. Nothing that depends on
-    /// it, not even on what it read, may be answered or decided elsewhere before the log is durable up to the position.
+    /// Commits the session's transaction without waiting for the log. Its locks are released. Before the log
+    /// is durable up to the returned position, the caller must neither answer nor decide anything that depends on the
+    /// transaction, not even on rows that it only read.
     ///
     /// # Errors
     /// As a commit.
@@ -338,7 +341,7 @@ impl<P: PagedProfile> PagedStore<P> {
         transaction::harden(&self.database, upto.0)
     }
 
-    /// Waits until all that this session has committed, and read for that, is durable.
+    /// Waits until everything that this session's committed transactions wrote or read is durable.
     ///
     /// # Errors
     /// `Poisoned`: what a restart will find is unknown.
@@ -363,8 +366,8 @@ impl<P: PagedProfile> PagedStore<P> {
         self.database.log.newest_undoable(&self.session.log)
     }
 
-    /// How long this session's transaction waits for a lock, in intervals of [`LockSettings::wait_interval_ms`], until
-    /// it is chosen anew: one that holds locks of other databases may be in a circle of waits that no database sees.
+    /// Sets how long this session's transactions wait for a lock, in intervals of [`LockSettings::wait_interval_ms`]:
+    /// a transaction that also holds locks in other databases may be in a circle of waits that no database sees.
     ///
     /// [`LockSettings::wait_interval_ms`]: crate::lock::LockSettings::wait_interval_ms
     pub fn set_lock_waits(&mut self, intervals_max: u32) {
@@ -380,8 +383,8 @@ impl<P: PagedProfile> PagedStore<P> {
     }
 
     /// The place of this session's last committed transaction in the order of commits: the number of its commit
-    /// record in the log, or that of the newest one when it ended if it changed nothing. 0 in a profile without
-    /// numbers.
+    /// record in the log; if it changed nothing, the number of the newest commit record at its end. 0 in a profile
+    /// without numbers.
     #[must_use]
     pub fn committed_at(&self) -> u64 {
         self.session.committed_at
@@ -392,9 +395,9 @@ impl<P: PagedProfile> PagedStore<P> {
         self.database.checkpoint_due()
     }
 
-    /// Writes pages, so that a restart has less to do, and lets go of the log it will not need; transactions
-    /// of other sessions go on meanwhile. This session's own must have ended. `None` where pages are written
-    /// only when the database is closed.
+    /// Writes pages, so that a restart has less to do, and releases the part of the log that a restart no longer
+    /// needs. Transactions of other sessions go on meanwhile; this session's must have ended. `None` if the profile
+    /// writes pages only when the database is closed.
     ///
     /// # Errors
     /// When log or disk fail. A full disk loses nothing.
@@ -402,7 +405,7 @@ impl<P: PagedProfile> PagedStore<P> {
         self.database.checkpoint()
     }
 
-    /// Reads every page, as far as the pool has room for it, so that no call has to.
+    /// Reads every page into the pool, as far as it has room, so that later calls need not.
     ///
     /// # Errors
     /// When a page is damaged or the disk fails.
@@ -433,17 +436,17 @@ impl<P: PagedProfile> PagedStore<P> {
         Ok(self.database.pages.make_ready_ahead()?)
     }
 
-    /// What went through the log so far.
+    /// Counts of the log: records, bytes, flushes.
     pub fn log_usage(&self) -> LogUsage {
         self.database.log.usage()
     }
 
-    /// How the buffer pool was used so far, where there is one.
+    /// Counts of the buffer pool; `None` in a profile without one.
     pub fn pool_usage(&self) -> Option<PoolUsage> {
         self.database.pages.pool_usage()
     }
 
-    /// The transactions under way, where they are registered.
+    /// The open transactions; none in a profile that does not register them (S10).
     pub fn active(&self) -> Vec<ActiveTransaction> {
         self.database.sessions.active()
     }
