@@ -1,17 +1,16 @@
-//! TPC-C on each profile of the paged store: what the ladders and the lattice are measured with
+//! TPC-C compiled for each profile of the paged store, for the measurements of the ladders and the lattice
 //! (Looking Glass, section 3.2).
 //!
-//! Compiled for some forty types of store, the workload takes minutes. In a crate of its own it is
-//! compiled next to the laboratory, by several threads, and not at all where only the memory store is
-//! wanted. Not here: what is compiled (`drive/benchmark.rs` of the laboratory), which profiles there
-//! are (`profile/paged.rs` of storage).
+//! Compiling the workload for some forty types of store takes minutes. This crate is compiled in parallel with the
+//! laboratory, and not at all in a build that has only the memory store. Not here: the compiled code
+//! (`drive/benchmark.rs` of the laboratory), the list of profiles (`profile/paged.rs` of storage).
 
 use tombolo_lab::drive::{How, Made, paged};
 use tombolo_lab::plan::Options;
 use tombolo_lab::workload::tpcc::loader::Scale;
 use tombolo_storage::for_each_paged_profile;
 
-/// A database of TPC-C on pages, of the profile called `profile`; none of that name: `None`.
+/// A database of TPC-C on pages, of the profile with this name; `None` if there is no such profile.
 pub fn on_pages(profile: &str, options: &Options, how: How) -> Made<Scale> {
     macro_rules! if_named {
         ($name:literal, $type:ty) => {

@@ -1,14 +1,14 @@
 //! Tombolo's simulator: *what if*. The production engine, unchanged, in worlds that crash and lie.
 //!
 //! One seed makes one world: a disk with faults (`faults`), a clock that the world sets (`clock`),
-//! settings of any size (`swarm`), clients (`workload`). In it a database (`database`) lives, crashes,
-//! recovers and continues (`world`), run by the whole pipeline (`pipeline_engine`) or by one loop around
-//! its log (`log_engine`); indexes and columns are added while transactions run, requests with an id
-//! are sent again, and after every recovery an oracle (`oracle`) compares what came back with what was
-//! acknowledged. The same seed at the same commit is the same world to the last event (`trace`).
+//! settings of any size (`swarm`), clients (`workload`). In a world a database (`database`) runs, crashes,
+//! recovers and continues (`world`), driven by the whole pipeline (`pipeline_engine`) or by one loop around
+//! its log (`log_engine`). Indexes and columns are added while transactions run, and requests with an id
+//! are sent again. After every recovery an oracle (`oracle`) compares the recovered rows with the acknowledged
+//! transactions. The same seed at the same commit makes the same world to the last event (`trace`).
 //!
-//! `cargo xtask sim` runs thousands of seeds (`seeds`); a seed that breaks a rule prints one line
-//! that runs it again. That the oracle would notice is proved by bugs planted in production code
+//! `cargo xtask sim` runs thousands of seeds (`seeds`); for a seed that breaks a rule it prints the
+//! command that runs the seed again. Bugs planted in production code prove that the oracle notices them
 //! (`tombolo_storage::plant`).
 //!
 //! Islands that commit transactions together by messages have a simulation of their own, over small stores (`commit`);
@@ -16,7 +16,7 @@
 //!
 //! Without faults, the same clock shows the effect of a pipeline's settings (`group_policies`).
 //!
-//! Not here: sockets, real files, real time. Nothing of this crate is published.
+//! Not here: sockets, real files, real time. This crate is not published.
 
 pub mod clock;
 pub mod commit;

@@ -1,7 +1,7 @@
 //! `tombolo-sim`: runs seeds; `cargo xtask sim` builds and calls it.
 //!
-//! Exit status: 0 every rule held (with a plant: it was noticed), 1 one did not (the plant was
-//! missed), 2 bad usage.
+//! Exit status: 0 if every rule held (with a plant: the plant was noticed), 1 if a rule was broken (the plant was
+//! missed), 2 for bad usage.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -32,13 +32,13 @@ Usage: tombolo-sim [OPTIONS]
 Example: tombolo-sim --seeds 1000 --threads 2
 ";
 
-/// Seeds between two reports of progress, at least: some seconds' worth.
+/// The fewest seeds between two reports of progress: they take a few seconds.
 const SEEDS_PER_REPORT: u64 = 2_000;
 
-/// Seeds that meet every state with every event, between islands.
+/// The number of seeds that suffices for every event to occur in every state of the protocol between islands.
 const SEEDS_COVERING: u64 = 5_000;
 
-/// What the command line asks for.
+/// The options of the command line.
 struct Options {
     plan: Plan,
     seed: Option<u64>,
@@ -120,7 +120,7 @@ fn simulate(options: &Options) -> ExitCode {
     }
 }
 
-/// Fails where `auto` is slower than it should be.
+/// Compares flush policies; fails if `auto` is slower than it should be.
 fn compare_policies(options: &Options) -> ExitCode {
     let compared = group_policies::compare(options.plan.threads);
     match options.json {
@@ -146,7 +146,7 @@ fn replay(seed: u64, subject: Subject) -> ExitCode {
     if result.violation.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// One transaction between islands, crashed wherever it can be; says whether every rule held.
+/// Runs one transaction between islands with a crash at every step; returns whether every rule held.
 fn exhaust(options: &Options) -> bool {
     match commit::exhaustive::run(options.plan.threads, options.thorough) {
         Ok(trials) => {

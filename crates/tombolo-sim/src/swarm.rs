@@ -1,8 +1,8 @@
 //! Settings drawn per seed: each seed switches some faults on and others off and makes some sizes
-//! tiny, so that the seeds together meet combinations no fixed setting would. Those of the database
+//! tiny, so that many seeds reach combinations that no fixed setting would. The settings of the database
 //! are drawn anew in each life (`Swarm::change`).
 //!
-//! Not here: the faults' meaning (`faults/kinds.rs`), what uses the sizes.
+//! Not here: the faults' meaning (`faults/kinds.rs`), the code that uses the settings.
 
 use tombolo_engine::link::MemoryFaults;
 use tombolo_engine::rng::Rng;
@@ -13,25 +13,25 @@ use crate::faults::{Faults, Survival, one_in};
 use crate::workload::model::TABLES;
 use crate::workload::request::Kinds;
 
-/// Seeds with values in the log in which columns are added: one in this many.
+/// Of the seeds with values in the log, one in this many adds columns.
 const COLUMNS: u32 = 6;
 
-/// The same for those in which requests carry ids.
+/// The same for request ids.
 const IDS: u32 = 8;
 
-/// Which lives of a seed have a DB′.
+/// Whether the lives of a seed have a DB′.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyPlace {
-    /// In memory.
+    /// All of them, in memory.
     Memory,
-    /// Nowhere: blocks are copied from the rows.
+    /// None: blocks are copied from the rows.
     None,
-    /// In some lives in memory, in others nowhere.
+    /// Some of them.
     Either,
 }
 
 impl CopyPlace {
-    /// Where it is in a life that begins with an image that is complete as of this group.
+    /// The setting of a life that begins with an image that is complete as of this group.
     fn at(self, group: GroupNumber) -> SecondCopy {
         match self {
             Self::None => SecondCopy::None,
@@ -48,57 +48,57 @@ pub struct Swarm {
     pub faults: Faults,
     /// Transactions after which a seed may end.
     pub transactions: u64,
-    /// Transactions of one life at most, from one start to the next.
+    /// The most transactions of one life, from one start to the next.
     pub life_transactions_max: u64,
-    /// Lives that end by a crash at some I/O step: one in this many does not.
+    /// Lives end by a crash at some I/O step; one in this many does not.
     pub lives_without_crash: u32,
-    /// I/O steps before a crash, at most.
+    /// The most I/O steps before a crash.
     pub crash_steps_max: u64,
-    /// Crashes during one recovery, at most.
+    /// The most crashes during one recovery.
     pub nested_crashes_max: u64,
-    /// Ends of a life that leave the machine running: one in this many.
+    /// One in this many lives ends with its process, while the machine runs on.
     pub process_ends: u32,
-    /// Recoveries that are first tried on a copy of the disk: one in this many.
+    /// One in this many recoveries is first tried on a copy of the disk.
     pub rehearsals: u32,
-    /// Recoveries after which a copy with a flipped bit is recovered, too: one in this many.
+    /// After one in this many recoveries a copy with a flipped bit is recovered, too.
     pub rot_rehearsals: u32,
-    /// Whether checkpoints are written, where the log holds values.
+    /// Whether checkpoints are written, if the log has values.
     pub has_checkpoints: bool,
-    /// Bytes of records after which one begins.
+    /// Bytes of records after which a checkpoint begins.
     pub checkpoint_log_bytes: u64,
-    /// The bound of what waits for a checkpoint stage.
+    /// The most bytes that may wait for a checkpoint stage.
     pub checkpoint_queue_bytes: u64,
     /// The share of the device's time that blocks may take.
     pub checkpoint_percent: u64,
-    /// Whether closing writes one.
+    /// Whether closing writes a checkpoint.
     pub checkpoint_at_close: bool,
-    /// Whether another process writes them, where there is a pipeline.
+    /// Whether another process writes checkpoints, if there is a pipeline.
     pub is_checkpoint_remote: bool,
-    /// Steps of that process before which it is killed: one in this many.
+    /// That process is killed before one in this many of its steps.
     pub remote_kills: u32,
-    /// The faults of the link to that process; where it is cut, the most bytes it carries before.
+    /// The faults of the link to that process: whether it is cut, and after how many bytes at most.
     pub remote_link: MemoryFaults,
-    /// Directories an image lies in.
+    /// The number of directories of an image.
     pub directories: usize,
-    /// Parts a checkpoint is written in.
+    /// The number of parts in which a checkpoint is written.
     pub checkpoint_parts: usize,
-    /// Bytes of a block, and how many there are between two syncs.
+    /// Bytes of a block, and the number of blocks between two syncs.
     pub block: (u32, u32),
-    /// Where DB′ lies.
+    /// Whether there is a DB′.
     pub second_copy: CopyPlace,
-    /// Lives on a disk that is nearly full: one in this many.
+    /// One in this many lives has a disk that is nearly full.
     pub full_lives: u32,
-    /// Clients.
+    /// The number of clients.
     pub clients: i32,
-    /// Requests a client has open simultaneously, at most.
+    /// The most open requests of a client.
     pub open_requests_max: usize,
-    /// Whether indexes are added while transactions run, where the log holds values.
+    /// Whether indexes are added while transactions run, if the log has values.
     pub adds_indexes: bool,
-    /// Transactions executed together, at most.
+    /// The most transactions of a batch.
     pub batch_max: u64,
-    /// What a queue of the pipeline holds, in transactions.
+    /// The capacity of a queue of the pipeline, in transactions.
     pub queue_max: u64,
-    /// Output stages.
+    /// The number of output stages.
     pub output_stages: usize,
     /// Whether there is an input stage.
     pub has_input_stage: bool,
@@ -108,38 +108,38 @@ pub struct Swarm {
     pub transactions_per_group: u64,
     /// Time after which a group is flushed; `None`: as soon as the device is free.
     pub time_per_group_ns: Option<u64>,
-    /// Whether the log holds what changed, or the requests.
+    /// Whether the log has changed values, or requests.
     pub has_values: bool,
-    /// Into how many parts a replay is divided.
+    /// The number of parts of a replay.
     pub replay_parts: usize,
     /// Whether transactions go through the pipeline, or through one loop around the log.
     pub has_pipeline: bool,
-    /// Syncs between two batches: one in this many times.
+    /// Between one in this many pairs of batches the log is synced.
     pub syncs: u32,
-    /// Calls that are long reads: one in this many.
+    /// One in this many calls is a long read.
     pub long_reads: u32,
-    /// Kinds of requests.
+    /// The kinds of requests.
     pub kinds: Kinds,
-    /// Recoveries after which a file of one copy replaces that of another copy that has lived on: one in this many.
+    /// After one in this many recoveries a file of a copy replaces the same file of a copy that has run on.
     pub mix_rehearsals: u32,
-    /// Bytes of a log segment at most.
+    /// The most bytes of a log segment.
     pub segment_bytes: u64,
-    /// Bytes of the first.
+    /// Bytes of the first segment.
     pub segment_bytes_first: u64,
-    /// The salt of a log that is made.
+    /// The salt of a new log.
     pub salt: u64,
-    /// Whether the log is archived, where it holds values and a pipeline writes it.
+    /// Whether the log is archived, if it has values and a pipeline writes it.
     pub has_archive: bool,
-    /// The longest time that something durable waits to be archived.
+    /// The longest time before a durable group is archived.
     pub archive_time_ns: u64,
 }
 
-/// A value of a list, each equally likely.
+/// A random value of a list, each with the same probability.
 pub(crate) fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
     of[rng.below(of.len() as u64) as usize]
 }
 
-/// A frequency of one of `on`, in one of `often` seeds; else never.
+/// One of the frequencies `on`, in one of `often` seeds; in the others never.
 fn maybe(rng: &mut Rng, often: u32, on: &[u32]) -> u32 {
     if one_in(rng, often) { pick(rng, on) } else { 0 }
 }
@@ -200,13 +200,13 @@ impl Swarm {
         };
         swarm.kinds.columns = swarm.has_values && one_in(rng, COLUMNS);
         swarm.kinds.ids = swarm.has_values && one_in(rng, IDS);
-        // Last, so that nothing else of a seed depends on it.
+        // Drawn last, so that it does not change a seed's other settings.
         swarm.segment_bytes_first = pick(rng, &[16 << 10, 20 << 10, u64::MAX]);
         swarm
     }
 
-    /// Other settings of the database, as its user may choose them anew whenever it is opened; more
-    /// directories, perhaps, but no fewer.
+    /// Draws new settings of the database, as its user may choose them at each opening; the number of directories may
+    /// grow, but not shrink.
     pub(crate) fn change(&mut self, rng: &mut Rng) {
         let other = Self::draw(rng);
         *self = Self {
@@ -235,12 +235,12 @@ impl Swarm {
         };
     }
 
-    /// How many tables there are.
+    /// The number of tables.
     pub fn tables(&self) -> usize {
         TABLES + usize::from(self.kinds.ids)
     }
 
-    /// An image's settings in a life that begins with one that is complete as of this group.
+    /// The image's settings in a life that begins with an image that is complete as of this group.
     pub(crate) fn image(&self, group: GroupNumber) -> ImageSettings {
         let (block_bytes, spare_blocks) = self.block;
         let copy = self.second_copy.at(group);
@@ -275,8 +275,8 @@ fn draw_faults(rng: &mut Rng) -> Faults {
         5 => Survival::Each(100),
         _ => Survival::Each(960),
     };
-    // Half of the seeds meet crashes and nothing else; only a part of the others meets a medium
-    // that breaks its promises, because there the oracle can ask for less.
+    // Half of the seeds have no faults but crashes. Only some of the others have a medium that breaks its promises,
+    // because with such a medium the oracle can demand less.
     let (faulty, lying) = (one_in(rng, 2), one_in(rng, 5));
     let honest = |rng: &mut Rng, on: &[u32]| if faulty { maybe(rng, 3, on) } else { 0 };
     let sync_fails = honest(rng, &[20, 60]);

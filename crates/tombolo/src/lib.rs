@@ -56,7 +56,7 @@
 //!   callers' responsibility.
 //! * At most one process has a directory open.
 //!
-//! These are the guarantees of the memory store; [`PagedDatabase`] says what differs where rows are in pages.
+//! These are the guarantees of the memory store; [`PagedDatabase`] lists the differences for rows in pages.
 //!
 //! # Not implemented yet
 //! Added columns with a text as their default; columns that change their type; SQL and a server.

@@ -1,6 +1,6 @@
 //! What must hold between islands, and what did not.
 //!
-//! The oracle sees what each part read and wrote when it was executed, and what each caller was told. At the end it
+//! The oracle sees what each part read and wrote when it was executed, and what each caller was answered. At the end it
 //! compares that with what is durable, and has the checker of histories look for an order of all that was committed.
 //! Not here: whether everything comes to an end (`world.rs`).
 
@@ -53,7 +53,7 @@ impl Oracle {
         self.calls.insert(call, (island, seen));
     }
 
-    /// Its caller was told that it is durable.
+    /// Its caller got the answer that it is durable.
     pub(super) fn call_answered(&mut self, call: u64, span: Span) {
         self.calls_answered.insert(call, span);
     }
@@ -63,7 +63,7 @@ impl Oracle {
         parts.any(|(_, seen)| !seen.writes.is_empty())
     }
 
-    /// A caller was told; `rows` are the durable ones of its island.
+    /// Notes an answer to a caller; `rows` are the durable rows of its island.
     pub(super) fn answered(
         &mut self,
         number: TransactionNumber,

@@ -1,6 +1,6 @@
-//! What goes wrong in a simulated world: kinds of faults and how often each strikes, and the disk that has them.
+//! The faults of a simulated world: their kinds, how often each strikes, and the disk that has them.
 //!
-//! Not here: the link to another process (engine `link/`), which faults a seed has (`swarm.rs`).
+//! Not here: the link to another process (engine `link/`), the choice of a seed's faults (`swarm.rs`).
 
 mod disk;
 mod kinds;

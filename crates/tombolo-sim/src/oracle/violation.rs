@@ -47,7 +47,7 @@ pub enum Rule {
     Restored,
     /// A transaction over several islands is committed on all of them or on none, once.
     Atomic,
-    /// What a caller was told of a transaction over several islands is so.
+    /// The answer to the caller of a transaction over several islands is true.
     AnswerHolds,
     /// No transaction makes money or loses it.
     Money,

@@ -1,16 +1,16 @@
-//! One seed's world: its disk, clock and history, and how engines live and die in it.
+//! One seed's world: its disk, clock and history, and the lives of engines in it, each from a recovery to a crash.
 //!
 //! ```text
 //!   start ──recover──► live ──crash, failure or end──► restart ──► start …
 //!     │  └─crash──► restart, again (nested up to five deep)
-//!     └─refusal: just, if the medium broke a promise and the place is named
+//!     └─refusal: allowed if the medium broke a promise and the message names the place
 //! ```
 //!
-//! In addition, copies of the disk are tried in ways that would spoil the original (`rehearse`, and
+//! In addition, experiments that would damage the disk are made on copies of it (`rehearse`, and
 //! `mixed_files.rs`), and databases are restored from backups and the log's archive (`restores.rs`).
-//! An [`Engine`] is what is tested: it recovers from the disk, runs transactions and acknowledges
-//! them. Not here: how it runs them (`log_engine/`, `pipeline_engine/`), what must hold (`oracle/`),
-//! which requests come again (`repeats.rs`).
+//! An [`Engine`] is the code under test: it recovers from the disk, runs transactions and acknowledges
+//! them. Not here: how it runs them (`log_engine/`, `pipeline_engine/`), the rules (`oracle/`),
+//! requests that are sent again (`repeats.rs`).
 
 mod backups;
 mod mixed_files;
@@ -40,28 +40,28 @@ use crate::workload::request::{Request, Work};
 use crate::workload::store::contents;
 use backups::Backups;
 
-/// Starts of one life after which a world that always fails is called stuck.
+/// The number of starts after which a life that has not begun counts as stuck.
 const STARTS_MAX: u32 = 64;
-/// Lives after which nothing strikes any more, so that a seed comes to its end.
+/// The number of lives after which no fault strikes any more, so that the seed ends.
 const HARD_LIVES_MAX: u64 = 6;
-/// Lives after which a world that gets nothing done is called stuck.
+/// The number of lives after which a world that has not run its transactions counts as stuck.
 const LIVES_MAX: u64 = 40;
 
-/// What is tested.
+/// The code under test.
 pub trait Engine: Sized {
-    /// What its store is built of.
+    /// The profile of its store.
     type Profile: MemoryProfile;
 
-    /// Starts on what is on the disk: recovers it, or makes a new database where there is none.
+    /// Starts: recovers the database on the disk, or makes a new one if there is none.
     ///
     /// # Errors
-    /// When a call failed or the files are damaged. With `accept_loss` damage is cut off.
+    /// When a call to the disk failed or the files are damaged. With `accept_loss` the log is cut off at damage.
     fn start(disk: &FaultyDisk, swarm: &Swarm, accept_loss: bool) -> Result<Self, Refused>;
 
-    /// The store, whose rows and own checks are judged.
+    /// The store. The oracle judges its rows, and runs its checks.
     fn store(&mut self) -> &mut MemoryStore<Self::Profile>;
 
-    /// The newest group that is durable, of an engine whose log can be backed up before it lives.
+    /// The newest durable group, if the engine's log can be backed up before it runs transactions.
     fn durable_group(&self) -> Option<GroupNumber> {
         None
     }
@@ -73,12 +73,12 @@ pub trait Engine: Sized {
     fn live(self, world: &mut World) -> Result<(), Violation>;
 }
 
-/// What comes after a refusal.
+/// The next step after a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// A call had failed: try once more.
     TryAgain,
-    /// Something is damaged: it may be cut off.
+    /// Something is damaged: start with `accept_loss`.
     AcceptLoss,
     /// The database is lost: start with a new one.
     GiveUp,
@@ -93,14 +93,14 @@ pub struct World {
     pub disk: FaultyDisk,
     /// Its clock.
     pub clock: SimClock,
-    /// What happened.
+    /// The trace of events.
     pub trace: Trace,
-    /// What ran and must survive.
+    /// The transactions that ran and must survive.
     pub history: History,
-    /// Chances of the interleaving.
+    /// Random numbers for the interleaving.
     pub rng: Rng,
     requests: Rng,
-    /// What the database's settings are in later lives.
+    /// Random numbers for the database's settings in later lives.
     settings: Rng,
     /// The number of each client's last request.
     numbers: Vec<i64>,
@@ -110,24 +110,24 @@ pub struct World {
     pub transactions: u64,
     lives: u64,
     given_up: u64,
-    /// What the world itself did: crashes, and rehearsals of damage.
+    /// Counts of what the world itself did: crashes, and rehearsals of damage.
     struck: FaultCounts,
     /// Whether the machine was restarted, so that the disk's content is certain.
     is_settled: bool,
-    /// What had struck when the machine was started last: all of it can be seen since then.
+    /// The faults that had struck when the machine was started last: their effects are visible since then.
     at_restart: FaultCounts,
-    /// What had struck before the last recovery that could see all of it: what that one found is
-    /// intact, no matter what the medium did before.
+    /// The faults that had struck before the last recovery that could see all of their effects: what that recovery
+    /// found is intact, no matter what the medium did before.
     verified: FaultCounts,
     backups: Backups,
 }
 
-/// What became of one seed.
+/// The result of one seed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeedResult {
     /// The seed.
     pub seed: u64,
-    /// What did not hold, if anything.
+    /// The broken rule, if any.
     pub violation: Option<Violation>,
     /// Transactions that ran.
     pub transactions: u64,
@@ -139,11 +139,11 @@ pub struct SeedResult {
     pub is_enough: bool,
     /// How often each fault struck.
     pub faults: FaultCounts,
-    /// Which events met which states, in a simulation that counts that.
+    /// The events that occurred in each state, in a simulation that counts them.
     pub coverage: Option<Box<Coverage>>,
     /// The trace's hash.
     pub hash: u64,
-    /// The trace as text, where it was asked for.
+    /// The trace as text, if the caller asked for it.
     pub lines: Vec<String>,
 }
 
@@ -212,18 +212,18 @@ impl World {
             engine.live(self)?;
             self.end_life();
         }
-        // What was acknowledged last must have survived the last crash.
+        // The last acknowledged transactions must have survived the last crash.
         self.disk.crash_after(None);
         self.start::<E>().map(drop)
     }
 
-    /// What any client asks next.
+    /// The next request of any client.
     pub fn next_request(&mut self) -> Request {
         let client = self.requests.below(self.numbers.len() as u64) as usize;
         self.request_of(client)
     }
 
-    /// What this client asks next.
+    /// The next request of this client.
     pub fn request_of(&mut self, client: usize) -> Request {
         if let Some(request) = self.repeat(client) {
             return request;
@@ -237,14 +237,14 @@ impl World {
         self.identify(Request { client: client as i32, number, work, sent_before: None })
     }
 
-    /// How many transactions this life runs, if nothing ends it earlier.
+    /// The number of transactions of this life, if nothing ends it earlier.
     pub fn life_transactions(&mut self) -> u64 {
         let left = self.swarm.transactions.saturating_sub(self.transactions);
         let drawn = self.rng.below(self.swarm.life_transactions_max);
         1 + if self.lives <= HARD_LIVES_MAX { drawn } else { left }
     }
 
-    /// What is to be added if it is time, as far as the history knows.
+    /// The next index or column to be added, if it is time.
     pub(crate) fn next_addition(&mut self) -> Option<Addition> {
         let Swarm { adds_indexes, has_values, kinds, .. } = self.swarm;
         let added = self.history.state().added;
@@ -276,7 +276,7 @@ impl World {
         self.disk.counts().broke_promise_since(&self.verified)
     }
 
-    /// The machine starts again.
+    /// Starts the machine again.
     fn restart(&mut self) {
         self.disk.restart();
         self.at_restart = self.disk.counts();
@@ -309,7 +309,7 @@ impl World {
         self.restart();
     }
 
-    /// Starts an engine, through crashes, failures and refusals, and judges what came back.
+    /// Starts an engine, through crashes, failures and refusals, and judges the recovered rows.
     fn start<E: Engine>(&mut self) -> Result<E, Violation> {
         let rehearsed = self.rehearse::<E>();
         let nested_max =
@@ -364,7 +364,7 @@ impl World {
         self.given_up += 1;
     }
 
-    /// The result of a recovery without crashes, tried on a copy.
+    /// The hash after a recovery without crashes, on a copy of the disk.
     fn rehearse<E: Engine>(&mut self) -> Option<u64> {
         if !one_in(&mut self.rng, self.swarm.rehearsals) || !self.is_settled {
             return None;
@@ -376,8 +376,8 @@ impl World {
         contents(engine.store()).ok().map(|state| state.hash())
     }
 
-    /// What becomes of a copy with one flipped bit of what was just recovered, all of which is
-    /// durable and vouched for: the same rows, or a refusal that names a place.
+    /// Flips one bit in a copy of what was just recovered, all of which is known to be durable. The result must be the
+    /// same rows, or a refusal that names a place.
     fn rehearse_rot<E: Engine>(&mut self, hash: u64) -> Result<(), Violation> {
         if !one_in(&mut self.rng, self.swarm.rot_rehearsals) {
             return Ok(());
@@ -401,7 +401,7 @@ impl World {
         }
     }
 
-    /// Judges what came back; its hash.
+    /// Judges the recovered rows; returns their hash.
     fn judge<E: Engine>(
         &mut self,
         engine: &mut E,
@@ -428,7 +428,7 @@ impl World {
         }
     }
 
-    /// Whether a refusal is just; says what comes next.
+    /// Judges a refusal; returns the next step if it is allowed.
     fn judge_refusal(
         &self,
         refused: &Refused,
@@ -438,7 +438,7 @@ impl World {
         let Refused { message, is_failed_call, place } = refused;
         self.trace
             .event(&[number_of("refused"), number_of(message)], || format!("refused: {message}"));
-        // A failed call excuses a message that says so, and nothing else.
+        // A failed call excuses only a message that reports it.
         if *is_failed_call && self.disk.counts().has_failed_since(before) {
             return Ok(Next::TryAgain);
         }
@@ -448,7 +448,7 @@ impl World {
         if place.is_none() {
             return Err(Violation::new(Rule::JustRefusal, format!("names no place: {message}")));
         }
-        // What is damaged beyond what accepting loss can repair is given up.
+        // A database that accepting loss cannot repair is given up.
         Ok(if accepted_loss { Next::GiveUp } else { Next::AcceptLoss })
     }
 }

@@ -2,10 +2,12 @@
 //!
 //! Each part is a call of a registered procedure or closure at a key. Parts whose keys are on one island run there in
 //! one transaction, in the order in which they were given; islands work concurrently. No part sees another's
-//! answer: what one needs to know, its input says. A last step may see all answers, and refuse the transaction.
+//! answer: everything that a part needs must be in its input. A last step may see all answers, and refuse the
+//! transaction.
 //!
-//! The caller's thread runs all parts itself if it gets their islands (`reach.rs`). Otherwise they run them, and agree
-//! by messages. Not here: how the islands run them (`parts.rs`), how they agree (engine `islands/commit/`).
+//! The caller's thread runs all parts itself if it gets their islands (`reach.rs`). Otherwise the islands run the
+//! parts, and agree by messages. Not here: how islands run parts (`parts.rs`), how they agree (engine
+//! `islands/commit/`).
 
 use std::cell::Cell;
 use std::fmt;
@@ -27,22 +29,23 @@ use super::reach::{Agreement, Finished, Position, Reach};
 use crate::calls::{OverIslands, Settled, on_database_thread};
 use crate::error::{Error, Stop};
 
-/// Steps of a transaction whose rows are looked for before they run.
+/// The most steps of a transaction whose rows are looked up before they run.
 const AHEAD_MAX: usize = 16;
 
-/// What was not looked for.
+/// The hints of a step without look-ahead.
 const NOTHING: Hints = Hints::none();
 
 thread_local! {
-    /// Memory for what this thread's transactions find ahead.
+    /// Memory for the hints of this thread's transactions.
     static FOUND: Cell<Vec<Hints>> = const { Cell::new(Vec::new()) };
 }
 
-/// A transaction over several islands that is put together; see [`Islands`].
+/// A transaction over several islands, to which parts are added before it commits; see [`Islands`].
 #[must_use = "nothing runs before `commit` is called"]
 pub struct Across<'d> {
     islands: &'d Islands,
-    /// Where its first part is: often its caller's own island. So the decisions are shared out.
+    /// The island of its first part, where it begins. That is often the caller's island, so decisions are distributed
+    /// over all islands.
     first: Option<IslandId>,
     steps: Answers<'d>,
 }
@@ -59,12 +62,12 @@ impl<'d> Across<'d> {
     }
 
     /// Adds a call of a procedure or closure at a key. It may run more than once before the transaction commits: if it
-    /// meets what another transaction holds, it is undone and runs again. A closure may have savepoints, which are of
-    /// its own island ([`Tx::savepoint`](crate::Tx::savepoint)); one over several islands a transaction has that
-    /// reaches them as it goes ([`IslandsTx::savepoint`](crate::IslandsTx::savepoint)).
+    /// meets a lock of another transaction, it is undone and runs again. A closure may have savepoints on its own
+    /// island ([`Tx::savepoint`](crate::Tx::savepoint)); savepoints over several islands exist in
+    /// [`Islands::transaction`] ([`IslandsTx::savepoint`](crate::IslandsTx::savepoint)).
     ///
     /// # Errors
-    /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.
+    /// [`Error::Schema`] when keys are spread by ranges of numbers, and this key is not a number.
     pub fn part<I, A>(
         &mut self,
         procedure: &'d OnIslands<I, A>,
@@ -79,8 +82,8 @@ impl<'d> Across<'d> {
         Ok(self.part_on(island, procedure, input))
     }
 
-    /// Adds a call on every island, with the same input: the answers are in the order of islands. A table that is
-    /// read everywhere and seldom changed can so be kept on each island.
+    /// Adds a call on every island, with the same input: the answers are in the order of islands. With this, a table
+    /// that is read everywhere and seldom changed can have a copy on each island.
     ///
     /// ```
     /// use tombolo::{Database, Error, Table};
@@ -122,19 +125,19 @@ impl<'d> Across<'d> {
         self.steps.add(island, step)
     }
 
-    /// Runs the parts and commits them, all or none, and blocks until that is durable.
+    /// Runs the parts, commits all of them or none, and blocks until that is durable.
     ///
     /// # Errors
     /// The error of a part, as if it were a call: nothing was changed on any island.
-    /// [`Error::Refused`] with [`LockTimeout`](crate::StoreError::LockTimeout) when others held what it needs for too
-    /// long; [`Error::Unknown`] when the island on which it began stopped meanwhile: it may have committed, on all
-    /// islands or on none.
+    /// [`Error::Refused`] with [`LockTimeout`](crate::StoreError::LockTimeout) when others held its locks or islands
+    /// for too long; [`Error::Unknown`] when the island on which it began stopped meanwhile: it may have committed, on
+    /// all islands or on none.
     pub fn commit(self) -> Result<Answers<'d>, Error> {
         self.end(None)
     }
 
     /// The same with a last step, which sees the answers of all parts: its error undoes them all. It may run more than
-    /// once, and on another thread; it has to compute and nothing else.
+    /// once, and on another thread, so it must do nothing but compute.
     ///
     /// ```
     /// use tombolo::{Database, Error, Stop, Table};
@@ -201,7 +204,7 @@ impl<'d> Across<'d> {
         }
     }
 
-    /// Its islands, where it begins, and its steps.
+    /// The islands, the island where it begins, and its steps.
     pub(super) fn into_steps(self) -> (&'d Islands, Option<IslandId>, Answers<'d>) {
         (self.islands, self.first, self.steps)
     }
@@ -230,7 +233,7 @@ pub(super) fn commit<'d>(
 }
 
 impl Islands {
-    /// Waits until it may be reported how a transaction ended.
+    /// Waits until the end of a transaction may be reported.
     pub(super) fn wait_for<A>(
         &self,
         finished: Finished<A>,
@@ -257,7 +260,7 @@ impl Islands {
         }
     }
 
-    /// How a transaction ended, once it may be reported.
+    /// The outcome of a transaction, once it may be reported.
     pub(super) fn outcome<A>(&self, finished: Finished<A>) -> Result<Result<A, Why>, Error> {
         match finished {
             Finished::Ended(ended, positions) => Ok(self.wait_for_logs(&positions).and(ended)),
@@ -290,7 +293,7 @@ impl Islands {
     }
 }
 
-/// Runs the steps on this thread; without an answer if it does not get their islands.
+/// Runs the steps on this thread; returns `None` if it does not get their islands.
 pub(super) fn run_directly(
     reach: &mut Reach<'_>,
     first: IslandId,
@@ -306,8 +309,8 @@ pub(super) fn run_directly(
     reach.finish(ran)
 }
 
-/// Runs the steps on the islands that the thread has. The rows of all are looked for first: most of them are in other
-/// cores' caches, and none is waited for while others are.
+/// Runs the steps on the islands that the thread has. The rows of all steps are prefetched first: most of them are in
+/// other cores' caches, and the thread waits for all of them together.
 fn run_steps(reach: &mut Reach<'_>, steps: &mut [PlacedStep<'_>]) -> Result<(), Stop> {
     let mut found = FOUND.take();
     found.clear();

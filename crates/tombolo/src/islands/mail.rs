@@ -1,4 +1,5 @@
-//! `Mail`: what the islands of one process send each other, and what happens to them: messages, durability, time.
+//! `Mail`: messages between the islands of one process, and the other events that give an island a turn: durability,
+//! deadlines.
 //!
 //! ```text
 //!   an island's turn ─ put ─► [inbox] ─ ring ─► one `Attend` call in the pipeline ─► the island's next turn
@@ -7,13 +8,13 @@
 //! ```
 //!
 //! A message is put into the inbox of its island and never lost while that island runs; so links within a process
-//! break only when an island stops. An inbox is emptied by an `Attend` call, whose reply leaves when all that ran
-//! before is durable, which is what the protocol waits for. A caller that helps takes the island's execution for the
-//! turn instead: no call is queued, and what the turn owes is *promised*, to be kept by the first thread that looks
-//! when the log is durable up to a position.
+//! break only when an island stops. An `Attend` call empties an inbox; its reply leaves when everything that ran
+//! before is durable, for which the protocol waits. A caller that helps takes the island's execution for the
+//! turn instead: then no call is queued, and the actions that must wait for the log are *promised*: the first thread
+//! that finds the log durable up to their position does them.
 //!
-//! Not here: what an island does in its turn (`member.rs`), the protocol (engine `islands/`). Invariant: an inbox that
-//! is not empty has been rung for, or its island's next batch, or the timer, rings.
+//! Not here: what an island does in its turn (`member.rs`), the protocol (engine `islands/`). Invariant: for an inbox
+//! that is not empty a turn has been asked for, or the island's next batch, or the timer, asks for one.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -42,10 +43,10 @@ use crate::tx::Tables;
 /// No deadline.
 pub(super) const NEVER_NS: u64 = u64::MAX;
 
-/// When an island takes its turn again, without writing, after its log had no room. It then tries to write again.
+/// The time after which an island whose log had no room has a turn without writing. Then it tries to write again.
 const LOG_FULL_NS: u64 = 10_000_000;
 
-/// What arrives at an island.
+/// An item in an island's inbox.
 #[derive(Debug)]
 pub(super) enum Item {
     Message {
@@ -53,15 +54,15 @@ pub(super) enum Item {
         bytes: Vec<u8>,
     },
     Event(Event<'static>),
-    /// Another process asks whether the island goes on.
+    /// The question of another process whether the island is alive.
     Ask,
 }
 
-/// What leads to islands in other processes.
+/// The way to islands in other processes.
 pub(super) trait Outwards: Send + Sync {
-    /// Sends a message to another island. If the link to it is broken, it is lost.
+    /// Sends a message to another island. If the link is broken, the message is lost.
     fn send(&self, to: IslandId, message: &[u8]);
-    /// Executes a part that came as bytes, as one transaction, which is set aside.
+    /// Executes a part that arrived as bytes, as one transaction, which is set aside.
     fn run_part(
         &self,
         me: IslandId,
@@ -69,21 +70,21 @@ pub(super) trait Outwards: Send + Sync {
         locks: &Locks,
         part: &[u8],
     ) -> Executed;
-    /// Another island does not speak this protocol, or not to this database.
+    /// Reports that another island speaks another protocol, or belongs to another database.
     fn refuse_peer(&self, peer: IslandId, why: Refusal);
-    /// The island goes on: it has a turn.
+    /// Reports that the island is alive: it has a turn.
     fn lives(&self);
-    /// The island of this process runs no transactions any more.
+    /// Reports that the island of this process has stopped.
     fn stopped(&self, why: Arc<str>);
 }
 
-/// When the timer looks whether a promise can be kept, if no thread has before.
+/// The time after which the timer looks whether a promise can be kept, if no thread has before.
 const PROMISE_NS: u64 = 20_000_000;
 
-/// What an island's turn owes when the log is durable up to a position.
+/// The actions of an island's turn that wait until the log is durable up to a position.
 struct Promised {
     position: u64,
-    /// Whether a transaction cannot go on without it.
+    /// Whether a transaction waits for them.
     is_urgent: bool,
     owed: Owed,
 }
@@ -93,17 +94,17 @@ struct Promised {
 struct Post {
     inbox: Mutex<Vec<Item>>,
     promised: Mutex<Vec<Promised>>,
-    /// Callers that sleep until their transaction with a part here has ended.
+    /// The number of callers that sleep until their transaction with a part here has ended.
     sleepers: AtomicU32,
     /// When the timer looks at these, on the common clock.
     promised_ns: AtomicU64,
-    /// Whether an `Attend` call is on its way that has not emptied the inbox.
+    /// Whether an `Attend` call is under way that has not emptied the inbox.
     is_rung: AtomicBool,
     /// Whether the log had no room for the last turn: the next one writes nothing.
     is_full: AtomicBool,
     /// The pipeline's entrance, once it runs.
     door: OnceLock<Door>,
-    /// After its last turn: whether all others can be reached, and whether nothing is under way.
+    /// As of its last turn: whether it can reach all others, and whether nothing is under way.
     is_linked: AtomicBool,
     is_idle: AtomicBool,
     /// The time of its next deadline, on the common clock.
@@ -115,12 +116,12 @@ struct Door {
     /// Present if callers carry.
     carrier: Option<Carrier<Runner>>,
     slots: Vec<Arc<ReplySlots>>,
-    /// The room in the log of each turn.
+    /// The log space of each turn.
     log_bytes_max: u64,
 }
 
 impl Post {
-    /// When the timer looks at it next.
+    /// The time at which the timer looks at it next.
     fn next_ns(&self) -> u64 {
         let (due, promised) = (&self.due_ns, &self.promised_ns);
         due.load(Ordering::SeqCst).min(promised.load(Ordering::SeqCst))
@@ -130,7 +131,7 @@ impl Post {
 /// The mail of the islands of one database.
 pub(crate) struct Mail {
     posts: Vec<Post>,
-    /// Present if only one of them is in this process.
+    /// Present if only one of the islands is in this process.
     outwards: OnceLock<Arc<dyn Outwards>>,
     /// Transactions over several islands that are under way, by number.
     transactions: Mutex<BTreeMap<u64, Arc<Transaction>>>,
@@ -141,7 +142,7 @@ pub(crate) struct Mail {
     pub(super) waits: Waits,
     /// Wakes the timer.
     timer: Parker<()>,
-    /// When the timer looks again.
+    /// The time at which the timer looks again.
     timer_ns: AtomicU64,
     is_over: AtomicBool,
 }
@@ -169,7 +170,7 @@ impl Mail {
         }
     }
 
-    /// The island's pipeline runs: its turns may come.
+    /// Opens an island's inbox, when its pipeline runs and turns can be asked for.
     pub(super) fn open(&self, turns: Arc<Turns>, pipeline: &Pipeline<Runner>, log_bytes_max: u64) {
         let island = turns.island;
         let (slots, carrier) = (turns.slots.clone(), pipeline.carrier());
@@ -178,13 +179,13 @@ impl Mail {
         assert!(is_first, "an island opens once");
     }
 
-    /// The other islands are in other processes; this one may have decisions that are left.
+    /// Sets the way to the other islands, which are in other processes. This island may have undelivered decisions.
     pub(super) fn set_outwards(&self, own: IslandId, outwards: Arc<dyn Outwards>) {
         self.outwards.get_or_init(|| outwards);
         self.ring(own);
     }
 
-    /// What leads to islands in other processes, if they are.
+    /// The way to the other islands, if they are in other processes.
     pub(super) fn outwards(&self) -> Option<&dyn Outwards> {
         self.outwards.get().map(|outwards| &**outwards)
     }
@@ -202,7 +203,7 @@ impl Mail {
             let made = peers.map(|peer| Item::Event(Event::LinkMade(peer)));
             self.post(island).inbox.lock().extend(made);
         }
-        // A lone island has no link, and may have decisions that are left.
+        // A lone island has no link, but may have undelivered decisions.
         islands().for_each(|island| self.ring(island));
     }
 
@@ -212,14 +213,14 @@ impl Mail {
         self.ring(to);
     }
 
-    /// Asks for an island's turn, unless it is coming. A thread that helps gives it itself.
+    /// Asks for an island's turn, unless one is coming. A thread that helps gives the turn itself.
     pub(super) fn ring(&self, island: IslandId) {
         if !helping::note(island) && self.submit(island) {
             self.wake(island);
         }
     }
 
-    /// Submits an island's turn, unless it is coming, and wakes no thread; returns whether it did.
+    /// Submits an island's turn, unless one is coming, without waking a thread; returns whether it did.
     fn submit(&self, island: IslandId) -> bool {
         let post = self.post(island);
         let Some(door) = post.door.get() else { return false };
@@ -232,7 +233,7 @@ impl Mail {
         let request = Request { envelope: Some(envelope), deadline_ns: NEVER_NS, log_bytes_max };
         let put = door.submitter.try_submit_silently(request, 0, pipeline::Durability::Group);
         if put.is_err() {
-            // The queue is full, and the island rings when it has run a batch of it; or it is closed.
+            // Either the queue is full, and the island asks when it has run a batch; or the island is closed.
             post.is_rung.store(false, Ordering::SeqCst);
         }
         put.is_ok()
@@ -245,8 +246,8 @@ impl Mail {
         }
     }
 
-    /// Gives an island its turn on this thread, which helps; without an answer if the island is busy. The answer may be
-    /// the position of the log for which a transaction waits then.
+    /// Gives an island its turn on this thread, which helps; returns `None` if the island is busy. The inner value is
+    /// the position of the log for which a transaction then waits, if one does.
     pub(super) fn give_turn(&self, island: IslandId, core: &Core) -> Option<Option<u64>> {
         let log_bytes_max = self.log_bytes_max(island);
         let terms = Terms { durability: pipeline::Durability::Group, log_bytes_max };
@@ -257,8 +258,8 @@ impl Mail {
         Some(self.give_back(island, taken))
     }
 
-    /// Gives an island back after its turn, and promises what it owes. Returns the position of the log for which a
-    /// transaction waits.
+    /// Gives an island back after its turn, and promises its waiting actions. Returns the position of the log for which
+    /// a transaction waits, if one does.
     pub(super) fn give_back(&self, island: IslandId, mut taken: Taken<'_, Runner>) -> Option<u64> {
         let (site, member) = taken.executor().island();
         let (log_bytes, owed) = (site.store.log_bytes(), member.owed());
@@ -267,7 +268,7 @@ impl Mail {
         if !is_urgent {
             taken.wait_for_nothing();
         }
-        // A stage that breaks breaks its island, whose promises are not kept then.
+        // A stage that breaks also breaks its island, whose promises are then not kept.
         if let Ok(Stands::Durable | Stands::Volatile) = taken.end(log_bytes) {
             self.keep_promises(island);
             return None;
@@ -275,7 +276,7 @@ impl Mail {
         is_urgent.then_some(position)
     }
 
-    /// Notes what is owed when the log is durable up to `position`; returns whether a transaction waits for that.
+    /// Promises actions for when the log is durable up to `position`; returns whether a transaction waits for them.
     fn promise(&self, island: IslandId, position: u64, owed: Owed) -> bool {
         if owed.is_empty() {
             return false;
@@ -290,7 +291,7 @@ impl Mail {
         is_urgent
     }
 
-    /// The timer is to look at an island's promises.
+    /// Lets the timer look at an island's promises.
     fn look_at_promises(&self, post: &Post) {
         let at_ns = self.clock.now_ns().saturating_add(PROMISE_NS);
         post.promised_ns.fetch_min(at_ns, Ordering::SeqCst);
@@ -299,7 +300,7 @@ impl Mail {
         }
     }
 
-    /// Keeps an island's promises as far as its log is durable, and rings for it; returns whether there were any.
+    /// Keeps an island's promises as far as its log is durable, and asks for its turn; returns whether there were any.
     pub(super) fn keep_promises(&self, island: IslandId) -> bool {
         let post = self.post(island);
         let Some(Door { carrier: Some(carrier), slots, .. }) = post.door.get() else {
@@ -311,7 +312,7 @@ impl Mail {
         drop(promised);
         let has_kept = !kept.is_empty();
         for Promised { position, owed, .. } in kept {
-            // If the log failed, its island is broken, and its callers hear of that.
+            // If the log failed, its island is broken, and its callers get that error.
             if let Some(Ok(())) = carrier.look(position) {
                 self.keep(island, slots, owed);
             }
@@ -319,7 +320,7 @@ impl Mail {
         has_kept
     }
 
-    /// What an island's turn owed happens: it is durable.
+    /// Does the waiting actions of an island's turn: the log is durable.
     fn keep(&self, island: IslandId, slots: &[Arc<ReplySlots>], owed: Owed) {
         let Owed { events, ended } = owed;
         for (number, envelope) in ended {
@@ -331,13 +332,13 @@ impl Mail {
         }
     }
 
-    /// The position of the log for which a transaction waits on an island.
+    /// The position of an island's log for which a transaction waits.
     pub(super) fn awaited(&self, island: IslandId) -> Option<u64> {
         let promised = self.post(island).promised.lock();
         promised.iter().find(|promised| promised.is_urgent).map(|promised| promised.position)
     }
 
-    /// Whether what is promised on an island is for callers that sleep.
+    /// Whether callers sleep that wait for promises of an island.
     pub(super) fn sleepers_wait(&self, island: IslandId) -> bool {
         let post = self.post(island);
         let promised = post.promised.lock();
@@ -347,8 +348,8 @@ impl Mail {
                 && promised.iter().any(|promised| promised.is_urgent))
     }
 
-    /// A caller with a part on this island sleeps, or does no more. It looks for promises after it has said so, and a
-    /// thread that promises looks for sleepers after that: one of them sees the other.
+    /// Notes that a caller with a part on this island sleeps, or no longer does. The caller looks for promises after
+    /// this note, and a thread that promises looks for sleepers after its promise: so one of them sees the other.
     pub(super) fn sleeps(&self, island: IslandId, does: bool) {
         let sleepers = &self.post(island).sleepers;
         match does {
@@ -357,13 +358,13 @@ impl Mail {
         };
     }
 
-    /// Runs the calls that wait on an island, if any do; returns whether there was anything to do.
+    /// Runs the waiting calls of an island; returns whether there was anything to do.
     pub(super) fn help(&self, island: IslandId, core: &Core) -> bool {
         let door = self.post(island).door.get();
         door.is_some_and(|door| door.submitter.has_waiting()) && core.help()
     }
 
-    /// Rings if something waits that was not rung for.
+    /// Asks for a turn if an item waits for which none was asked.
     pub(super) fn ring_if_waiting(&self, island: IslandId) {
         let post = self.post(island);
         if !post.is_rung.load(Ordering::SeqCst) && !post.inbox.lock().is_empty() {
@@ -371,7 +372,7 @@ impl Mail {
         }
     }
 
-    /// An `Attend` call begins. Before the inbox is emptied: what comes later is rung for.
+    /// Notes that an `Attend` call begins. It comes before emptying the inbox, so that a later item asks for a turn.
     pub(super) fn begin_turn(&self, island: IslandId) {
         self.post(island).is_rung.store(false, Ordering::SeqCst);
     }
@@ -381,7 +382,7 @@ impl Mail {
         into.append(&mut self.post(island).inbox.lock());
     }
 
-    /// Takes from an island's inbox what another has sent, in order.
+    /// Takes the messages of another island from an island's inbox, in order.
     pub(super) fn take_from(&self, island: IslandId, sender: IslandId) -> Vec<Vec<u8>> {
         let is_from =
             |item: &mut Item| matches!(item, Item::Message { from, .. } if *from == sender);
@@ -393,12 +394,13 @@ impl Mail {
         sent.collect()
     }
 
-    /// The room in the log of an island's turn.
+    /// The log space of an island's turn.
     pub(super) fn log_bytes_max(&self, island: IslandId) -> u64 {
         self.post(island).door.get().map_or(0, |door| door.log_bytes_max)
     }
 
-    /// The result of a turn: whether all others can be reached and nothing is under way, and the next deadline.
+    /// Notes the result of a turn: whether the island can reach all others, whether nothing is under way, and the next
+    /// deadline.
     pub(super) fn note(&self, island: IslandId, (is_linked, is_idle): (bool, bool), due_ns: u64) {
         let post = self.post(island);
         post.is_linked.store(is_linked, Ordering::SeqCst);
@@ -418,14 +420,14 @@ impl Mail {
         self.posts.iter().all(|post| post.is_linked.load(Ordering::SeqCst))
     }
 
-    /// Whether no island has anything under way.
+    /// Whether nothing is under way on any island.
     pub(super) fn is_idle(&self) -> bool {
         let is_idle =
             |post: &Post| post.is_idle.load(Ordering::SeqCst) && post.inbox.lock().is_empty();
         self.posts.iter().all(is_idle) && self.transactions.lock().is_empty()
     }
 
-    /// Rings for each island whose deadline has passed, until the database is closed.
+    /// Asks for a turn of each island whose deadline has passed, until the database is closed.
     pub(super) fn run_timer(&self) {
         while !self.is_over.load(Ordering::SeqCst) {
             let (now_ns, mut next_ns) = (self.clock.now_ns(), NEVER_NS);
@@ -472,17 +474,17 @@ impl Mail {
         number
     }
 
-    /// The transaction of this number; none after its end.
+    /// The transaction with this number; `None` after its end.
     pub(super) fn find(&self, number: u64) -> Option<Arc<Transaction>> {
         self.transactions.lock().get(&number).cloned()
     }
 
-    /// A transaction has ended.
+    /// Removes a transaction that has ended.
     pub(super) fn leave(&self, number: u64) {
         self.transactions.lock().remove(&number);
     }
 
-    /// An island has stopped after a failure: the others cannot reach it.
+    /// Notes that an island has stopped after a failure: the others cannot reach it.
     fn stopped(&self, island: IslandId, why: &Arc<str>) {
         if let Some(outwards) = self.outwards() {
             return outwards.stopped(why.clone());
@@ -496,7 +498,7 @@ impl Mail {
 /// The call in which an island takes its turn.
 #[derive(Default)]
 pub(crate) struct Attend {
-    /// What happens when all that ran is durable.
+    /// The actions for when everything that ran is durable.
     pub(super) owed: Owed,
 }
 
@@ -547,7 +549,7 @@ impl Turns {
                 let due_ns = self.mail.clock.now_ns() + LOG_FULL_NS;
                 self.mail.wait_until(self.island, due_ns);
             }
-            // The island panicked or was stopped; what it had under way is not known.
+            // The island panicked or was stopped; the outcome of what was under way is unknown.
             Reply::Refused(refusal) => self.broken(&refusal.to_string().into()),
             Reply::Durable(Err(failure)) | Reply::Volatile(Err(failure)) => {
                 self.broken(&failure.to_string().into());

@@ -1,16 +1,16 @@
 //! `Member`: an island among others, as its execution stage runs it.
 //!
 //! ```text
-//!   batch ──► call ──► no part is held? ── yes ─► run as in any database
+//!   batch ──► call ──► no part is held? ── yes ─► runs as in any database
 //!     │                     │ no
-//!     │                run under locks ── met one? ──► waits; answered at a later turn
+//!     │                runs with a guard ── met a lock? ─► waits; answered at a later turn
 //!     ├────► transaction over several islands ──► begins; waits for its answer
 //!     └────► turn (`Attend`) ──► actions left, deadlines, messages, in this order, as far as the log has room
 //! ```
 //!
-//! Not here: the protocol (engine `islands/`), what arrives (`mail.rs`), the path of a call in a database without
-//! islands (`calls/runner.rs`). Invariant: a call that waits is answered once, when its transaction, or its
-//! patience, has ended.
+//! Not here: the protocol (engine `islands/`), messages (`mail.rs`), the path of a call in a database without
+//! islands (`calls/runner.rs`). Invariant: a call that waits is answered once, when its transaction has ended or its
+//! time is over.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,7 +40,7 @@ use crate::tx::Tables;
 pub(crate) struct Member {
     island: Island,
     outside: Outside,
-    /// What arrived and had no turn yet.
+    /// Messages that arrived and were not handled yet.
     items: VecDeque<Item>,
     /// Empty; reused.
     new: Vec<Item>,
@@ -48,9 +48,9 @@ pub(crate) struct Member {
 
 /// A call that waits.
 enum Waiting {
-    /// For a lock of `holder`.
+    /// It waits for a lock of `holder`.
     Call { number: u64, request: Request, holder: TransactionNumber },
-    /// For its parts.
+    /// It waits for its parts.
     Across(Across),
 }
 
@@ -64,19 +64,19 @@ struct Across {
     has_run_last: bool,
 }
 
-/// What an island's actions lead to.
+/// The island's side of the protocol's actions: waiting calls, messages, answers.
 struct Outside {
     me: IslandId,
     mail: Arc<Mail>,
     slots: Vec<Arc<ReplySlots>>,
-    /// Calls that wait, by the number that the protocol knows them by.
+    /// Calls that wait, by their numbers in the protocol.
     waiting: BTreeMap<u64, Waiting>,
     last_call: u64,
     deadlines: Deadlines,
-    /// What happens when all that ran is durable.
+    /// What the island does when everything that ran is durable.
     owed: Owed,
     is_logged: bool,
-    /// The most bytes of a turn, and up to where the store's log buffer may grow in this one.
+    /// The most bytes that a turn may log, and the size that the store's log buffer may reach in this turn.
     log_bytes_max: usize,
     log_end: usize,
     /// Whether the log had no room for this turn.
@@ -153,7 +153,7 @@ impl Member {
         true
     }
 
-    /// Asks for a turn whose reply says when what is owed is durable.
+    /// Asks for a turn, if the island owes anything: its reply arrives when that is durable.
     fn ring_if_owing(&self) {
         if !self.outside.owed.is_empty() {
             self.outside.mail.ring(self.outside.me);
@@ -186,7 +186,7 @@ impl Member {
         self.volatile(site);
     }
 
-    /// Without a log nothing has to become durable.
+    /// Without a log: does at once what would wait until it is durable.
     fn volatile(&mut self, site: &mut Site) {
         while !self.outside.is_logged && !self.outside.owed.events.is_empty() {
             for event in std::mem::take(&mut self.outside.owed.events) {
@@ -197,7 +197,7 @@ impl Member {
         }
     }
 
-    /// Asks for another turn if something is left, and says when the next deadline is.
+    /// Asks for another turn if anything is left, and reports the next deadline.
     fn end_turn(&mut self) {
         let Self { island, outside, items, .. } = self;
         let machine = island.machine();
@@ -325,7 +325,7 @@ impl Outside {
         self.log_end = store.log_bytes().saturating_add(log_bytes_max as usize);
     }
 
-    /// Ends a call that waited for a lock: it has its outcome, or ends `otherwise`.
+    /// Ends a call that waited for a lock, with its outcome or `otherwise`.
     fn end_call(&mut self, call: u64, otherwise: Option<Otherwise>) {
         let Some(Waiting::Call { number, request, .. }) = self.waiting.remove(&call) else {
             unreachable!("a call ends once")
@@ -337,7 +337,7 @@ impl Outside {
         self.owed.ended.push((number, envelope));
     }
 
-    /// Answers a transaction over several islands; what it answers is durable.
+    /// Answers a transaction over several islands, which is durable.
     fn answer_across(&mut self, call: u64, ended: Result<(), Why>) {
         let Some(Waiting::Across(across)) = self.waiting.remove(&call) else {
             unreachable!("a transaction is answered once")

@@ -3,26 +3,26 @@
 //! | file | contains |
 //! |---|---|
 //! | `opening.rs` | opening and creating the islands of a directory |
-//! | `key.rs` | keys, and the islands on which they are |
-//! | `identity.rs` | which island of which database a directory holds |
+//! | `key.rs` | types of keys, and the island of a key |
+//! | `identity.rs` | the island and the database that a directory belongs to |
 //! | `spread.rs` | tables that are spread by a column |
 //! | `load.rs` | loading many rows |
-//! | `repartition.rs` | another number of islands for a directory |
+//! | `repartition.rs` | changing a directory's number of islands |
 //! | `calls.rs` | calls of one island |
 //! | `across.rs` | transactions over several islands |
-//! | `answers.rs` | their steps, and what they answered |
-//! | `parts.rs` | the same, as the islands run them |
-//! | `transaction.rs` | transactions that reach islands as their closure goes |
-//! | `ordered.rs` | logs that become durable together, and the cut after a crash |
-//! | `series.rs` | several of the former that one thread commits together |
-//! | `reach.rs` | the islands that a thread has taken for either |
+//! | `answers.rs` | the steps of such a transaction, and their answers |
+//! | `parts.rs` | the part of one island, as the island runs it |
+//! | `transaction.rs` | transactions that reach islands while their closure runs |
+//! | `ordered.rs` | logs that become durable together, and cutting them off after a crash |
+//! | `series.rs` | several transactions that one thread commits in one call |
+//! | `reach.rs` | the islands that a transaction's thread has taken |
 //! | `member.rs` | an island, as its execution stage runs it |
-//! | `mail.rs` | what islands send each other, and when their turns come |
-//! | `helping.rs` | a caller that waits for several islands gives them their turns |
+//! | `mail.rs` | messages between islands, and the islands' turns |
+//! | `helping.rs` | turns that a caller gives to the islands it waits for |
 //! | `backup.rs` | backups of all islands as of one moment |
 //! | `process/` | islands that are processes |
-//! | `waits.rs` | the settings of how long islands wait |
-//! | `deadlines.rs` | what an island waits for no longer than so long |
+//! | `waits.rs` | settings: how long islands wait |
+//! | `deadlines.rs` | the times at which an island stops waiting for something |
 //!
 //! Not here: the protocol, which survives crashes at every step, and its way to the store (engine `islands/`).
 
@@ -84,9 +84,9 @@ use key::{Keys, Router};
 use mail::Mail;
 
 /// A database of several islands. Each island is an engine with rows, a log and threads of its own: transactions on
-/// different islands run at the same time. A call names its island by a key, and sees the rows that are there; a
-/// program puts rows where their keys are. [`Islands::across`] runs parts on several islands, which commit together
-/// or not at all, also through crashes.
+/// different islands run at the same time. A call names its island by a key, and sees the rows of that island; a
+/// program puts each row on the island of its key. [`Islands::across`] runs parts on several islands, which commit
+/// together or not at all, even if the program crashes.
 ///
 /// ```
 /// use tombolo::{Database, Error, Stop, Table};
@@ -125,9 +125,9 @@ pub struct Islands {
     databases: Vec<Database>,
     mail: Arc<Mail>,
     router: Arc<Router>,
-    /// How tables are spread, as recorded and declared.
+    /// The tables that are spread, and by which columns.
     spreads: Vec<Spread>,
-    /// Of each island; none where the system decides.
+    /// The cores of each island; empty if the system places threads.
     cores: Vec<Vec<usize>>,
     timer: Option<Running>,
 }
@@ -156,7 +156,7 @@ impl Islands {
         Ok(())
     }
 
-    /// How many islands there are.
+    /// The number of islands.
     pub fn islands(&self) -> usize {
         self.databases.len()
     }
@@ -164,13 +164,13 @@ impl Islands {
     /// The number of the island, from 0, on which a key is.
     ///
     /// # Errors
-    /// [`Error::Schema`] when keys are spread by ranges of numbers, and this is none.
+    /// [`Error::Schema`] when keys are spread by ranges of numbers, and this key is not a number.
     pub fn island_of(&self, key: &(impl IslandKey + ?Sized)) -> Result<usize, Error> {
         self.router.island_of(key)
     }
 
-    /// Binds the calling thread to the cores of an island, for good: for a thread that mostly calls that one. Where no
-    /// [`IslandsBuilder::placement`] was chosen, it does nothing.
+    /// Binds the calling thread to the cores of an island, permanently: for a thread that mostly calls this island. It
+    /// does nothing if no [`IslandsBuilder::placement`] was chosen.
     ///
     /// # Errors
     /// [`Error::System`] when the system does not allow it; [`Error::Schema`] for a number without an island.
@@ -250,7 +250,7 @@ impl Islands {
         self.databases[0].index()
     }
 
-    /// The counters of each island. A transaction over several counts on the island on which it began.
+    /// The counters of each island. A transaction over several islands counts on the one on which it began.
     pub fn statistics(&self) -> Vec<Statistics> {
         self.databases.iter().map(Database::statistics).collect()
     }
@@ -263,10 +263,10 @@ impl Islands {
         self.databases.iter().try_for_each(Database::checkpoint)
     }
 
-    /// Closes the islands: transactions over several that are under way end first. See [`Database::close`].
+    /// Closes the islands, after the transactions over several islands that are under way. See [`Database::close`].
     ///
     /// # Errors
-    /// As there, of the first island that has one.
+    /// As there; the error of the first island that fails.
     pub fn close(mut self) -> Result<(), Error> {
         self.end()
     }
@@ -290,7 +290,7 @@ impl Islands {
 
 impl Drop for Islands {
     fn drop(&mut self) {
-        // For errors of closing there is `close`.
+        // A caller that wants errors calls `close`.
         let _ = self.end();
     }
 }

@@ -1,8 +1,9 @@
-//! A transaction over several islands, as they run it: its parts, its last step, and why it did not commit.
+//! A transaction over several islands, as the islands run it: its parts, its last step, and the reason that it did not
+//! commit.
 //!
-//! Islands are sent its number, by which they find it; each runs its own part, and the first one the last step when
-//! all have run. Parts that a thread ran on islands it had taken are there already, set aside. Not here: how a caller
-//! puts one together (`across.rs`), taking islands (`reach.rs`), how they agree (engine `islands/commit/`).
+//! Islands get the transaction's number, by which they find it. Each runs its part; when all have run, the first island
+//! runs the last step. Parts that a thread ran on islands it had taken are already executed and set aside. Not here:
+//! how a caller adds parts (`across.rs`), taking islands (`reach.rs`), how islands agree (engine `islands/commit/`).
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,19 +26,19 @@ use crate::error::{Error, Stop};
 use crate::product::{LOG_BYTES_PER_PART, Product};
 use crate::tx::{self, Tables};
 
-/// Why a part, or the whole, did not commit.
+/// The reason that a part, or the whole transaction, did not commit.
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// It met a lock, and is to run again.
+    /// It met a lock, and must run again.
     Held(Owner),
-    /// What was executed of it is not valid any more: its closure is to run again.
+    /// An executed part is no longer valid: the closure must run again.
     Again,
     Stopped(Stop),
     Panicked(Box<str>),
     Unreachable(IslandId),
     /// An island's log failed.
     Broken(Refusal),
-    /// The island's own words, or its error as bytes.
+    /// The island's message, or its error as bytes.
     Refused(IslandId, Vec<u8>),
 }
 
@@ -55,7 +56,7 @@ impl Why {
     }
 }
 
-/// What one island does.
+/// The part of one island.
 struct PartOfIsland {
     island: IslandId,
     work: WorkOfPart,
@@ -66,9 +67,9 @@ struct PartOfIsland {
 enum WorkOfPart {
     /// Steps, which may run again.
     Steps(Mutex<Vec<PlacedStep<'static>>>),
-    /// It was executed; if this is not there any more, the whole transaction has to run again.
+    /// An executed part; if it is gone, the whole transaction must run again.
     Executed(Mutex<Option<Held>>),
-    /// Steps as bytes, which the island's process understands.
+    /// Steps as bytes, for the island's process.
     Sent(Vec<u8>),
 }
 
@@ -78,13 +79,13 @@ impl PartOfIsland {
     }
 }
 
-/// What runs after all parts, and may refuse what they did.
+/// Runs after all parts, and may refuse the transaction.
 pub(super) type LastStep = Arc<dyn Fn(&Answers<'_>) -> Result<(), Stop> + Send + Sync>;
 
 /// Runs the last step, if there is one: all parts have run.
 ///
 /// # Errors
-/// Why nothing is to commit.
+/// The reason that the transaction must not commit.
 pub(super) fn run_last(last: Option<&LastStep>, answers: &Answers<'_>) -> Result<(), Why> {
     let Some(last) = last else { return Ok(()) };
     match catch_unwind(AssertUnwindSafe(|| last(answers))) {
@@ -98,16 +99,16 @@ pub(crate) struct Transaction {
     number: OnceLock<u64>,
     how: OverIslands,
     parts: Vec<PartOfIsland>,
-    /// That of its answers.
+    /// The number of its [`Answers`].
     answers: u64,
-    /// Not if it has run.
+    /// Present until it has run.
     last: Option<LastStep>,
-    /// What parts that were sent have answered, in their order.
+    /// The answers of sent parts, in their order.
     results: Mutex<Vec<Vec<u8>>>,
 }
 
 impl Transaction {
-    /// Of steps that islands will run, those of an island in order, and then the last one.
+    /// For steps that the islands will run, those of each island in order, and then the last step.
     pub(super) fn of_steps(steps: Answers<'static>, last: Option<LastStep>) -> Arc<Self> {
         let mut islands: Vec<_> = steps.steps.iter().map(|placed| placed.island).collect();
         islands.dedup();
@@ -120,7 +121,7 @@ impl Transaction {
         Arc::new(transaction)
     }
 
-    /// Of parts that were executed, in the order in which their islands were reached.
+    /// For executed parts, in the order in which their islands were reached.
     pub(super) fn executed(parts: Vec<(IslandId, Held)>, how: OverIslands) -> Arc<Self> {
         let part = |(island, held)| {
             PartOfIsland::new(island, WorkOfPart::Executed(Mutex::new(Some(held))))
@@ -130,7 +131,7 @@ impl Transaction {
         Arc::new(Self { number, how, parts, answers, last, results })
     }
 
-    /// Of parts that processes are sent, in order.
+    /// For parts that are sent to processes, in order.
     pub(super) fn sent(parts: Vec<(IslandId, Vec<u8>)>) -> Arc<Self> {
         let part = |(island, bytes)| PartOfIsland::new(island, WorkOfPart::Sent(bytes));
         let (number, how, answers, last) = (OnceLock::new(), OverIslands::Messages, 0, None);
@@ -138,24 +139,24 @@ impl Transaction {
         Arc::new(Self { number, how, parts, answers, last, results })
     }
 
-    /// Keeps what its parts have answered in messages.
+    /// Keeps the answers that its parts sent in messages.
     pub(super) fn keep_results(&self, results: Vec<Vec<u8>>) {
         *self.results.lock() = results;
     }
 
-    /// Takes what its parts have answered in messages.
+    /// Takes the answers that its parts sent in messages.
     pub(super) fn results(&self) -> Vec<Vec<u8>> {
         std::mem::take(&mut self.results.lock())
     }
 
-    /// Enters it; returns its envelope.
+    /// Enters it in the mail; returns its envelope.
     pub(super) fn enter(self: &Arc<Self>, mail: &Mail) -> Box<AcrossEnvelope> {
         let is_first = self.number.set(mail.enter(self)).is_ok();
         assert!(is_first, "a transaction begins once");
         Box::new(AcrossEnvelope { transaction: self.clone(), ended: None })
     }
 
-    /// What an island has not taken of what was executed there is not valid any more.
+    /// Marks an island's executed part as no longer valid, if the island has not taken it.
     pub(super) fn invalidate(&self, island: IslandId) {
         if let WorkOfPart::Executed(held) = &self.part(island).work {
             *held.lock() = None;
@@ -167,17 +168,17 @@ impl Transaction {
         *self.number.get().expect("it is entered before it begins")
     }
 
-    /// How it is counted.
+    /// The kind by which it is counted.
     pub(super) const fn how(&self) -> OverIslands {
         self.how
     }
 
-    /// How many islands have a part.
+    /// The number of islands with a part.
     pub(super) const fn islands(&self) -> usize {
         self.parts.len()
     }
 
-    /// What islands are sent.
+    /// The payload of each island's message.
     pub(super) fn payloads(&self) -> Vec<(IslandId, Vec<u8>)> {
         let number = self.number().to_le_bytes();
         let payload = |part: &PartOfIsland| match &part.work {
@@ -187,7 +188,7 @@ impl Transaction {
         self.parts.iter().map(|part| (part.island, payload(part))).collect()
     }
 
-    /// The transaction's number in what an island was sent.
+    /// The transaction's number in a payload.
     pub(super) fn number_in(payload: &[u8]) -> u64 {
         u64::from_le_bytes(payload.try_into().expect("islands are sent a number"))
     }
@@ -233,7 +234,7 @@ impl Transaction {
     /// Runs the last step, if there is one: all parts have run.
     ///
     /// # Errors
-    /// Why nothing is to commit.
+    /// The reason that the transaction must not commit.
     pub(super) fn run_last(&self) -> Result<(), Why> {
         let answers = self.answers();
         let ended = run_last(self.last.as_ref(), &answers);
@@ -241,7 +242,7 @@ impl Transaction {
         ended
     }
 
-    /// Takes the steps, which no island runs now.
+    /// Takes the steps, which no island is running.
     pub(super) fn answers(&self) -> Answers<'static> {
         let mut all = Vec::new();
         for part in &self.parts {
@@ -264,12 +265,12 @@ impl Transaction {
         }
     }
 
-    /// Notes why an island's part is refused.
+    /// Notes the reason that an island's part is refused.
     pub(super) fn refuse(&self, island: IslandId, why: Why) {
         *self.part(island).refused.lock() = Some(why);
     }
 
-    /// Why an island's part was refused; in `words` if the store refused to prepare it.
+    /// The reason that an island's part was refused; `words` if the store refused to prepare it.
     pub(super) fn refusal(&self, island: IslandId, words: Vec<u8>) -> Why {
         let why = self.part(island).refused.lock().take();
         why.unwrap_or(Why::Refused(island, words))

@@ -1,4 +1,4 @@
-//! `Reach`: the islands that a transaction's thread has taken, and its open transaction on each.
+//! `Reach`: the islands that a transaction's thread has taken, and the open transaction on each of them.
 //!
 //! ```text
 //!   reach island 3 ─► steps ─► reach island 0 ─► steps ─► all can commit? ─ yes ─► commit on each, give each back
@@ -6,17 +6,18 @@
 //!                                 └─► undo on each, give back ◄───┘
 //! ```
 //!
-//! The thread has the execution of each island from its first access there until all have ended, so no other
-//! transaction sees some of it, and no lock, message or vote is needed. It waits for an island only if its number is
-//! above those that the thread has: no two threads wait for each other.
+//! The thread has the execution of each island from the transaction's first access there until the transaction has
+//! ended on all islands. So no other transaction sees a part of its changes, and no lock, message or vote is needed.
+//! The thread waits for an island only if the island's number is above those that it has: no two threads wait for each
+//! other.
 //!
-//! Where transactions are logged, one over several islands does not commit there: what it did is set aside on each,
-//! and the islands begin to agree on it while the thread has them, so that nothing runs in between. Then they are
-//! given back, and its parts are held until it is decided (decision 0046).
+//! If transactions are logged, a transaction over several islands does not commit in place: its changes are set aside
+//! on each island, and the islands begin to agree on it while the thread still has them, so that no other transaction
+//! runs in between. Then the thread gives the islands back, and the parts are held until the decision (decision 0046).
 //!
 //! A thread that runs several transactions one after the other may keep its islands between them (`series.rs`).
 //!
-//! Not here: how a thread takes an island (the engine's `callers/carrying/`), what follows when it could not
+//! Not here: how a thread takes an island (the engine's `callers/carrying/`), what happens if it does not get one
 //! (`across.rs`, `transaction.rs`).
 
 use std::thread;
@@ -44,16 +45,16 @@ pub(super) struct Reach<'d> {
     islands: &'d Islands,
     how: OverIslands,
     is_logged: bool,
-    /// When a step is not begun any more, or ended.
+    /// The time after which no step begins, and a running step is ended.
     deadline_ns: Option<u64>,
     reached: Vec<Reached<'d>>,
-    /// Where it begins, if not on the island that it reaches first.
+    /// The island on which the transaction begins, if that is not the first one that it reaches.
     first: Option<IslandId>,
-    /// Why it cannot commit, once that is certain.
+    /// The reason that it cannot commit, once there is one.
     doomed: Option<Doomed>,
-    /// Present if it is ordered and has written: then its logs become durable together.
+    /// Present if the transaction is ordered and has written: then the logs of its islands become durable together.
     ordering: Option<&'d Ordering>,
-    /// Where transactions are logged: what islands do while the thread has them may ask for turns of others.
+    /// Present if transactions are logged: islands that the thread has may need turns of other islands.
     helping: Option<Helping<'d>>,
     /// Whether the thread keeps its islands for its next transaction.
     keeps: bool,
@@ -65,20 +66,20 @@ pub(super) struct Reach<'d> {
 struct Reached<'d> {
     island: IslandId,
     taken: Taken<'d, Runner>,
-    /// Before its first change there.
+    /// The savepoint before its first change there.
     beginning: Savepoint,
 }
 
-/// A place in a transaction: where it was on each island that it had reached, in their order.
+/// A savepoint over islands: one savepoint on each island that the transaction had reached, in their order.
 #[derive(Debug)]
 pub(super) struct Place(Vec<Savepoint>);
 
 /// Why a transaction cannot commit.
 #[derive(Clone, Copy, Debug)]
 enum Doomed {
-    /// It did not get this island, or met a lock there: it may run again.
+    /// The thread did not get this island, or met a lock there: the transaction may run again.
     Busy(IslandId),
-    /// This island runs no transactions any more.
+    /// This island has stopped.
     Stopped(IslandId),
     /// A step failed.
     Failed(EngineStop),
@@ -86,9 +87,9 @@ enum Doomed {
 
 /// How a transaction finished.
 pub(super) enum Finished<A> {
-    /// It has ended on all islands. This may be reported when their logs are durable up to these positions.
+    /// It has ended on all islands. The caller may be answered when their logs are durable up to these positions.
     Ended(Result<A, Why>, Vec<Position>),
-    /// The islands agree on it. If it commits, this is its answer.
+    /// The islands are agreeing on it. If it commits, this is its answer.
     Agreeing(A, Agreement),
 }
 
@@ -101,19 +102,19 @@ impl<A> Finished<A> {
     }
 }
 
-/// Islands that agree on a transaction.
+/// A transaction on which islands are agreeing.
 pub(super) struct Agreement {
-    /// Where it began.
+    /// The island on which it began.
     pub(super) first: IslandId,
     pub(super) number: u64,
     pub(super) ticket: Ticket,
 }
 
-/// Up to where an island's log has to be durable.
+/// A position up to which an island's log must be durable.
 pub(super) type Position = (IslandId, u64);
 
 impl<'d> Reach<'d> {
-    /// Nothing is reached yet. Without an answer if callers must not run transactions.
+    /// For a transaction that has reached no island yet; `None` if callers must not run transactions.
     pub(super) fn new(islands: &'d Islands, how: OverIslands) -> Option<Self> {
         let core = islands.databases[0].core(); // all have the same settings
         core.carrier()?;
@@ -138,32 +139,34 @@ impl<'d> Reach<'d> {
         })
     }
 
-    /// From now on the thread keeps the islands of a transaction for its next one.
+    /// Lets the thread keep the islands of a transaction for its next one, from now on.
     pub(super) const fn keep_islands(&mut self) {
         self.keeps = true;
     }
 
-    /// Gives back what it has kept.
+    /// Gives kept islands back.
     pub(super) fn give_back_kept(&mut self) {
         self.kept.clear();
     }
 
-    /// A transaction begins on this island, in whatever order it reaches its islands: its log has the decision.
+    /// Sets the island on which the transaction begins, whatever the order in which it reaches its islands: that
+    /// island's log has the decision.
     pub(super) const fn begin_at(&mut self, island: IslandId) {
         (self.first, self.doomed, self.ordering) = (Some(island), None, None);
     }
 
-    /// Ends the thread's last transaction, unless it has finished. The help that it owes is the caller's now.
+    /// Ends the thread's last transaction, unless it has finished. Returns the help that the thread still owes, which
+    /// the caller must give.
     pub(super) fn leave(mut self) -> Option<Helping<'d>> {
         self.helping.take()
     }
 
-    /// No step goes on after this time.
+    /// Sets the time after which no step continues.
     pub(super) const fn end_at(&mut self, deadline_ns: Option<u64>) {
         self.deadline_ns = deadline_ns;
     }
 
-    /// The island that it did not get, or where it met a lock.
+    /// The island that the thread did not get, or where it met a lock.
     pub(super) const fn busy(&self) -> Option<IslandId> {
         match self.doomed {
             Some(Doomed::Busy(island)) => Some(island),
@@ -171,7 +174,7 @@ impl<'d> Reach<'d> {
         }
     }
 
-    /// The islands that it needs, as far as is known.
+    /// The islands that the transaction needs, as far as is known.
     pub(super) fn needs(&self) -> impl Iterator<Item = IslandId> {
         self.islands().chain(self.busy())
     }
@@ -184,10 +187,10 @@ impl<'d> Reach<'d> {
         self.islands.databases[island.index()].core()
     }
 
-    /// Runs a step on an island, which is reached unless it was.
+    /// Runs a step on an island, after reaching the island if necessary.
     ///
     /// # Errors
-    /// That of the step, or why there is none. The transaction cannot commit any more.
+    /// That of the step, or the reason that it did not run. The transaction can then no longer commit.
     pub(super) fn run<A>(
         &mut self,
         island: IslandId,
@@ -213,11 +216,11 @@ impl<'d> Reach<'d> {
         })
     }
 
-    /// Lets a step look ahead at its rows on an island, which is reached unless it was. Where parts are held there is
-    /// nothing to find: a row that was found before would be used without the look-up that meets its key's lock.
+    /// Lets a step look ahead at its rows on an island, after reaching the island if necessary. While parts are held,
+    /// it finds no rows: with a row found beforehand, the step would omit the look-up that meets the lock of its key.
     ///
     /// # Errors
-    /// Why the transaction cannot commit any more.
+    /// The reason that the transaction can no longer commit.
     pub(super) fn look_ahead(
         &mut self,
         island: IslandId,
@@ -230,7 +233,7 @@ impl<'d> Reach<'d> {
         Ok(())
     }
 
-    /// What runs transactions on an island, which is reached unless it was.
+    /// The executor of an island, after reaching the island if necessary.
     fn executor(&mut self, island: IslandId) -> Result<&mut Runner, Stop> {
         let at = match self.doomed {
             Some(doomed) => Err(doomed),
@@ -273,7 +276,7 @@ impl<'d> Reach<'d> {
         Ok(self.reached.len() - 1)
     }
 
-    /// Takes an island that the thread has not.
+    /// Takes an island that the thread does not have.
     fn take(&self, island: IslandId) -> Result<Taken<'d, Runner>, Doomed> {
         let kept = self.kept.iter().map(|(kept, _)| *kept);
         let while_taken = match self.islands().chain(kept).max() {
@@ -288,22 +291,22 @@ impl<'d> Reach<'d> {
         taken.map_err(|_| Doomed::Stopped(island))
     }
 
-    /// This place in the transaction.
+    /// Sets a savepoint here.
     ///
     /// # Errors
-    /// Why the transaction cannot commit any more.
+    /// The reason that the transaction can no longer commit.
     pub(super) fn place(&mut self) -> Result<Place, Stop> {
         self.refused().map_or(Ok(()), Err)?;
         let here = |reached: &mut Reached<'_>| reached.taken.executor().store().savepoint();
         Ok(Place(self.reached.iter_mut().map(here).collect()))
     }
 
-    /// Takes back what the transaction has changed behind a place in it, on each island, and what failed there. It
+    /// Undoes everything after a savepoint, on each island, and forgets the failure of a step after it. The transaction
     /// keeps the islands that it has reached since.
     ///
     /// # Errors
-    /// Why the transaction cannot commit all the same: it has to run again, its deadline has passed, or an island has
-    /// stopped.
+    /// The reason that the transaction still cannot commit: it has to run again, its deadline has passed, or an island
+    /// has stopped.
     pub(super) fn back_to(&mut self, place: &Place) -> Result<(), Stop> {
         match self.doomed {
             None => {}
@@ -322,12 +325,12 @@ impl<'d> Reach<'d> {
         Ok(())
     }
 
-    /// Why the transaction cannot commit, if so.
+    /// The reason that the transaction cannot commit, if there is one.
     pub(super) fn refused(&mut self) -> Option<Stop> {
         self.doomed.map(|doomed| self.doom(doomed))
     }
 
-    /// The transaction cannot commit; the first reason counts.
+    /// Notes a reason that the transaction cannot commit; the first reason counts.
     fn doom(&mut self, why: Doomed) -> Stop {
         match *self.doomed.get_or_insert(why) {
             Doomed::Failed(stop) => Stop::of(stop),
@@ -335,8 +338,8 @@ impl<'d> Reach<'d> {
         }
     }
 
-    /// Ends the transaction after its code did: commits on all islands, undoes all, or lets them agree. Without an
-    /// answer if it may run again.
+    /// Ends the transaction when its code has ended: commits on all islands, undoes everything, or lets the islands
+    /// agree. Returns `None` if the transaction may run again.
     pub(super) fn finish<A>(
         &mut self,
         ran: thread::Result<Result<A, Stop>>,
@@ -379,7 +382,7 @@ impl<'d> Reach<'d> {
         };
         let given_back = match is_set_aside && ended.is_ok() {
             true => {
-                // It only read, all of it at one moment: there is nothing to agree on.
+                // It only read, and all of that at one moment: there is nothing to agree on.
                 self.count(true);
                 self.give_back()
             }
@@ -419,8 +422,8 @@ impl<'d> Reach<'d> {
         }
     }
 
-    /// Sets aside what was changed on each island, or dooms the transaction. What was read is not locked: all of it
-    /// was read at one moment, so transactions that change it come after this one.
+    /// Sets the changes on each island aside, or dooms the transaction. Rows that were only read are not locked: all of
+    /// them were read at one moment, so transactions that change them come after this one.
     fn set_aside(&mut self) -> Vec<(IslandId, Part)> {
         let mut parts = Vec::new();
         for at in 0..self.reached.len() {
@@ -450,7 +453,7 @@ impl<'d> Reach<'d> {
                 Some(envelope) => member.begin(site, log_bytes_max, number, envelope),
                 None => member.receive(site, log_bytes_max, first),
             }
-            // What could not be held at once is not valid when another transaction has run.
+            // A part that could not be held at once is no longer valid when another transaction has run.
             transaction.invalidate(*island);
         }
         let helping = self.helping.as_mut().expect("transactions are logged");
@@ -486,7 +489,7 @@ impl<'d> Reach<'d> {
         put.and(given_back)
     }
 
-    /// Counts it on the island on which it began.
+    /// Counts the transaction on the island on which it began.
     fn count(&mut self, commits: bool) {
         let (islands, is_ordered) = (self.reached.len(), self.ordering.is_some());
         let first =
@@ -534,7 +537,7 @@ impl<'d> Reach<'d> {
 }
 
 impl Drop for Reach<'_> {
-    /// Undoes what did not end, unless a panic came between: then the islands break.
+    /// Undoes a transaction that has not ended. After a panic it does not: then the islands break.
     fn drop(&mut self) {
         if !thread::panicking() && !self.reached.is_empty() {
             let _ = self.end(false);

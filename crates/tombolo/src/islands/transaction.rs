@@ -1,10 +1,10 @@
-//! `IslandsTx`: a transaction that reaches islands as its closure goes.
+//! `IslandsTx`: a transaction that reaches islands while its closure runs.
 //!
 //! It runs on its caller's thread, which takes each island at the first access. If another thread has that island and
-//! this one must not wait for it, all is undone and the closure runs again, with the islands that it needed taken
-//! beforehand, in their order. A savepoint is a place on each island that it has.
+//! this thread must not wait for it, everything is undone and the closure runs again; this time the thread first takes
+//! the islands that the closure needed, in their order. A savepoint is one on each island that the thread has.
 //!
-//! Not here: taking islands (`reach.rs`), parts that are declared, which have savepoints on their own islands only
+//! Not here: taking islands (`reach.rs`); declared parts, which have savepoints only on their own islands
 //! (`across.rs`).
 
 use std::fmt;
@@ -22,7 +22,7 @@ use crate::calls::{CallOptions, OverIslands, on_database_thread, wait_a_moment};
 use crate::error::{Error, Stop};
 use crate::tx::{self, Tx};
 
-/// The first pause after a transaction did not get its islands; each is twice as long as the one before, up to a bound.
+/// The pause after a transaction did not get its islands for the first time; it doubles each time, up to a bound.
 const PAUSE: Duration = Duration::from_micros(10);
 const PAUSES_MAX: u32 = 6;
 
@@ -39,13 +39,13 @@ impl fmt::Debug for IslandsTx<'_> {
 }
 
 impl IslandsTx<'_> {
-    /// Runs a closure on the island of a key. It sees the rows of that island, with what the transaction has changed
-    /// there. If it fails, the whole transaction does, whatever follows, or the part of it behind a
-    /// [savepoint](IslandsTx::savepoint).
+    /// Runs a closure on the island of a key. It sees the rows of that island, with the transaction's own changes. If
+    /// it fails, the transaction can only be undone: as a whole, or back to a [savepoint](IslandsTx::savepoint).
     ///
     /// # Errors
-    /// That of the closure; [`Stop::Abort`] when keys are spread by ranges of numbers, and this is none. An error
-    /// [`LockTimeout`](StoreError::LockTimeout) may mean that the transaction has to run again: return it.
+    /// That of the closure; [`Stop::Abort`] when keys are spread by ranges of numbers, and this key is not a
+    /// number. An error [`LockTimeout`](StoreError::LockTimeout) may mean that the transaction has to run again: return
+    /// it.
     pub fn at<A>(
         &mut self,
         key: &(impl IslandKey + ?Sized),
@@ -57,9 +57,9 @@ impl IslandsTx<'_> {
         self.reach.run(island, |store, guard, tables| tx::step(store, guard, tables, closure))
     }
 
-    /// Runs a part of the transaction. If it returns an error, or a closure on an island in it did, what it has
-    /// changed is undone on all islands, and the transaction may continue without it. Savepoints may be within others,
-    /// and within a closure on one island ([`Tx::savepoint`]).
+    /// Runs a part of the transaction. If it returns an error, or a closure on an island in it did, its changes are
+    /// undone on all islands, and the transaction may continue without them. Savepoints may be nested, and a closure on
+    /// one island may have its own ([`Tx::savepoint`]).
     ///
     /// ```
     /// # use tombolo::{Database, Error, Stop, StoreError, Table};
@@ -90,8 +90,8 @@ impl IslandsTx<'_> {
     /// ```
     ///
     /// # Errors
-    /// The error of the part, or that of the first closure in it that failed. A transaction that has to run again, or
-    /// whose deadline has passed, does not continue: return the error.
+    /// The error of the part, or that of the first closure in it that failed. If the transaction has to run again, or
+    /// its deadline has passed, it cannot continue: return the error.
     pub fn savepoint<A>(
         &mut self,
         part: impl FnOnce(&mut Self) -> Result<A, Stop>,
@@ -110,9 +110,9 @@ impl IslandsTx<'_> {
 }
 
 impl Islands {
-    /// Runs a closure as one transaction over the islands of the keys that it names; all that it changed commits, or
-    /// nothing. No other transaction runs on an island from the closure's first access there until it has returned.
-    /// It may run more than once.
+    /// Runs a closure as one transaction over the islands of the keys that it names: all of its changes commit, or
+    /// none. No other transaction runs on an island from the closure's first access there until it has returned.
+    /// The closure may run more than once.
     ///
     /// ```
     /// # use tombolo::{Database, Error, Stop, Table};
@@ -142,9 +142,10 @@ impl Islands {
         self.transaction_until(None, closure)
     }
 
-    /// The same with a deadline, after which the closure does not go on: it ends at one of its next calls of
-    /// [`IslandsTx::at`] or [`Tx`], or at a row that a scan visits, and is undone. So this is how long it may have its
-    /// islands, but for what it computes without these calls. Once it has returned, the answer is waited for.
+    /// The same with a deadline. After it the closure is ended at one of its next calls of
+    /// [`IslandsTx::at`] or [`Tx`], or at a row that a scan visits, and is undone. So the deadline bounds the time for
+    /// which the transaction has its islands, unless the closure computes without such calls. When the closure has
+    /// returned, the caller waits for the answer even after the deadline.
     ///
     /// ```
     /// # use std::time::Duration;
@@ -220,7 +221,8 @@ impl Islands {
         }
     }
 
-    /// Waits until the calls that wait on an island have run, or this time has come; why none run, if so.
+    /// Waits until the waiting calls of an island have run, or until this time; returns an error if the island runs
+    /// none.
     fn wait_behind_calls(&self, island: IslandId, until_ns: u64) -> Result<(), Error> {
         let left = Duration::from_nanos(until_ns.saturating_sub(self.mail.clock.now_ns()));
         let options = CallOptions::new().log_bytes_max(self.mail.log_bytes_max(island));

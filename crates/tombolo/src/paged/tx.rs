@@ -3,8 +3,8 @@
 //! The calls have the names and the meaning of those of [`Tx`](crate::Tx), and write rows with all their index
 //! entries by the same code (`tx/mod.rs`). Not here: sessions, retries, durability (`database.rs`).
 //!
-//! Invariant: a row's id names that row or none. An id carries the number of its transaction, because the place of a
-//! deleted row may be another row's once its transaction has ended.
+//! Invariant: a row's id names that row or no row. An id carries the number of its transaction, because another row may
+//! get the place of a deleted row when the deleting transaction has ended.
 
 use std::cell::Cell;
 use std::fmt;
@@ -42,8 +42,8 @@ impl PagedTables {
     }
 }
 
-/// Names a row in the transaction that found or made it. In another transaction, or with another table, it is refused
-/// ([`StoreError::NoSuchRow`](crate::StoreError::NoSuchRow)): look the row up again by its key.
+/// Names a row in the transaction that found or created it. In another transaction, or with another table, it is
+/// refused ([`StoreError::NoSuchRow`](crate::StoreError::NoSuchRow)): look the row up again by its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PagedRowId {
     transaction: u64,
@@ -56,9 +56,9 @@ pub type PagedRow<'t, R> = RowRef<'t, R, RowCopy<'t>>;
 
 /// A transaction of a [`PagedDatabase`](crate::PagedDatabase), with the calls of [`Tx`](crate::Tx).
 ///
-/// Other transactions run at the same time. A call that meets what another transaction holds waits for it; where two
-/// wait for each other, one of them is undone, and its closure runs again. A closure should return the errors of its
-/// calls, by `?`: a transaction that was chosen to give way can only be undone.
+/// Other transactions run at the same time. A call that needs a lock of another transaction waits for it; if two
+/// transactions wait for each other, one of them is undone, and its closure runs again. A closure should return the
+/// errors of its calls, by `?`: a transaction that was chosen to give way can only be undone.
 ///
 /// ```
 /// use tombolo::{Database, Order, PagedTx, Stop, Table};
@@ -102,7 +102,7 @@ pub struct PagedTx<'s> {
     pub(super) ids: &'s mut Ids,
     /// Whether writes are refused.
     pub(super) only_reads: bool,
-    /// The first refusal that dooms it.
+    /// The first refusal, which dooms the transaction.
     refused: Cell<Option<StoreError>>,
 }
 
@@ -117,7 +117,7 @@ impl<'s> PagedTx<'s> {
         Self { store, tables, ids, only_reads, refused: Cell::new(None) }
     }
 
-    /// Why it can only be undone, if so.
+    /// The reason that it can only be undone, if there is one.
     pub(super) fn refused(&self) -> Option<StoreError> {
         self.refused.get()
     }
@@ -137,7 +137,7 @@ impl<'s> PagedTx<'s> {
         }
     }
 
-    /// Admits a procedure, which may write. After a refused write none runs.
+    /// Admits a procedure, which may write. After a refused write no procedure runs.
     pub(super) fn pass_step(&self, database: u32) -> Result<()> {
         match self.refused.get() {
             Some(refused) => Err(Stop::Error(refused)),
@@ -145,7 +145,7 @@ impl<'s> PagedTx<'s> {
         }
     }
 
-    /// Admits a write. After a refused write no other one runs.
+    /// Admits a write. After a refused write no other write runs.
     #[inline]
     fn pass_write(&self, database: u32) -> Result<()> {
         if let Some(refused) = self.refused.get() {
@@ -157,7 +157,8 @@ impl<'s> PagedTx<'s> {
         self.pass(database).map_err(|_| self.doom(StoreError::OtherDatabase))
     }
 
-    /// What a read returned. One that gave way to another transaction dooms this one, which may hold others up.
+    /// The result of a read. If the read was chosen to give way to another transaction, it dooms this one, whose locks
+    /// others wait for.
     #[inline]
     fn was_read<T>(&self, read: Stored<T>) -> Result<T> {
         read.map_err(|error| if error.retry() { self.doom(error) } else { Stop::Error(error) })
@@ -188,8 +189,8 @@ impl<'s> PagedTx<'s> {
     }
 
     /// As [`Tx::savepoint`](crate::Tx::savepoint): runs a part of the transaction. If it returns an error, or a write
-    /// in it was refused, its writes are undone, and the transaction may continue without them. What it locked stays
-    /// locked, and so what it read stays as it is. Ids that were made in it may name no row afterwards.
+    /// in it was refused, its writes are undone, and the transaction may continue without them. Its locks
+    /// stay, so the rows that it read do not change. Ids that it got may name no row afterwards.
     ///
     /// ```
     /// # use tombolo::{Database, Table};
@@ -215,7 +216,7 @@ impl<'s> PagedTx<'s> {
     ///
     /// # Errors
     /// The error of the part, or that of its first refused write. A transaction that was chosen to give way, or did not
-    /// get a lock in time, does not continue: it may hold others up.
+    /// get a lock in time, does not continue: others may wait for its locks.
     pub fn savepoint<A>(&mut self, part: impl FnOnce(&mut Self) -> Result<A>) -> Result<A> {
         if let Some(refused) = self.refused.get() {
             return Err(Stop::Error(refused));
@@ -235,7 +236,7 @@ impl<'s> PagedTx<'s> {
         ended
     }
 
-    /// The table that an index is of, by its position.
+    /// The position of an index's table.
     fn table_at<I: IndexType>(&self, index: &Index<I>) -> usize {
         self.tables.schema.index_at(index.position()).map_or(usize::MAX, |(table, _)| table)
     }
@@ -255,8 +256,8 @@ impl<'s> PagedTx<'s> {
         Ok(found.map(|row| self.id(self.table_at(index), row)))
     }
 
-    /// The same for a row that the transaction is going to change: it is locked for that at once. Two transactions
-    /// that first read a row and then change it would wait for each other.
+    /// The same for a row that the transaction is going to change: it is locked for the change at once. Without this,
+    /// two transactions that read a row and then change it would wait for each other.
     ///
     /// # Errors
     /// Those of the store.
@@ -285,7 +286,8 @@ impl<'s> PagedTx<'s> {
         if !self.ids.has_deleted {
             return Ok(RowRef::of(self.was_read(self.store.pin(table, row))?));
         }
-        // What it deleted itself is there until it ends: the handle of a table known at run time is compared.
+        // A row that this transaction deleted keeps its place until the end. Only with a handle that was made at run
+        // time does the store verify that the row lives.
         let handle = self.tables.entries[table.position()].handle();
         let pinned = self.was_read(self.store.pin(handle, row))?;
         Ok(RowRef::of(Row::new(pinned.into_pin())))
@@ -461,11 +463,11 @@ impl<'s> PagedTx<'s> {
         self.written(deleted)
     }
 
-    /// As [`Tx::scan`](crate::Tx::scan). In a serializable transaction no other one changes the range until this one
-    /// has ended.
+    /// As [`Tx::scan`](crate::Tx::scan). If the transaction is serializable, no other transaction changes the range
+    /// before this one has ended.
     ///
     /// # Errors
-    /// `Unordered` for a hash index; `KeyColumns` where the range compares none of its columns, or more.
+    /// `Unordered` for a hash index; `KeyColumns` if the range has no columns, or more than the index.
     pub fn scan<'k, I: IndexType>(
         &mut self,
         index: &Index<I>,
@@ -501,11 +503,11 @@ impl<'s> PagedTx<'s> {
         Ok(rows)
     }
 
-    /// All rows of a table, in the store's own order. The table is locked: no other transaction changes it until this
-    /// one has ended.
+    /// All rows of a table, in the store's own order. The table is locked: no other transaction changes it before
+    /// this one has ended.
     ///
     /// # Errors
-    /// What the store refuses.
+    /// Those of the store.
     pub fn rows<R: TableType>(&mut self, table: &Table<R>) -> Result<Vec<PagedRowId>> {
         self.pass(table.database())?;
         let (transaction, position) = (self.ids.newest(), table.position() as u32);

@@ -1,7 +1,7 @@
 //! `Tx`: a transaction as a closure sees it, with rows and their index entries.
 //!
-//! Its writes keep every index of the table in step and every value within its column's declaration, so
-//! that a closure cannot leave half a row behind. A refused write dooms the transaction: whatever the
+//! Its writes update all indexes of the table, and refuse values that a column's declaration excludes, so
+//! a closure cannot leave half a row behind. A refused write dooms the transaction: whatever the
 //! closure returns, everything is undone. Procedures that must be as fast as possible write rows and entries
 //! themselves (`Procedure`).
 //!
@@ -100,16 +100,17 @@ use watch::Watch;
 pub struct Tx<'s> {
     store: &'s mut Product,
     tables: &'s Tables,
-    /// The number of handles whose calls need no closer look: the database's own, or none while `guard` is there.
+    /// The number in handles whose calls are admitted without further checks: the database's; while there is a `guard`,
+    /// a number that no handle has.
     database: u32,
-    /// What each call is compared with while parts of transactions are held.
+    /// Present while parts of transactions are held: compares each call with their locks.
     guard: Guards<'s>,
     watch: Watch,
 }
 
 impl<'s> Tx<'s> {
-    /// Admits a read with this handle: the handle is valid and the call may continue. If there is a guard, it is for
-    /// the guard to admit what is read.
+    /// Admits a read with this handle, which must be valid. If there is a guard, the caller lets the guard admit the
+    /// rows that it reads.
     #[inline(always)]
     fn pass(&self, database: u32, of: Of) -> Result<Guards<'s>> {
         self.watch.pass(&self.tables.limits)?;
@@ -120,7 +121,7 @@ impl<'s> Tx<'s> {
         Ok(self.guard)
     }
 
-    /// Admits a write with this handle; the same.
+    /// The same for a write.
     #[inline(always)]
     fn pass_write(&self, database: u32, of: Of) -> Result<Guards<'s>> {
         self.watch.pass_write(&self.tables.limits)?;
@@ -314,7 +315,7 @@ impl<'s> Tx<'s> {
         self.written(updated)
     }
 
-    /// [`Tx::update`], if parts are held: apart from the others, whose code it would make longer.
+    /// [`Tx::update`], if parts are held; a function of its own, to keep the other paths short.
     #[cold]
     #[inline(never)]
     fn update_guarded<R: DeclaredTable>(
@@ -447,8 +448,8 @@ impl std::fmt::Debug for Tx<'_> {
     }
 }
 
-/// A row, held for reading until the transaction makes its next change: `P` is how its store holds it. The memory
-/// store's rows are read in place.
+/// A row, held for reading until the transaction makes its next change. `P` is the store's type of a held row; the
+/// memory store's rows are read in place.
 #[derive(Debug)]
 pub struct RowRef<'t, R, P = MemoryRow<'t>> {
     row: Row<R, P>,

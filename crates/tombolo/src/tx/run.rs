@@ -12,8 +12,8 @@ use super::{Guards, Tables, Tx};
 use crate::error::{OwnError, Result, Stop};
 use crate::product::Product;
 
-/// Runs a closure as one transaction. While parts of transactions are held it commits or is set aside, as its guard
-/// has it; one that met a lock ends with `Held`, whatever the closure did after it.
+/// Runs a closure as one transaction. While parts of transactions are held, its guard decides whether it commits or is
+/// set aside; a transaction that met a lock ends with `Held`, whatever the closure did afterwards.
 #[inline(always)]
 pub(crate) fn run<A>(
     store: &mut Product,
@@ -41,7 +41,8 @@ pub(crate) fn run<A>(
     ended.map_err(|stop| stopped(stop, own))
 }
 
-/// Runs what is made of steps as one transaction while parts of transactions are held, as `guard` has it.
+/// Runs several steps as one transaction while parts of transactions are held; `guard` decides whether it commits or is
+/// set aside.
 pub(crate) fn run_steps(
     store: &mut Product,
     guard: &Guard<'_>,
@@ -71,17 +72,17 @@ pub(crate) fn step<A>(
     ended.map_err(|stop| stopped(stop, own))
 }
 
-/// The error of a transaction, which bypassed the engine if it is the application's own.
+/// The error of a transaction; an error of the application's own comes from `own`, because it bypassed the engine.
 pub(crate) fn stopped(stop: EngineStop, own: Option<OwnError>) -> Stop {
     match (stop, own) {
-        // Not if the store could not undo it.
+        // Any other stop means that the store could not undo the transaction.
         (EngineStop::Abort(_), Some(own)) => Stop::Own(own),
         (stop, _) => Stop::of(stop),
     }
 }
 
-/// Runs a closure in the open transaction. One function for stores with a guard and without: the closure is inlined
-/// where it has one caller.
+/// Runs a closure in the open transaction. One function serves stores with and without a guard, because a closure is
+/// inlined if it has a single caller.
 #[inline]
 fn run_open<A>(
     store: &mut Product,
@@ -102,7 +103,7 @@ fn run_open<A>(
     }
 }
 
-/// The error of a closure as the engine has it; the application's own is put into `own`, see [`stopped`].
+/// A closure's error as the engine's type; an error of the application's own is put into `own`, see [`stopped`].
 #[inline(always)]
 pub(crate) fn engine_stop(stop: Stop, own: &mut Option<OwnError>) -> EngineStop {
     match stop {

@@ -1,12 +1,12 @@
 //! Why a transaction ends before its closure does: a write was refused, a deadline passed, its caller cancelled it.
 //!
-//! A closure ends where it calls its transaction: that call is refused, and the transaction is undone no matter
-//! what the closure does with the refusal. Every 64th call or visited row reads the clock, if there is a deadline,
-//! and a flag that says whether any call was cancelled. A call that its caller's own thread runs has no deadline,
-//! and no thread could cancel it.
+//! A closure is ended at its next call of the transaction: that call is refused, and the transaction is undone, no
+//! matter what the closure does with the refusal. At every 64th call or visited row the watch reads the clock, if
+//! there is a deadline, and a flag that is set when any call is cancelled. A call that its caller's thread runs has no
+//! deadline, and no thread could cancel it.
 //!
-//! Not here: how a cancelled call is known (`cancels.rs`); closures that compute without calling
-//! their transaction, which nothing ends, and procedures.
+//! Not here: the list of cancelled calls (`cancels.rs`). Procedures, and closures that compute without calling
+//! their transaction, are not ended.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tombolo_storage::error::{Error as StoreError, Result};
 
 use crate::cancels::Cancels;
 
-/// Calls, and rows visited, between two looks.
+/// The number of calls and visited rows between two looks.
 const STRIDE: u64 = 64;
 
 /// The deadline and the cancellation of the current call.
@@ -27,7 +27,7 @@ pub(super) struct Limits {
     deadline_ns: u64,
     /// Its number, if it can be cancelled.
     number: Option<u64>,
-    /// Calls until its first look.
+    /// The number of calls before its first look.
     left: u64,
 }
 
@@ -36,22 +36,22 @@ impl Limits {
         Self { clock, cancels, deadline_ns: u64::MAX, number: None, left: u64::MAX }
     }
 
-    /// A queued call begins, with these limits; returns why it must not begin, if so.
+    /// Sets the limits of a queued call that begins; returns the reason if it must not begin.
     #[inline]
     pub(super) fn set(&mut self, deadline_ns: u64, number: u64) -> Option<StoreError> {
         (self.deadline_ns, self.number, self.left) = (deadline_ns, Some(number), STRIDE);
         self.ended()
     }
 
-    /// A transaction over several islands begins: it may have a deadline, and no number.
+    /// Sets the deadline of a transaction over several islands, which has no number.
     pub(super) fn set_deadline(&mut self, deadline_ns: u64) {
         (self.deadline_ns, self.number, self.left) = (deadline_ns, None, STRIDE);
     }
 
-    /// A call begins that has neither.
+    /// Removes the limits, for a call that has none.
     #[inline]
     pub(super) fn lift(&mut self) {
-        // Mostly the call before had none either: then this one need not write the cache line.
+        // If the previous call had none either, which is usual, the cache line need not be written.
         if self.left != u64::MAX {
             (self.deadline_ns, self.number, self.left) = (u64::MAX, None, u64::MAX);
         }
@@ -62,7 +62,7 @@ impl Limits {
         self.clock.unix_us()
     }
 
-    /// Why the call has to end, if it has to.
+    /// The reason that the call must end, if there is one.
     #[inline]
     fn ended(&self) -> Option<StoreError> {
         if self.number.is_some_and(|number| self.cancels.contains(number)) {
@@ -73,9 +73,9 @@ impl Limits {
     }
 }
 
-/// What is watched while a closure runs; the limits of its call are given to each look.
+/// The state of the watch while a closure runs; each look gets the limits of the call.
 pub(super) struct Watch {
-    /// Calls until the next look; where nothing ends the call there are always some.
+    /// The number of calls before the next look; never 0 if nothing can end the call.
     left: Cell<u64>,
     /// The first refusal, which dooms the transaction.
     refused: Cell<Option<StoreError>>,
@@ -86,7 +86,7 @@ impl Watch {
         Self { left: Cell::new(limits.left), refused: Cell::new(None) }
     }
 
-    /// A call begins, or a row is visited.
+    /// Counts a call or a visited row.
     #[inline]
     pub(super) fn pass(&self, limits: &Limits) -> Result<()> {
         let left = self.left.get() - 1;
@@ -94,14 +94,14 @@ impl Watch {
         if left > 0 { Ok(()) } else { self.look(limits) }
     }
 
-    /// So many rows are visited.
+    /// Counts visited rows.
     pub(super) fn pass_rows(&self, limits: &Limits, rows: usize) -> Result<()> {
         let left = self.left.get().saturating_sub(STRIDE.min(rows as u64));
         self.left.set(left);
         if left > 0 { Ok(()) } else { self.look(limits) }
     }
 
-    /// A call that writes begins. After a refused write no other write runs.
+    /// Counts a call that writes. After a refused write no other write runs.
     #[inline]
     pub(super) fn pass_write(&self, limits: &Limits) -> Result<()> {
         match self.refused.get() {
@@ -127,8 +127,8 @@ impl Watch {
         self.refused.set(self.refused.get().or(Some(error)));
     }
 
-    /// The refused write was taken back: the transaction continues, unless the call was ended by its deadline
-    /// or caller.
+    /// Called when a savepoint has undone the refused write: the transaction continues, unless its deadline or its
+    /// caller ended the call.
     pub(super) fn forgive(&self) {
         let is_over = |error: &StoreError| {
             matches!(error, StoreError::DeadlinePassed | StoreError::Cancelled)
@@ -136,7 +136,7 @@ impl Watch {
         self.refused.set(self.refused.get().filter(is_over));
     }
 
-    /// Why the transaction can only abort, if so.
+    /// The reason that the transaction can only abort, if there is one.
     pub(super) fn refused(&self) -> Option<StoreError> {
         self.refused.get()
     }
