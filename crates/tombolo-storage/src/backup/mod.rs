@@ -7,21 +7,20 @@
 //!                                                        └─ and the archive's groups behind it ─┘
 //! ```
 //!
-//! A backup is a directory with the files of a database, all of them made anew: blocks and groups that
-//! are intact lie where they lay, and everything else is zero. The image is copied block by block while
-//! no checkpoint writes (the caller ensures that), the log group by group up to one that is durable: so
-//! a copy never holds half-written bytes of a file, and a damaged database is noticed when it is backed
-//! up. The file `backup` says up to which group it goes, and length and checksum of every file; it is
-//! written last. Backups of the islands of one database are a set (`set.rs`).
+//! A backup is a directory with new files of a database: intact blocks and groups have the same places as in the
+//! original, and everything else is zero. The image is copied block by block while no checkpoint is written (the
+//! caller ensures that), and the log is copied group by group up to a durable group. So a copy never has half-written
+//! bytes, and a backup of a damaged database fails. The file `backup`, which is written last, has the number of the
+//! last group, and length and checksum of every file. Backups of the islands of one database are a set (`set.rs`).
 //!
-//! Two names keep a copy from being taken for a database: a directory with `backup-unfinished` is one
-//! that a crash or a full disk ended, one with `backup` is kept as it is. Neither is opened
-//! (`value_log/lock.rs`); [`restore`] makes a database of the second.
+//! Two files distinguish a copy from a database: `backup-unfinished` is in a directory whose backup or restore was
+//! ended by a crash or a full disk, `backup` is in a finished backup. A directory with either is not opened
+//! (`value_log/lock.rs`); [`restore`] makes a database from a finished backup.
 //!
 //! Not here: threads, holding off checkpoints and the log's release (the engine's), archives of the
-//! log (`value_log/archive/`). Invariants: nothing is written in the directory that is copied; a file
-//! `backup` that is intact stands for files that are durable; a failure leaves no copy, or one that says it
-//! is none.
+//! log (`value_log/archive/`). Invariants: nothing is written in the directory that is copied; if the file
+//! `backup` is intact, all other files are durable; a failure leaves no copy, or one with
+//! `backup-unfinished`.
 
 mod copier;
 mod failure;

@@ -1,8 +1,8 @@
-//! A latch for a few steps on memory, held alone: given back by a store, not by an exchange. A thread that finds it
-//! taken spins and gives way; none sleeps, and none is preferred.
+//! A latch for a few steps on memory, always exclusive: it is released by a store, not by an exchange. A thread that
+//! finds it taken spins and yields; no thread sleeps, and none is preferred.
 //!
-//! For what is never held while waiting for anything. It protects words that are safe to reach without it: the
-//! compiler is promised nothing ([`super::RawLatch`] is).
+//! Its holder must not wait for anything. The words that it protects must be safe to access without it, because it
+//! promises the compiler nothing ([`super::RawLatch`] does).
 
 use std::marker::PhantomData;
 

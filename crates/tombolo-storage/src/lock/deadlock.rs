@@ -1,22 +1,22 @@
-//! Deadlocks: found by a transaction of the circle, before it falls asleep and each time that an interval has
-//! passed.
+//! Deadlocks: each waiting transaction searches for a circle that it belongs to, before it falls asleep and after each
+//! interval.
 //!
-//! The waits-for graph is not kept; its edges are read from the queues when they are asked for
-//! (`Table::blockers`). A circle consists of waiting transactions only, and edges between waiting
-//! transactions do not change while they wait; so the circle exists, complete, when the last of
-//! them has queued its request. Each of them looks for it after it has queued its own, that one too. Only where
-//! a gap vanishes is there an edge more, to a transaction that the gap's lock is handed to: that circle is found
-//! by the next look. Searches run side by side: two that find the same circle choose the same victim, whose wait
-//! only one ends.
+//! The waits-for graph is not stored; a search reads its edges from the queues
+//! (`Table::blockers`). A circle consists only of waiting transactions, and edges between waiting
+//! transactions do not change while they wait; so the circle is complete when the last of them has queued its request.
+//! Each transaction searches after it has queued its request, so the last one finds the circle. Only when a gap
+//! vanishes does an edge appear, to the transaction that the gap's lock is handed on to: the next search finds that
+//! circle. Searches run concurrently: two that find the same circle choose the same victim, and only one ends its
+//! wait.
 //!
 //! The victim is the youngest of the circle (the greatest `age_rank`; of equals the higher
-//! session): it has done least, and the oldest transaction of all always gets through. The victim's
+//! session): it has done the least work, and the oldest transaction always finishes. The victim's
 //! wait ends with an error; it must abort, and keeps its locks until then.
 //!
-//! Bucket latches are taken one after another, so what is read may be old before the search ends.
-//! An edge to a transaction that has ended meanwhile is noticed by its session's count of
-//! transactions, and a circle is believed only if all in it still wait where they did. What slips
-//! through costs a needless abort, nothing else.
+//! A search latches one bucket after another, so edges may be outdated when it ends.
+//! It recognises an edge to a transaction that has ended by its session's count of
+//! transactions, and believes a circle only if all transactions in it still wait for the same locks. A mistake costs
+//! an unnecessary abort, nothing else.
 
 use super::hierarchical::Hierarchical;
 use super::name::LockName;

@@ -1,11 +1,11 @@
-//! Locks of transactions that ask for no more: those of a prepared one, which holds them until it is decided, and
+//! Locks of transactions that request no more locks: a prepared transaction holds its locks until it is decided, and
 //! takes them again after a crash.
 //!
-//! Such a transaction never waits, so it is in no circle of waits and never gives way (`deadlock.rs`):
-//! another that waits for it waits until its own patience ends. Its requests are its own, out of the table's one
-//! supply.
+//! Such a transaction never waits, so it is in no circle of waits and never gives way (`deadlock.rs`);
+//! a transaction that waits for it waits until its own time limit. Its requests come from the table's common
+//! chain.
 //!
-//! Not here: what is written down of it (`log/prepare.rs`), which locks an index's changes hand on.
+//! Not here: its log records (`log/prepare.rs`), the locks that changes of an index hand on.
 
 use super::LockError;
 use super::held::HeldLocks;

@@ -1,10 +1,10 @@
-//! The granted group of a lock: how many requests hold it in each mode, and how many want something,
-//! in one word. So granting and releasing look at no other request, however many there are.
+//! The granted group of a lock: in one word, how many requests hold it in each mode, and how many wait.
+//! So granting and releasing look at no other request, however many there are.
 //!
 //! ```text
 //!   bits 0–14, 15–29, 30–44   requests granted IS, IX, S
 //!   bits 45, 46               whether one is granted SIX, X
-//!   bits 48–62                requests that want something
+//!   bits 48–62                waiting requests
 //! ```
 
 use super::mode::Mode;

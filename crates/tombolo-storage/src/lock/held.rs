@@ -1,19 +1,17 @@
 //! What one transaction holds: a small hash map from names to its requests, and the order in which
 //! they came.
 //!
-//! It answers the commonest question, "do I hold this already?", without touching the lock table.
-//! Its session owns it and nothing else looks into it; memory is kept from transaction to
-//! transaction. The session owns a stock of requests too: those of the locks it holds, in the order
-//! in which they were granted, and behind them free ones. So the lock table's common chain of free
-//! requests is visited once in many locks, and releasing all locks is forgetting how many there
-//! are.
+//! It answers the most frequent question, "do I hold this already?", without access to the lock table.
+//! Only its session uses it, and reuses its memory for each transaction. The session also owns a stock of requests:
+//! those of its locks, in the order in which they were granted, followed by free ones. So a session seldom visits the
+//! lock table's common chain of free requests, and to forget all locks it only resets their number.
 //!
-//! Locks on stores have places of their own, one for each store's number: no hash leads there, and nothing has to be
-//! put in or taken out where a lock is *kept* from one transaction for the next. Its request is the session's again if
-//! the table says so (`Table::claim`).
+//! Locks on stores have fixed places, one for each store's number: they are found without a hash, and a lock that is
+//! *kept* from one transaction for the next stays in its place. The next transaction has it if the table lets it
+//! claim the request (`Table::claim`).
 //!
-//! Invariants: there are more places of the map than requests owned, so a search ends; nothing below a store's lock
-//! that is kept may be locked.
+//! Invariants: the map has more places than the session has requests, so a search ends; while a store's lock is only
+//! kept, nothing below it is locked.
 
 use super::mode::Mode;
 use super::name::LockName;

@@ -5,17 +5,17 @@
 //! sibling, [`IfLocks`] the same lock table behind one `if` at run time, to measure what the
 //! zero-sized form saves (LG-26).
 //!
-//! What is *not* there is locked too: a gap between two entries of an index, so that none is inserted there
-//! that a transaction would have had to see (`gaps.rs`).
+//! Gaps between the entries of an index are locked, too, so that no other transaction inserts an entry that this one
+//! would have had to see (`gaps.rs`).
 //!
 //! Read `mode.rs` (the tables), `table/` (queues: which request is granted, in which order) with
 //! `group.rs`,
 //! `held.rs` (what one transaction holds), `hierarchical.rs` (intentions, escalation), then
 //! `wait.rs` and `deadlock.rs`.
 //!
-//! Not here: what has to be locked (the paged store's calls), transaction numbers, latches (`latch/`): a
-//! lock is never waited for while a latch is held; use
-//! [`Locking::try_lock_row`], let the latch go, lock and look again.
+//! Not here: what has to be locked (the paged store's calls), transaction numbers, latches (`latch/`). No thread waits
+//! for a lock while it holds a latch: it calls [`Locking::try_lock_row`]; if that fails, it releases the latch, locks
+//! the row and looks again.
 
 mod check;
 mod conditional;

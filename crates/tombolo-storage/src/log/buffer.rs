@@ -1,4 +1,4 @@
-//! The ring between sessions and the log file: filled side by side, drained by one flusher.
+//! The ring between sessions and the log file: filled by all sessions concurrently, drained by one flusher.
 //!
 //! ```text
 //!        drained              being drained        published    being copied   free
@@ -10,14 +10,14 @@
 //!
 //! A position is an LSN; its byte lies at position modulo capacity. Publishing takes the next
 //! positions by one exchange of the tail and copies the record there. Whole records only,
-//! so every position the tail ever had is the end of a record. Before a session takes positions it says in a
-//! line of its own from where on it may be copying ([`Copying`]), and afterwards that it is not: a drain
-//! waits until no session copies what it is to write. Sessions never wait for each other.
+//! so every position the tail ever had is the end of a record. Before a session takes positions, it publishes in a
+//! cache line of its own the position from which on it may be copying ([`Copying`]), and afterwards that it has
+//! finished: a drain waits until no session copies into the part that it writes. Sessions never wait for each other.
 //!
 //! Space in the file is promised here too: `promised + left ≤ file limit`, where `promised` is the tail and
 //! what transactions need to end (their compensations and their last record). A full disk stops changes,
-//! never an abort or a commit. A promise is counted first and taken back if the limit does not allow it, and
-//! a limit is lowered first and raised again if it is less than what is promised: of the two at least one sees
+//! never an abort or a commit. A session counts its promise first and takes it back if the limit does not allow it; a
+//! flush lowers the limit first and raises it again if it is less than the promises. So at least one of the two sees
 //! the other.
 //!
 //! Without a file nothing is written: what is published counts as drained when the ring is full.

@@ -1,11 +1,11 @@
 //! The log's files: segments of a value log (`value_log/`), whose groups are what one flush writes. A
 //! position in it is an LSN.
 //!
-//! What transactions were promised is measured in bytes of records, the room of segments in blocks, of which
-//! each flush takes whole ones. A flush that would take more than is free of promises makes a segment more
-//! first; if the disk is full, it sets the log's end aside, which takes no room (`value_log/side.rs`).
-//! What is set aside goes into a segment as one group once there is room, or enough of it to fill a slot:
-//! that group takes at most a seventh more than its records.
+//! Promises to transactions are counted in bytes of records, the space of segments in blocks, and each flush takes
+//! whole blocks. A flush that needs more than the unpromised space first makes another segment; if the disk is full,
+//! it sets the log's end aside, which takes no space of a segment (`value_log/side.rs`).
+//! Records that are set aside are written into a segment as one group when there is space again, or when they fill a
+//! slot; that group takes at most a seventh more than its records.
 //!
 //! Not here: which session flushes when, what the records mean, restart.
 

@@ -8,14 +8,14 @@
 //!     └──────────────► follower: waits   poisoned for good, wakes all
 //! ```
 //!
-//! A leader writes everything published so far and syncs once. What is published meanwhile is the
-//! next leader's: the device is never idle while a session waits, and no group waits for company.
-//! That needs no thread of its own and no clock. Followers wait in two groups: those whom the flush
-//! that runs covers are all woken by its end, and one of the others is, to lead the next one.
+//! A leader writes everything published so far and syncs once. Records that are published meanwhile are written by the
+//! next leader: the device is never idle while a session waits, and no group waits for more records.
+//! This needs no extra thread and no clock. The end of a flush wakes all followers that it covers, and one of the
+//! others, which leads the next flush.
 //!
-//! A flush waits for what is being copied, a moment, takes this file's mutex for a moment, and the disk. It
-//! takes no page latch and no lock, so a session may flush, or wait for one, while it holds pages
-//! latched: a full ring and a page that is to be evicted are no deadlock.
+//! A flush waits a moment for records that are being copied, takes this file's mutex for a moment, and uses the disk.
+//! It takes no page latch and no lock. So a session may flush, or wait for a flush, while it holds page latches:
+//! neither a full ring nor the eviction of a page leads to a deadlock.
 //!
 //! After a failed write or sync it is unknown what the file holds: the log is poisoned, and nothing
 //! is acknowledged, written or promised any more.

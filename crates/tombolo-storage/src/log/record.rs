@@ -15,20 +15,20 @@
 //! | 32 | 8 | previous: LSN of the transaction's record before this one, 0 for none. Not of changes |
 //! | 24, 32 or 40 | | the image before, the image after, padding (zeros) |
 //!
-//! All numbers are little-endian. A transaction's changes come in order, and what undoes one the next time is the
-//! newest that is not undone: so changes lead to no other. There is no checksum: the group that a flush writes has
-//! one of all its records and of where they end in the log, and a group with a wrong one is not read
-//! (`value_log/group.rs`). What is torn is so by blocks, never by records.
+//! All numbers are little-endian. The changes of a transaction are in the order in which they were made, and always
+//! its newest change that is not undone is undone next; so a change needs no link to another. A record has no
+//! checksum: a flush writes a group, which has a checksum over its records and their position in the log, and a group
+//! with a wrong checksum is not read (`value_log/group.rs`). A torn write loses whole blocks, never parts of records.
 //!
-//! | kind | besides the page it names |
+//! | kind | fields in addition to the page that it names |
 //! |---|---|
-//! | 32 page image | slot: 1 if all of it, else 0; image after: what it differs in, from zeros or from what it was |
+//! | 32 page image | slot: 1 for a whole page, else 0; image after: the difference from zeros or from the old page |
 //! | 33 committed, 34 aborted | row: the log was known to be durable up to this LSN, exclusive |
 //! | 35 page freed | row: the free page behind it, 0 for none |
 //! | 36 page made | slot: its kind; row: its owner's number (*extra* in docs/format.md) |
 //! | 37 space | image after: what page 0 says of the file's pages ([`SpaceImage`](crate::paged::step::SpaceImage)) |
 //! | 39 map entry | the page is one of a heap file's map; slot: the entry; row: the heap page |
-//! | 40 ended | what its committed transaction deleted is cleared away |
+//! | 40 ended | the ghosts of its committed transaction are removed |
 //! | 41 prepared | row: where the log it needs begins; image after: number 16, locks (name 8, mode 1); within: below |
 //! | 42 checkpoint | row: where it began; image after: dirty pages (page 4, recovery LSN 8 each); within: as below |
 //!

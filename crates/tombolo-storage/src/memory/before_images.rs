@@ -1,4 +1,4 @@
-//! Before-images: what the open snapshots of a store need of rows that were changed since.
+//! Before-images: copies of changed rows, as the open snapshots of a store must see them.
 //!
 //! ```text
 //!   oldest layer            …                newest layer
@@ -20,8 +20,8 @@
 //! The images come from the notes of undo: a row is copied as the transaction leaves it, then its
 //! notes are applied backwards to the copy.
 //!
-//! A layer goes when its snapshot and all older ones are closed. To give much memory back takes long, so
-//! that is done piece by piece: one when a snapshot is closed, others when a commit needs the room, the
+//! A layer is freed when its snapshot and all older ones are closed. Freeing much memory takes long, so
+//! it is done piece by piece: one piece when a snapshot is closed, others when a commit needs the memory, the
 //! rest by [`MemoryStore::give_back_closed`](super::store::MemoryStore::give_back_closed). Until
 //! then a closed layer counts as held. Invariants: the oldest layer is of
 //! an open snapshot; slots that had never been used when a snapshot was opened are not in it, and

@@ -6,15 +6,15 @@
 //!                       └────────── give_up_column ◄───────────────┘ (also after a refusal)
 //! ```
 //!
-//! A column that is added lies behind all others (`row.rs`), so a row with it is the row as it was and
-//! zeros: its place in the table, its index entries and its values stay. Where slots have room, nothing
-//! else is to be done. Where they have none, rows are copied into a second slab of longer slots, each
-//! into the slot of its number; a commit copies the rows it has changed once more. When all are there
+//! An added column lies behind all others (`row.rs`), so the row with the column is the old row followed by
+//! zeros: its slot number, its index entries and its values stay. If slots have room for the column, nothing
+//! else has to be done. If not, rows are copied into a second slab of longer slots, each
+//! into the slot of the same number; a commit copies its changed rows again. When all rows are copied,
 //! the slabs change places, between two transactions.
 //!
-//! Handles that were made before know a shorter row, and stay valid: what they read and write lies where
-//! it lay, and in a row they make the column has its default (`row.rs`). *Invariant*: in a table with
-//! added columns, slots that are not live hold zeros behind the original ones.
+//! Handles that were made before have a shorter row, and stay valid: the columns that they read and write have the same
+//! offsets, and in a row that they create the new column has its default (`row.rs`). *Invariant*: in a table with
+//! added columns, slots that are not live hold zeros behind the original columns.
 //!
 //! What it costs: a table twice in memory while it is widened, a copy of each changed row per commit
 //! meanwhile, and nothing afterwards but a comparison per deleted row. Not here: when slices run

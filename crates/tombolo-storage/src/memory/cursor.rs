@@ -1,9 +1,9 @@
 //! Cursors: scans of an index in pieces, each of which continues behind the last row of the previous
 //! one.
 //!
-//! A cursor holds the keys that are left, not a place in a tree: it borrows nothing, and what changes
-//! between two pieces is seen or not by its key. So a reader that pages through a range, in one
-//! transaction or in many, meets each row that stays once.
+//! A cursor has the range of keys that is left, not a place in a tree. So it borrows nothing, and rows that change
+//! between two pieces are seen if their keys are still in that range. A reader that pages through a range, in one
+//! transaction or in many, sees each row that is not deleted and whose key does not change exactly once.
 //!
 //! Not here: scans in one piece (`calls.rs`), readers that want all pieces as of one moment (`snapshot`).
 

@@ -7,16 +7,16 @@
 //!                        └── its long values: values_slice() … Done
 //! ```
 //!
-//! A drop is one change of the schema between two transactions, and one record of the log: durable and
-//! whole, or not there. An empty position stays, whose number is not used again: an earlier handle
-//! finds no row and no entry there, and the issuer of a handle sees by its position that it names
-//! something dropped. The name is free immediately.
+//! A drop is one change of the schema between two transactions, and one record of the log, so it is durable as a
+//! whole or not at all. Its position in the schema stays empty and is not reused: an earlier handle
+//! finds no row and no entry there, and the code that issued the handle recognises the dropped table or index by the
+//! position. The name can be reused immediately.
 //!
-//! Giving memory back takes a while, so structures go to the caller, which may have another thread for
-//! it. A column's long values lie among those of other columns: they are freed row by row, a few between
-//! two transactions. No crash hurts that: in a store that is opened again the values are not there.
+//! Freeing memory takes a while, so structures are returned to the caller, which may free them on another thread.
+//! A column's long values lie among those of other columns: they are freed row by row, a few between
+//! two transactions. A crash meanwhile does no harm: a store that is opened again does not load these values.
 //!
-//! A long read knows rows and their table, so no table goes while one is under way. Not here: when
+//! A long read uses rows and their table, so no table is dropped while one is under way. Not here: when
 //! slices run (engine `pipeline/stages/long.rs`), the same in a replay (`recovery/`). Profiles without undo,
 //! and those whose log holds commands, keep what they have.
 

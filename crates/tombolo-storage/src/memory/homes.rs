@@ -1,8 +1,9 @@
-//! `Homes`: the rows of a table that belong to this store, where they are spread over several stores by a column.
+//! `Homes`: tables whose rows are spread over several stores by the value of a column; knows which values are this
+//! store's.
 //!
-//! A transaction that leaves a row with another store's value in that column is refused when it commits. What a
-//! transaction left is read off its undo notes, so one that changes no such table pays for nothing, and one that does
-//! pays for its rows: created ones, and those whose column it changed.
+//! A transaction that leaves a row with another store's value in that column is refused when it commits. Its undo
+//! notes show the rows to check: created ones, and those whose column it changed. So a transaction that changes no
+//! such table pays nothing.
 //!
 //! Not here: which rows belong to a store (`crate::homes`).
 

@@ -126,7 +126,7 @@ struct RowsArguments {
     /// rows: transactions over several islands that a caller commits in one call [default: 1]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_024))]
     per_call: Option<u32>,
-    /// rows: each island in a process of its own, beside the same islands in one process
+    /// rows: each island in a process of its own, compared with the same islands in one process
     #[arg(long, conflicts_with_all = ["commit", "placement", "store", "per_call"])]
     processes: bool,
     #[command(flatten)]

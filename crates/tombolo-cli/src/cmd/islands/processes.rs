@@ -35,7 +35,7 @@ pub(super) fn open(
     rows: i32,
     data: Option<&Path>,
 ) -> Result<Box<dyn RowsDeployment>, Failure> {
-    // Without a directory: an island's process is told which.
+    // Without a directory: an island's process receives its own.
     let own = ["islands", "rows", "--processes", "--islands"];
     let arguments = own.map(str::to_owned).into_iter().chain([islands.to_string()]);
     let builder = Database::builder().table(rows::table()).islands(islands.into());

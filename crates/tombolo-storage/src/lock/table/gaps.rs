@@ -1,12 +1,12 @@
 //! Gaps in the lock table: S is granted at any time, IX is never kept.
 //!
-//! A session that read a gap holds S on it until its transaction ends. One that wants to insert into the gap
-//! asks for IX, which it gets as soon as no other session holds S, and not to keep: the one that lets it in
-//! takes its request out of the queue, and it looks again at where its entry belongs. So S never waits, and a
-//! gap's queue has granted S and waiting IX, in any order. A session may have one of each.
+//! A session that has read a gap holds S on it until its transaction ends. A session that is to insert into the gap
+//! requests IX, and is woken as soon as no other session holds S. IX is not kept: the session that grants it
+//! takes the request out of the queue, and the inserting session looks again where its entry belongs. So S never
+//! waits, and a gap's queue has granted S and waiting IX, in any order. A session may have one of each.
 //!
-//! S that others hold on a gap that vanishes is *handed on* to the one above: the request is given that one's
-//! name. Its session is not informed: it believes what it has on a name only if the request still has it.
+//! When a gap vanishes, S that others hold on it is *handed on* to the gap above: the request gets that gap's
+//! name. Its session is not informed; it relies on a lock only if the request still has the name.
 
 use super::super::mode::Mode;
 use super::super::name::LockName;

@@ -1,4 +1,4 @@
-//! Held parts: what a memory store has of transactions over several islands that are not decided.
+//! Held parts: the parts of undecided transactions over several islands in a memory store.
 //!
 //! ```text
 //!   executed through Guarded ──commit──► set aside: Part { changes, locks } ──Locks::acquire──► held
@@ -7,14 +7,14 @@
 //!           aborted ◄────────────── nothing ─────┘
 //! ```
 //!
-//! A held part changes nothing in place: the store has committed rows only, and what reads rows need not know of
-//! it. What is left of it is a value, [`Changes`], and locks (docs/decisions/0046). While no part is held the store
-//! itself runs, and nothing here costs an instruction.
+//! A held part changes nothing in place: the store has only committed rows, and code that reads rows need not know of
+//! held parts. A part consists of a value, [`Changes`], and locks (docs/decisions/0046). While no part is held,
+//! transactions call the store itself, and held parts cost no instruction.
 //!
-//! Read `set_aside.rs` and `make.rs` (changes), `lock.rs` and `locks.rs` (what excludes what), `guard.rs` (what an
-//! access locks), `guarded.rs` (the calls), `witness.rs` (which rows they are of). Not here: where parts are kept,
-//! decisions, waiting, all of which are the engine's. While a part is held no table, index or column may be added or
-//! dropped, because its locks do not cover what is new.
+//! Read `set_aside.rs` and `make.rs` (changes), `lock.rs` and `locks.rs` (which locks exclude each other), `guard.rs`
+//! (what an access locks), `guarded.rs` (the calls), `witness.rs` (observing their rows). Not here: where parts are
+//! kept, decisions, waiting, all of which are the engine's. While a part is held, no table, index or column may be
+//! added or dropped, because the part's locks do not cover it.
 
 mod changes;
 mod guard;

@@ -1,6 +1,6 @@
-//! `Raw`: an index whose keys are given as the index has them, packed or normalised.
+//! `Raw`: an index whose keys are given in the form that the index stores, packed or normalised.
 //!
-//! So that entries of which only the key is known go through the calls that all entries go through.
+//! With it, entries whose key is known only in that form are changed by the same calls as all others.
 
 use crate::key::{Encoding, Fit, IndexShape, IndexType, KeyPart, packed_bits};
 

@@ -1,9 +1,9 @@
-//! Setting a transaction aside: its changes are read off its undo notes and its rows, then it is undone.
+//! Setting a transaction aside: its changes are computed from its undo notes and its rows, then it is undone.
 //!
-//! What counts is what the transaction leaves behind: of an entry, the row before the first note and after the last
-//! one; of a row that was there, the bytes that differ from those before it; of a row that it created, the row. A row
-//! that it created and deleted, or an entry that it inserted and removed, is no change. The locks count everything:
-//! a transaction that inserted a key has found that no row had it.
+//! The changes are the net effect of the transaction: for an index entry, its row before the first note and after the
+//! last one; for an existing row, the bytes that differ; for a created row, the whole row. A row that was created and
+//! deleted, or an entry that was inserted and removed, is no change. Locks cover every access: a transaction that
+//! inserted a key has found that no row had it.
 //!
 //! Not here: making changes again (`make.rs`), the locks of reads (`guarded.rs`).
 

@@ -1,4 +1,4 @@
-//! `Checkpoints`: begins a checkpoint, says when it is complete, and up to where the log may go then.
+//! `Checkpoints`: begins a checkpoint, completes it, and then returns the position up to which the log may be released.
 //!
 //! ```text
 //!            begin: rings' files made and synced,          step of all parts until Complete,

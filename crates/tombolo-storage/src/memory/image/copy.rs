@@ -1,7 +1,7 @@
-//! An image copied, for a backup (`backup/`): every block that counts, where it lies, and nothing else.
+//! A copy of an image for a backup (`backup/`): every block that counts, in the same place, and nothing else.
 //!
-//! All rings lie in one directory afterwards. What is copied is what a load would read, and what a load
-//! would refuse is refused. Not here: the log behind it. Invariant: no thread writes the image
+//! In the copy all rings are in one directory. The copied blocks are those that loading would read; an image that
+//! loading would refuse is refused here, too. Not here: the log behind it. Invariant: no thread writes the image
 //! meanwhile.
 
 use super::block::Block;

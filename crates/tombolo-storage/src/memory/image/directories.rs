@@ -1,8 +1,8 @@
-//! Which directories an image lies in (TPK-25): each but the first holds a file whose name says of
-//! which image it is and at which place, `image-of-SALT-PLACE`.
+//! The directories of an image (TPK-25): each but the first has a file `image-of-SALT-PLACE`, whose name has the
+//! image's salt and the directory's place in their order.
 //!
-//! The catalogue knows how many directories there are, not where; a user gives them, and may mix them
-//! up. Rings of another image would be taken for strays and removed. So a directory is claimed before
+//! The catalogue has the number of directories, not their paths; a user gives these, and may mix them
+//! up. Rings of another image would then be removed as leftovers. So a directory is claimed before
 //! anything is written to it, and one that was claimed by another image, or for another place, or
 //! that holds rings without a claim, is refused.
 //!

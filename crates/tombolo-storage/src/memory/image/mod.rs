@@ -1,4 +1,4 @@
-//! The checkpoint image: what a store holds, on disk, so that the log before it can go (TPK-14 …
+//! The checkpoint image: the rows of a store on disk, so that the log before it can be released (TPK-14 …
 //! TPK-26, TPK-46, TPK-E2).
 //!
 //! ```text
@@ -13,18 +13,18 @@
 //!                                                 └──mirror, divide──► CheckpointPart::new
 //! ```
 //!
-//! DB′ has the rows and values of the store slot by slot, without indexes and free lists of rows: what
-//! a replay of the log gives. Checkpoint i begins at a *position*: a group g that all parts have
+//! DB′ has the rows and values of the store slot by slot, as a replay of the log would make them, without indexes and
+//! free lists of rows. Checkpoint i begins at a *position*: a group g that all parts have
 //! installed. Blocks are written while later groups are installed, so the image is *fuzzy*: each block
-//! holds everything up to g and, of what came later, what was installed when it was written. Replaying
-//! the log from g on makes it one moment's, because records are physical by slot: a row that no record
-//! behind g names is in its block as it was at g, and stayed so; of any other row the last record of
-//! each byte decides, and what a record finds in its place on the way does not matter.
+//! has all changes up to g, and those later ones that were installed when it was written. Replaying
+//! the log from g on brings the image to one moment, because records are physical by slot: a row that no record
+//! after g names is in its block as it was at g, and has not changed since; in any other row the last record of
+//! each byte decides, whatever the byte's value was before.
 //!
-//! *A record of a row that the image does not have any more*: the row was deleted later, by a group
-//! that its block holds, and its slot may have another row. The record's bytes are written over by
-//! that row's insertion, which is replayed later; a value for a row that is gone is skipped. Both
-//! only up to the newest group that any block holds; behind it a replay is as strict as ever.
+//! *A record of a row that is no longer in the image*: the row was deleted later, by a group
+//! that its block has, and its slot may have another row. That row's insertion, which is replayed later, overwrites
+//! the record's bytes; a value for a deleted row is skipped. Both are allowed only up to the newest group of
+//! any block; after that group a replay is strict.
 //!
 //! *Values.* A row's handle names a slot of another slab, whose block was written at another moment.
 //! Say row R was not changed behind g, and its handle names slot v. R's value took v when a group up
