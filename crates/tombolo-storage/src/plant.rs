@@ -1,4 +1,4 @@
-//! Bugs planted on purpose, to prove that the simulator's oracles see what they are there to see.
+//! Bugs planted on purpose, to prove that the simulator's oracles detect such bugs.
 //!
 //! Production code asks [`is`] where a real bug of that kind would sit and does the wrong thing if the
 //! answer is yes. Without `--cfg tombolo_plants` the answer is the constant `false` and no instruction

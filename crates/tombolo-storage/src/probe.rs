@@ -1,4 +1,4 @@
-//! What each component was asked to do: counters per thread, compiled to nothing unless the cargo
+//! Counters of the work of each component, per thread; compiled to nothing unless the cargo
 //! feature `probe` is on.
 //!
 //! A counter is increased where the work is done, never estimated. A component that is switched off

@@ -1,14 +1,14 @@
-//! The rows of one table: their slots, what lies where in a row, and which row a slot holds.
+//! The rows of one table: their slots, the layout of a row, and the generation of each slot.
 //!
-//! A slot is used again when its row is gone. An id that the store's own calls give out is the slot
-//! alone, for code that uses an id where it found it. A *named* id carries the slot's generation
-//! (`slab/generations.rs`), too, so that an id of a row that was deleted, of another table or of another
+//! A slot is reused when its row is deleted. An id that the store's own calls return is only the slot number,
+//! for code that uses the id in the same transaction. A *named* id also has the slot's generation
+//! (`slab/generations.rs`), so that an id of a deleted row, of another table or of another
 //! database is refused.
 //!
-//! A row that is deleted is lost immediately, and found again where its deletion is undone; no other
-//! row takes its slot meanwhile. So an id that was given out here and has its slot's generation names a
-//! live row, and a reader that has one need not look at the live bits. A writer does look: once in four
-//! thousand million an id of another table matches a slot's generation here, and a free slot holds a
+//! When a row is deleted, its id becomes invalid immediately, and valid again if the deletion is undone; no other
+//! row takes its slot meanwhile. So an id that was issued here and has its slot's generation names a
+//! live row, and a reader need not look at the live bits. A writer does look, because with a probability of one in four
+//! thousand million an id of another table has the slot's generation, and a free slot contains a
 //! link of the free list.
 //!
 //! Not here: how rows get longer (`columns.rs`), transactions (`calls.rs`).

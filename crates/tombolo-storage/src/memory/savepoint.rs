@@ -1,7 +1,7 @@
-//! Savepoints: what a transaction wrote after a place in it is taken back, and nothing else.
+//! Savepoints: a transaction's writes after a savepoint are undone, and nothing else.
 //!
-//! Undo notes and log records behind the place are removed; rows, entries and values are as they were
-//! there. Not here: taking back a whole transaction (`store.rs`).
+//! Undo notes and log records after the savepoint are removed; rows, entries and values are restored.
+//! Not here: undoing a whole transaction (`store.rs`).
 
 use super::log::Log;
 use super::store::{MemoryStore, State};

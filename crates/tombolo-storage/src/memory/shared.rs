@@ -1,8 +1,8 @@
-//! A memory store while no thread changes it: what several threads can read of it concurrently.
+//! A view of a memory store that several threads can read while no thread changes it.
 //!
-//! The store itself belongs to one thread. A view borrows its rows and indexes, so that nothing
-//! changes as long as there is one, and leaves out what belongs to a thread. For reading whole
-//! tables in parts and for the checks (`check.rs`); transactions do not come through here.
+//! The store itself belongs to one thread. A view borrows its rows and indexes, so nothing
+//! changes while a view exists, and leaves out the parts that belong to one thread. It is for reading whole
+//! tables in parts and for the checks (`check.rs`), not for transactions.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! What one step of a structure does to pages: it is redone as a whole or not at all, belongs to no
-//! transaction and is never undone (a nested top action).
+//! `Step`: the changes that one step of a structure makes to pages. They are redone as a whole or not at all, belong to
+//! no transaction and are never undone (a nested top action).
 //!
 //! Not here: its records (`record.rs`), which steps there are (trees, heap files, the catalogue).
 

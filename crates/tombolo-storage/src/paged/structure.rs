@@ -1,4 +1,4 @@
-//! Where steps of structures are reported before they are done, so that they are logged.
+//! `Structure`: receives steps of trees and heap files before they are done, and logs them.
 
 use super::page::PageSize;
 use super::pool::{ExclusivePage, PageError};

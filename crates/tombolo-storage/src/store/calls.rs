@@ -1,4 +1,4 @@
-//! The calls of [`Store`](super::Store), listed once: what stands around a store is made from the list.
+//! The calls of [`Store`](super::Store), listed once: all wrappers of a store are generated from this list.
 //!
 //! Not here: what a call means (the trait), and the stores that carry it out.
 

@@ -16,8 +16,8 @@
 //! | 48 | | live bits of all slots the block has room for, in words of eight bytes |
 //! | | | the slots, from the next multiple of 64 on; zeros up to the next multiple of 4,096 |
 //!
-//! A block says where it belongs, so that one a disk put elsewhere is none there; the salt keeps what
-//! users store from passing for one.
+//! A block contains its own place, so that a block that a disk wrote elsewhere is not valid there. Users do not know
+//! the salt, so the bytes that they store cannot pass for a block.
 //!
 //! Not here: which copy of a block counts (`load.rs`), where it lies (`ring.rs`).
 

@@ -36,11 +36,11 @@
 //! first. Version 1 has no epochs: tables begin at offset 112. Versions 2 and 3 have no changes of the schema:
 //! tables begin at offset 120. Versions 1 and 2 have one copy.
 //!
-//! A file without an intact copy may be one that a crash left half written, or the newest one, damaged
-//! later: what is found then is an older one, or none. *Invariant*: the log was given back only up to
-//! what the newest catalogue needs, after it was durable. So an older one, or none next to files of an
-//! image, is believed only where the log is whole without it; otherwise opening is refused, whatever
-//! loss is accepted (`load.rs`).
+//! A file without an intact copy may have been left half written by a crash, or it may be the newest catalogue, damaged
+//! later; then only an older catalogue, or none, is found. *Invariant*: the log is released only up to
+//! the group that the newest catalogue needs, when that catalogue is durable. So an older catalogue, or none next to
+//! files of an image, is accepted only if the log is complete from there on; otherwise opening is refused, even if the
+//! caller accepts a loss (`load.rs`).
 //!
 //! Not here: rings' files, when a checkpoint is complete (`checkpoints.rs`).
 

@@ -2,8 +2,8 @@
 //!
 //! Rows mostly lie in the order in which they were made, and that is the order of their keys, or of
 //! many runs of them: the lines of an order, the orders of a district. A thousand rows at a time,
-//! such runs go into the tree as they are, each at one place. What is in no order is put aside,
-//! sorted in the end by the bits in which keys differ, and inserted ascending.
+//! such runs go into the tree as they are, each at one place. Keys without order are collected,
+//! sorted at the end by the bits in which they differ, and inserted in ascending order.
 //!
 //! Not here: entries of single rows (`check.rs`, `calls.rs`).
 

@@ -1,4 +1,4 @@
-//! From a value log back to a store: rows by slot first, then what follows from them (TPK-20 …
+//! Rebuilds a store from a value log: rows by slot first, then free lists and indexes (TPK-20 …
 //! TPK-26).
 //!
 //! ```text
@@ -12,11 +12,11 @@
 //! A record names a slot, so replaying one is a copy: no key is looked for, no index touched. It is
 //! idempotent: replayed again from any group on, the same log leaves the same rows. Indexes are
 //! built when all rows are there, from sorted keys (`indexes.rs`). A handle of a variable-length
-//! value means nothing outside the process that made it: what a record says of one is ignored,
+//! value is valid only in the process that made it: handles in records are ignored,
 //! and values are stored anew.
 //!
-//! An index that the rows do not fit — a procedure forgot an entry, or set a value outside its declared
-//! range — refuses the opening, with its name, unless it is asked to leave such indexes out.
+//! If an index does not match its rows — a procedure omitted an entry, or set a value outside its declared
+//! range — opening is refused with the index's name, unless the caller asks to leave such indexes out.
 //!
 //! Not here: files and groups (`value_log/recover.rs`), threads (the engine gives each a part).
 

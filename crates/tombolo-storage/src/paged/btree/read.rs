@@ -1,8 +1,8 @@
 //! Going down a tree, looking up keys, scanning in both directions.
 //!
-//! Going down and to the right, a reader has the next page before it lets go of the last. To the
-//! left it tries; where that fails it lets go, waits for the neighbour with nothing in its hands,
-//! and looks for its place again from the root.
+//! On the way down and to the right, a reader latches the next page before it releases the last one. To the
+//! left it only tries to latch; if that fails, it releases its page, waits for the neighbour without holding any latch,
+//! and searches for its place again from the root.
 
 use std::cmp::Ordering;
 use std::ops::ControlFlow;

@@ -1,15 +1,15 @@
-//! What a session keeps of inner nodes: copies of their separators. So its descents write no line that other
-//! sessions read, and search one array of integers.
+//! A session's copies of inner nodes: their separators and children. With them a descent writes no cache line that
+//! other sessions read, and searches one array of integers.
 //!
-//! A node is copied when it was visited [`VISITS`] times without a change: the roots of tables that are read, and what
-//! lies below them. Copies are the session's own, at most [`COPIES`], some 12 bytes for each child.
+//! A node is copied after [`VISITS`] visits without a change: mostly roots of indexes that are read, and the nodes
+//! below them. A session has at most [`COPIES`] copies, with some 12 bytes for each child.
 //!
-//! Why a copy leads to the right leaf. Each step of a tree counts up the versions of the nodes that it changes, and
-//! then how many steps changed the tree, while it holds all of them alone (`count_step`). A descent reads that
-//! number, goes by copies whose versions are current, latches the leaf and reads the number again. If it is the
-//! same, all steps that this leaf's latch makes known came before the first reading, hence before the copies were
-//! found current; and a step that moves keys into a leaf or out of it holds the leaf (`loom_tests.rs`). What is not
-//! sure is looked for from the root, with latches.
+//! Why a copy leads to the right leaf. Each step of a tree increments the versions of the nodes that it changes, and
+//! then the tree's number of steps, while it holds all these nodes exclusively (`count_step`). A descent reads that
+//! number, follows copies whose versions are current, latches the leaf and reads the number again. If it is the
+//! same, all steps that the leaf's latch makes visible came before the first reading, and so before the copies were
+//! found current; and a step that moves keys into a leaf or out of it holds the leaf (`loom_tests.rs`). Otherwise the
+//! session descends from the root with latches.
 //!
 //! Not here: nodes in pages (`node.rs`), the way down by latches (`read.rs`).
 

@@ -1,10 +1,10 @@
-//! Runs: entries that come right behind the one that their caller inserted before them.
+//! Runs: entries that come right behind the entry that their caller inserted before them.
 //!
-//! The first of them finds its leaf without a descent if the leaf is among those that the caller inserted into last
-//! ([`LastInsertions`]); several that come one behind the other into one leaf are one change of it, which is latched,
-//! asked about gaps and logged once.
+//! The first entry of a run needs no descent if its leaf is among those into which the caller inserted last
+//! ([`LastInsertions`]). Consecutive entries for one leaf are one change: the leaf is latched once, gaps are looked at
+//! once, and the change is logged at once.
 //!
-//! Not here: insertions that look for their leaf (`write.rs`).
+//! Not here: insertions that descend to their leaf (`write.rs`).
 
 use std::cmp::Ordering;
 

@@ -5,7 +5,7 @@
 //! always fits. An empty only child is removed together with the ancestors that hold nothing else.
 //! A root with one child takes that child's entries, and a root without any is an empty leaf.
 //!
-//! A step takes alone, from top to bottom and from left to right, what it changes. It needs no new
+//! A step latches the pages that it changes exclusively, from top to bottom and from left to right. It needs no new
 //! page.
 
 use super::keys::{KeyFormat, Probe};

@@ -1,19 +1,19 @@
 //! Where the rows of a table lie: heap files on pages, or slabs where pages are gone (LG-15, LG-20).
 //!
-//! [`RowFile`] is what a session does with rows; [`HeapFile`] keeps them in slotted pages behind any
-//! [`PageAccess`] that has pages for them, [`SlabRows`] in slabs for
+//! [`RowFile`] is the interface for sessions; [`HeapFile`] stores rows in slotted pages, with any
+//! [`PageAccess`] that has pages for them, [`SlabRows`] in slabs, for
 //! [`Pointers`](super::pool::Pointers).
 //!
-//! A row's id is its page and slot, for life: its fixed part never changes its length. What does, its
-//! variable-length values, has slots of its own, which the row's handles name (`values.rs`). Where
-//! a new row or value goes is decided by `space.rs`.
+//! A row's id is its page and slot, as long as the row exists: the length of its fixed part never changes. Its
+//! variable-length values have slots of their own, which the row's handles name (`values.rs`). `space.rs` decides
+//! where a new row or value goes.
 //!
-//! Every change hands the caller the row's bytes and its place while the page is held alone: the
-//! caller logs it, and the number it returns is stamped on the page as its LSN (S4).
+//! Every change passes the row's bytes and its place to the caller while the page is held exclusively: the
+//! caller logs the change, and the number that it returns is stamped on the page as its LSN (S4).
 //!
-//! Soundness and isolation rest on the row lock where there are several threads: a row is changed,
-//! deleted or purged by a transaction that holds its lock exclusively, and pinned by one that holds it
-//! at all; so are its values, to which nothing but the row leads. Not here: those locks, log records,
+//! With several threads, soundness and isolation rest on the row lock: only a transaction that holds the lock
+//! exclusively changes, deletes or purges the row, and only one that holds it in any mode pins the row. The same holds
+//! for its values, because only the row leads to them. Not here: those locks, log records,
 //! indexes.
 
 mod check;

@@ -1,8 +1,8 @@
 //! `SlabRows`: one row to a slot of a slab, found by pointer (S9 off, second form).
 //!
-//! Making a row is taking a slot from a free list, reading one is an address. Gone with the pages:
-//! the slot array and its two steps, free-space management, LSNs, moving. A cell guards against a
-//! row being held while another is made, which is what the session's borrow guards against too.
+//! Creating a row takes a slot from a free list, reading a row is an address computation. Without pages there are no
+//! slot arrays, no free-space management, no LSNs and no moving of records. A cell refuses to create a row while
+//! another is held; the session's borrow prevents that, too.
 
 use std::cell::{Ref, RefCell};
 use std::ops::ControlFlow;

@@ -1,17 +1,17 @@
 //! Which pages a heap file has, and which of them have room.
 //!
-//! *Map pages*, a chain that begins at the file's root, list its pages; each entry is a page number
-//! and how many eighths of the page were free when the file was closed last: a hint. *Lanes* keep threads
-//! apart: each lane fills a page of its own. When it is full, the lane takes one that is *open* (it
-//! has an eighth of room or more and is no lane's), found by how much room it has, or a new one.
-//! So a creation looks at one page, rarely at two.
+//! *Map pages*, a chain that begins at the file's root, list its pages; each entry has a page number
+//! and, as a hint, how many eighths of the page were free when the file was last closed. *Lanes* let threads use
+//! different pages: each lane fills a page of its own. When that page is full, the lane takes an *open* page (one that
+//! is at least an eighth free and belongs to no lane), chosen by its free space, or a new one.
+//! So creating a row looks at one page, rarely at two.
 //!
 //! Invariants: a heap page's `extra` is its position among the entries; it is marked as open in memory exactly
 //! if a lane fills it or it is among the open ones. Held in this order: a heap page in use, the state
 //! below, a map page, the pages of a step.
 //!
-//! That a page is made and entered is one step, which is logged. Free space is not: after a crash a page that
-//! redo did not meet is found again when something leaves it.
+//! Making a page and entering it in the map is one logged step. Free space is not logged: after a crash, a page that
+//! redo did not change becomes open again only when something is deleted from it.
 
 use std::cell::{Cell, RefCell};
 use std::io::ErrorKind;

@@ -13,12 +13,12 @@
 //! | 16–31 | slot |
 //! | 32–63 | page |
 //!
-//! A value never changes: another one is put down, the row gets its handle, and the old one is deleted
-//! as a row is. So rows never move, and abort needs no room. Nothing but its row leads to a value: who
-//! holds the row's lock may read it, who holds that alone may give it up.
+//! A value never changes: a new value is stored, the row gets its handle, and the old value is deleted
+//! like a row. So rows never move, and abort needs no space. Only its row leads to a value: a transaction that
+//! holds the row's lock may read the value, and one that holds the lock exclusively may delete it.
 //!
-//! A copy of a row has its values behind the fixed part, and in the handles where they begin in it (bits
-//! 32–63) and how long they are. Not here: which columns have handles.
+//! A copy of a row has its values behind the fixed part; its handles have their offsets in the copy (bits 32–63) and
+//! their lengths. Not here: which columns have handles.
 
 use super::file::{HeapFile, insert};
 use super::{Place, RowFile, Stamp};

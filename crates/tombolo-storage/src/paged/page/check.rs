@@ -1,4 +1,4 @@
-//! What makes a page a page: `verify` when it comes in from a file, `check` for the checker.
+//! Checks of a page: `verify` when it is read from a file, `check` for the checker.
 //!
 //! `verify` (checksum, number, kind, every slot inside the page) is what the rest of the module
 //! relies on to stay inside the page; `check` also proves that records do not overlap, that free

@@ -1,15 +1,15 @@
 //! One page: a header, records that grow upwards, slots that grow downwards from its end.
 //!
 //! A page is [`PageSize::BYTES`] raw bytes in a frame of the pool. [`Page`] reads it, [`PageMut`]
-//! changes it; both are views a latch guard hands out and they end with the guard's borrow.
-//! `format.rs` says where everything lies, `slots.rs` what records can do, `check.rs` what damage
-//! looks like. LG-19 (slotted pages), LG-20 (pin, update in place), LG-S8 (the page's size).
+//! changes it; both are views from a latch guard, valid as long as the guard's borrow.
+//! `format.rs` has the offsets, `slots.rs` the operations on records, `check.rs` the checks for damage. LG-19 (slotted
+//! pages), LG-20 (pin, update in place), LG-S8 (the page's size).
 //!
 //! Soundness. A row that is *pinned* is read without the latch, so no reference ever covers a whole
 //! page: views go through a raw pointer and make slices of single records only, or of the body of
-//! pages that hold no rows. What keeps a pinned record's bytes still is (1) the row lock, for
-//! changes of the row itself, (2) [`PageMut::compact`] being called only while no other thread has
-//! the page fixed. Both are the callers' part: heap and session.
+//! pages that hold no rows. A pinned record's bytes do not change because (1) the row lock excludes changes of the row,
+//! and (2) [`PageMut::compact`] is called only while no other thread has
+//! the page fixed. The callers, heap and session, ensure both.
 //!
 //! Invariants: what `check` and `verify` verify; a frame only ever holds a page that was formatted
 //! here or verified when it was read.

@@ -1,15 +1,15 @@
-//! What a page differs in from the page that it was, or from zeros, in runs of words: so the log has the pages
-//! of a step.
+//! The difference of a page from its earlier content, or from zeros, as runs of words: the form in which the log has
+//! the pages of a step.
 //!
 //! | bytes | of a run |
 //! |---|---|
-//! | 2 | where it begins, in words of 8 bytes |
-//! | 2 | how many words it has; 0: no run, but what fills the last word up |
+//! | 2 | its beginning, in words of 8 bytes |
+//! | 2 | the number of its words; 0: no run, but padding of the last word |
 //! | | the words |
 //!
-//! Two runs less than two words apart are one: so runs never take more than the page and a word. What is not
-//! named is as it was, to the byte: whatever changes a page is logged or changes it in the same way when it is
-//! redone. Not here: where the page was before, its records (`record.rs`).
+//! Runs that are less than two words apart are joined, so runs never take more than the page and a word. All other
+//! bytes are unchanged: every change of a page is logged, or happens in the same way when the page is
+//! redone. Not here: the page's earlier content, log records (`record.rs`).
 
 use super::PAGE_BYTES_MAX;
 

@@ -5,16 +5,17 @@
 //!        └───────────────────── no other checkpoint is made, nothing of the log is released ─────────────────┘
 //! ```
 //!
-//! The copy is what a crash could have left, and is opened by the ordinary restart: it holds all that had committed
-//! and was durable when that was asked, and nothing else.
+//! The copy is in a state that a crash could have left, and the ordinary restart opens it: it has all transactions that
+//! were committed and durable at the third step above, and no others.
 //!
 //! - No page is copied while it is being written, so none is torn.
-//! - What a page lacks is in the log: changes that the file lacked at the checkpoint, and later ones.
-//! - What a page has is in the log, too: a page is written when its log is durable, and the log is copied last.
-//! - A page that was made after the file's end was looked up is made again by its record in the log.
+//! - Changes that a copied page lacks are in the log: those that the file lacked at the checkpoint, and later ones.
+//! - Changes that a copied page has are in the log, too: a page is written only after its log is durable, and the log
+//!   is copied last.
+//! - A page that was made after the end of the file was determined is made again from its log record.
 //!
-//! Not here: the files of a backup, and how a database is made of one (`backup/`). Invariant: the database is only
-//! read.
+//! Not here: the files of a backup, and how a database is restored from one (`backup/`). Invariant: the database is
+//! only read.
 
 use super::PagedStore;
 use super::error::OpenError;

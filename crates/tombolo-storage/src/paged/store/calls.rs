@@ -1,8 +1,8 @@
 //! The calls a transaction makes, on the paged store: `Store` for [`PagedStore`].
 //!
-//! What a switch removes is not in the code of its profile: each component is asked through its trait, and its sibling
-//! that is off does nothing. Locks are waited for here, between two visits of a page, never during one: an entry or row
-//! that is locked by another is left, waited for, and looked for again.
+//! A component that a profile switches off is not in its code: each component is called through its trait, whose
+//! implementation for *off* does nothing. Calls wait for locks only between two visits of a page: if another
+//! transaction has locked an entry or row, the call leaves the page, waits, and searches again.
 
 use std::ops::ControlFlow;
 

@@ -1,18 +1,18 @@
-//! What a database remembers of itself: its layout, its tables, and where each begins.
+//! The catalogue of a database: its layout, its tables, and the page where each begins.
 //!
-//! A chain of pages that begins at the root of the data file; together they hold what follows. It
-//! is changed by the step that makes a table and its indexes, which logs the pages that become others, and read
-//! when the database is opened. It only grows.
+//! It is a chain of pages that begins at the root of the data file, with the content below. The step that creates a
+//! table and its indexes changes the chain and logs its changed pages; the catalogue is read when the database is
+//! opened. It only grows.
 //!
 //! | part | bytes |
 //! |---|---|
 //! | magic | 8: `tombcat` and a line feed |
 //! | version of the format | 4 |
-//! | how keys are kept (S1) | 4 length, then UTF-8 |
-//! | tables | 4 how many, then each as below |
+//! | the form of keys (S1) | 4 length, then UTF-8 |
+//! | tables | 4 number, then each as below |
 //!
-//! A table: 4 length, then its definition (`value_log/definition.rs`); 4 where the rows' map begins; 4 how many
-//! indexes, 4 each one's root page. All numbers are little-endian.
+//! A table: 4 length, then its definition (`value_log/definition.rs`); 4 first map page of the rows; 4 number of
+//! indexes, 4 root page of each. All numbers are little-endian.
 //!
 //! Not here: finding a table for a call (`directory.rs`).
 

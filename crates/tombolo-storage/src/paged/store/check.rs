@@ -1,9 +1,9 @@
-//! The checker of a paged database, and what it takes and holds.
+//! The checker of a paged database, and the measurement of its memory.
 //!
-//! Every page, heap file, slab, tree and lock is verified by its own module; here it is verified that
+//! Each page, heap file, slab, tree and lock is verified by its own module. This module verifies that
 //! they agree: every live row is in each index of its table under its own key, every entry names a
-//! live row, nothing is a ghost but what a prepared transaction deleted, and every page has one owner. That each
-//! value belongs to one row is the row files' to verify. No transaction may run meanwhile.
+//! live row, the only ghosts are those of prepared transactions, and every page has one owner. The row files verify
+//! that each value belongs to one row. No transaction may run meanwhile.
 
 use std::ops::ControlFlow;
 

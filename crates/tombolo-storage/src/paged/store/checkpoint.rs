@@ -1,10 +1,10 @@
-//! Fuzzy checkpoints: how far back a restart has to read the log, moved up while transactions run (TPK's sliding
-//! checkpoints, for pages).
+//! Fuzzy checkpoints: they move the position from which a restart must read the log, while transactions run (TPK's
+//! sliding checkpoints, for pages).
 //!
-//! Pages whose changes the file has lacked since before the last checkpoint are written, so each page is written
-//! once per checkpoint at most, however often it changes. What a restart needs begins at the least of: where this
-//! checkpoint began, the first change that some page in the file lacks, where the oldest transaction that writes
-//! began. The log before that is let go.
+//! A checkpoint writes the pages that have had unwritten changes since before the last checkpoint. So each page is
+//! written at most once per checkpoint, however often it changes. A restart needs the log from the least of three
+//! positions: the beginning of this checkpoint, the first change that a page in the file lacks, and the beginning of
+//! the oldest writing transaction. The log before that is released.
 //!
 //! Not here: threads and clocks (the caller asks whether one is due), how pages are written (`pool/write_back.rs`),
 //! what a restart does.

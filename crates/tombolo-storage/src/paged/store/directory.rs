@@ -1,8 +1,8 @@
-//! The directory of stores (S7): which table or index a call means.
+//! The directory of stores (S7): finds the table or index of a call.
 //!
-//! On, every call names what it means, and the name is looked up, as in an engine whose catalogue
-//! may change between two calls; a handle has its name as it is compared, hash first. Off, a handle was
-//! resolved once and is a position. Not here: what the directory remembers on disk (`catalogue.rs`).
+//! With S7 on, every call looks its table or index up by name, as in an engine whose catalogue
+//! may change between two calls; a handle has the name in the form in which it is compared, hash first. With S7 off, a
+//! handle was resolved once and is a position. Not here: the directory on disk (`catalogue.rs`).
 //!
 //! Names are entered while there is one session (`database.rs`), so calls find them without a latch,
 //! in memory that no thread writes. Names of tables and of indexes share one space. Invariant: at

@@ -1,4 +1,4 @@
-//! What the paged store's parts refuse, in the words of a store.
+//! Errors of the parts of the paged store, as errors of a store.
 //!
 //! Calls return [`Error`], which is copied through the hot path and names no file; opening and
 //! closing return [`OpenError`], which names file, place and reason.

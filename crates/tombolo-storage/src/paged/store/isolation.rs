@@ -1,4 +1,4 @@
-//! What transactions see of each other: isolation levels, and locks on the gaps between an index's entries.
+//! Isolation levels: what transactions see of each other; and locks on the gaps between an index's entries.
 //!
 //! *Serializable*, the default:
 //!
@@ -9,13 +9,14 @@
 //! | a key that is not there | the gap it would be in |
 //! | a range | its rows, the gaps below their entries and the gap behind the range |
 //!
-//! An insertion waits for those who hold the gap that it divides; if its own transaction does, both parts are
-//! locked then. When an entry goes for good, what others hold on its gap is handed on to the one above, which
-//! grows by it. Entries marked deleted are entries here.
+//! An insertion waits for other sessions that hold the gap that it divides; if its own transaction holds the gap, it
+//! then holds both parts. When an entry is removed, others' locks on its gap are handed on to the gap above, which
+//! grows by it. Entries marked deleted count as entries.
 //!
-//! *Read committed*: what is read is committed and may change at once. A row's lock is lowered to IS after the
-//! read, so that no other transaction deletes it while its id is in use; gaps are not locked. Where rows are read in
-//! place (S9 off), or with a lock on their page or table, they stay locked S. Changes are locked as above.
+//! *Read committed*: a transaction reads committed rows, which may change immediately afterwards. A row's lock is
+//! lowered to IS after the read, so that no other transaction deletes the row while its id is in use; gaps are not
+//! locked. Rows that are read in place (S9 off), or under a lock on their page or table, stay locked S. Changes are
+//! locked as above.
 //!
 //! Not here: queues (`lock/table/gaps.rs`), where entries are (`btree/gaps.rs`).
 

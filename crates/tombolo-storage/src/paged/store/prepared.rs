@@ -7,13 +7,13 @@
 //!                               crash, restart
 //! ```
 //!
-//! A transaction that prepares leaves its session with all it has: its locks and their place in the lock table,
-//! what undoes it, what it deleted, its place among the transactions that checkpoints respect. It is a session of
-//! its own then, which no call reaches, and the session it left begins anew. Deciding it commits or aborts
-//! that session, by the code that does so for any.
+//! A transaction that prepares leaves its session and takes everything with it: its locks and their session in the lock
+//! table, its undo records, its ghosts, its entry in the list that checkpoints respect. It is then a session of
+//! its own, which no call reaches, and the old session begins anew. A decision commits or aborts
+//! that session, by the same code as any other.
 //!
-//! It asks for no lock any more, so it never gives way in a deadlock; another that needs what it holds waits, and
-//! gives up when the longest wait has passed. How its locks survive a crash: `restart/prepared.rs`.
+//! It requests no more locks, so it never gives way in a deadlock; a transaction that needs one of its locks waits, and
+//! gives up after the longest wait. How its locks survive a crash: `restart/prepared.rs`.
 //!
 //! Not here: coordinators, votes, messages.
 

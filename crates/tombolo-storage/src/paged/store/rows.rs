@@ -2,11 +2,11 @@
 //!
 //! [`RowAccess`] is the session's side of [`PageAccess`](crate::paged::pool::PageAccess). Through
 //! the buffer pool a row is copied out under the page's latch into the session's memory, where it
-//! stays until the transaction ends, and a change is made on a copy and copied in. Where pages all
-//! stay (direct frames) and where rows have left the pages (pointers), rows are read and changed
-//! where they are.
+//! stays until the transaction ends, and a change is made on a copy and copied in. With direct
+//! frames, where all pages stay in memory, and with pointers, where rows are not in pages, rows are read and changed
+//! in place.
 //!
-//! Not here: locks (the caller holds the row's), log records, which table is meant.
+//! Not here: locks (the caller holds the row's), log records, finding the table.
 
 use std::cell::{Cell, Ref, RefCell};
 

@@ -1,10 +1,10 @@
-//! Savepoints: what a transaction changed behind a place in it is undone, and it goes on.
+//! Savepoints: a transaction's changes after a savepoint are undone, and the transaction continues.
 //!
-//! Undone as an abort does it, by the transaction's own records and with compensations in the log (`undo.rs`): so a
-//! restart redoes them, and undoes or keeps only what is left. What the transaction locked stays locked until it ends,
-//! also the gaps that it read below entries which are gone now.
+//! They are undone as by an abort, from the transaction's records and with compensations in the log (`undo.rs`). So a
+//! restart redoes the compensations, and undoes or keeps only the remaining changes. All locks stay until the
+//! transaction ends, including those on gaps below entries that are removed by the undo.
 //!
-//! Not here: taking back a whole transaction (`transaction.rs`). The same of memory stores: `memory/savepoint.rs`.
+//! Not here: undoing a whole transaction (`transaction.rs`); savepoints of memory stores (`memory/savepoint.rs`).
 
 use super::PagedStore;
 use crate::error::{Error, Result};

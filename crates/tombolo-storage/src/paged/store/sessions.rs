@@ -1,9 +1,9 @@
 //! Sessions (S10): transactions are registered when they begin, monitored while they run and torn
 //! down when they end.
 //!
-//! Registered transactions can be listed with what they did so far. Each session writes into a line of its
-//! own, which others only read. With the switch off there is one session and what is left is a counter of
-//! transactions. Not here: connections, the places of the lock table.
+//! Registered transactions can be listed, with counts of their calls so far. Each session writes into a cache line of
+//! its own, which others only read. With the switch off there is one session, and only a counter of
+//! transactions remains. Not here: connections, the places of the lock table.
 
 use std::cell::{Cell, RefCell};
 

@@ -1,5 +1,4 @@
-//! How sessions share a database (S6): by reference count where it is latched, not at all where it
-//! is not.
+//! How sessions share a database (S6): by reference count if it has latches; without latches there is nothing to share.
 //!
 //! An unlatched database has one session and lies in a box of its own: the store that holds it
 //! cannot be shared, but moves from thread to thread.

@@ -7,13 +7,14 @@
 //!     └──────────────────┴──────────────────────────┘
 //! ```
 //!
-//! A transaction that is prepared (`prepared.rs`) leaves its session, and is a session of its own that waits for
+//! A prepared transaction (`prepared.rs`) leaves its session, and becomes a session of its own that waits for
 //! a decision.
 //!
-//! Commit, in this order: its record is logged; ghosts are taken away, out of log space that was set aside
-//! for that; locks are released and the session is torn down; the record is hardened; the caller is
-//! answered. Others see a transaction's rows before they are durable, so every answer waits: that of a
-//! transaction without a record of its own for the newest one when its locks went (early lock release).
+//! Commit, in this order: its record is logged; ghosts are removed, with log space that was reserved
+//! for that; locks are released and the transaction is deregistered; the record is hardened; the caller is
+//! answered. Because locks are released early, others see a transaction's rows before they are durable. So every answer
+//! waits for the log; the answer of a transaction that logged nothing waits for the commit record that was the newest
+//! when its locks were released.
 //!
 //! Not here: what calls do between begin and end (`calls.rs`), how changes are undone (`undo.rs`).
 

@@ -1,10 +1,10 @@
-//! Abort by the log (LG-18): a transaction's changes are taken back one by one, newest first; all of them, or those
-//! behind a savepoint.
+//! Abort by the log (LG-18): a transaction's changes are undone one by one, newest first; all of them, or those
+//! after a savepoint.
 //!
-//! Rows and values are where they were. Undo of entries is logical: an entry is found by its key,
-//! wherever it is by now, so pages may have split since. Every step is logged as a compensation, which is
-//! redone but never undone. What a transaction deleted is there still, as ghosts: it is revived, so abort
-//! never needs room.
+//! Rows and values have not moved. Undo of entries is logical: an entry is found by its key,
+//! so pages may have split since. Every undone change is logged as a compensation, which is
+//! redone but never undone. Deleted rows and entries still exist as ghosts, which are revived, so abort
+//! never needs space.
 //!
 //! After a crash `restart/undo.rs` does the same with records that were read back from the log.
 

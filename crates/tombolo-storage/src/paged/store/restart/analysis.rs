@@ -1,7 +1,7 @@
 //! The first pass: which pages may lack changes, and which transactions did not end.
 //!
-//! Nothing is written. A step of which the end is not in the log did not happen: what it would have
-//! changed was not written to any page, since pages get the number of a step's last record.
+//! Nothing is written. A step whose end is not in the log did not happen: no page with its changes was written, since
+//! pages get the LSN of a step's last record.
 
 use std::collections::{BTreeMap, BTreeSet};
 

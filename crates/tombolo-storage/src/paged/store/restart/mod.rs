@@ -1,25 +1,25 @@
-//! Restart after a crash (LG-19, ARIES): what the log says is brought into the pages, transactions that did not
-//! end are undone, and what committed ones deleted is cleared away.
+//! Restart after a crash (LG-19, ARIES): changes in the log are made again in the pages, transactions that did not
+//! end are undone, and ghosts of committed transactions are removed.
 //!
 //! ```text
-//!   analysis ─────────────► redo ───────────────────► undo ──────────────► work is admitted
-//!   what has to be done     pages by the log, in      by the code of        numbers go on
-//!   (reads the log once)    windows, by page number   undo.rs, then purges
+//!   analysis ─────────────► redo ───────────────────► undo ──────────────► open
+//!   what has to be done     pages from the log, in    by the code of        transaction numbers
+//!   (reads the log once)    windows, by page number   undo.rs, then purges  continue
 //! ```
 //!
 //! | pass | reads | writes |
 //! |---|---|---|
-//! | `analysis.rs` | the log from where it is needed on | nothing |
+//! | `analysis.rs` | the needed part of the log | nothing |
 //! | `redo.rs` | the log from the first change of a dirty page, or of a transaction that did not end | pages |
 //! | `undo.rs` | what redo kept of these transactions | pages, log |
 //!
 //! Between redo and undo, transactions that are prepared take their locks again (`prepared.rs`).
 //!
-//! A crash within it is none of its business: redo makes nothing twice, because pages say up to where they
-//! were redone, and undo logs compensations, which are redone and never undone.
+//! A crash during a restart needs no special code: redo makes no change twice, because each page has the LSN up to
+//! which it was redone, and undo logs compensations, which are redone and never undone.
 //!
-//! Not here: checkpoints. What one knew when it was made is the table that analysis begins with
-//! ([`Known`]); without any it is empty, and analysis begins where the log does.
+//! Not here: checkpoints. Analysis begins with the table that the last checkpoint logged ([`Known`]); without a
+//! checkpoint the table is empty, and analysis begins at the start of the log.
 
 mod analysis;
 mod prepared;

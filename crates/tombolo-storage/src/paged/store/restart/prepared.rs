@@ -1,13 +1,13 @@
 //! Prepared transactions after a crash: each gets a session without a thread again, and its locks.
 //!
-//! The locks cannot be another's: all that are prepared held theirs at a time, and no session has begun. Rows,
-//! pages and stores are locked by name, as the list in the log has them. A gap is known by a hash of the entry
-//! above it. If that entry went after the list was made, what was locked of its gap was handed on: its key, which
-//! the log has, says where the gap is, so the gap below the first entry from there on is locked. If it went shortly
-//! before, the list may have the gap's old name or its new one, and both are locked: a gap too many makes others
-//! wait, nothing else.
+//! Taking the locks never conflicts: all prepared transactions held their locks at the same time, and no session has
+//! begun. Rows, pages and stores are locked by the names in the logged list. The name of a gap is a hash of the entry
+//! above it. If that entry was removed after the list was made, the lock on its gap was handed on. The log has the
+//! entry's key, so the gap below the first remaining entry from that key on is locked. If the entry was removed shortly
+//! before the list was made, the list may have the gap's old name or its new one, and both are locked: a gap too many
+//! only makes others wait.
 //!
-//! Not here: what is undone and cleared away of the others, which hands gaps on again (`undo.rs`).
+//! Not here: undoing other transactions and removing their ghosts, which hands gaps on again (`undo.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;

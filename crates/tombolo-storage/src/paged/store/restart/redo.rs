@@ -1,10 +1,10 @@
-//! The second pass: every change that a page lacks is made once more.
+//! The second pass: every change that a page lacks is made again.
 //!
 //! Records are collected in windows of the log and made page by page, in the order of the pages: a window
 //! reads each page once. A page whose first record makes all of it is not read at all, so it does not matter
-//! whether the file holds it whole. The catalogue comes first: it says how the keys of an index are kept.
+//! whether the page in the file is torn. The catalogue comes first, because it has the form of each index's keys.
 //!
-//! Not here: what becomes of transactions that did not end; their records are kept for `undo.rs`.
+//! Not here: transactions that did not end; their records are kept for `undo.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,8 +1,8 @@
-//! The third pass: transactions that did not end are undone, together and newest change first; what committed
-//! ones deleted is cleared away.
+//! The third pass: transactions that did not end are undone, all together and the newest change first; ghosts of
+//! committed transactions are removed.
 //!
-//! Both by the code that abort and commit use: a transaction's records were read back into what a session
-//! keeps of its transaction. Space of the log for all of them is set aside before the first is continued.
+//! This uses the code of abort and commit: the records of a transaction were read back into the buffer from which a
+//! session undoes. Log space for all of these transactions is reserved before the first one is continued.
 
 use super::redo::{Deleted, Left, Redone};
 use super::{Restart, prepared};
