@@ -1,10 +1,9 @@
-//! Inputs as bytes: what a procedure is called with, written to a log and read back.
+//! Inputs as bytes: the arguments of a procedure, written to a log and read back.
 //!
-//! Numbers take seven bits a byte, the lowest first, so that small ones are short. There is one
-//! encoding of each number: what was not written by an [`Encoder`] is refused or read as something
-//! else, never read as the same.
+//! Numbers take seven bits a byte, the lowest first, so that small ones are short. Each number has exactly one
+//! encoding: bytes that no [`Encoder`] wrote are refused, or read as another value.
 //!
-//! Not here: checksums (a group has one), which type a procedure expects (its version says so).
+//! Not here: checksums (a group has one), the type that a procedure expects (its version determines it).
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Running from a log of commands: procedures that are known by name, their arguments as bytes, and
-//! a log that is run again after a restart.
+//! Command logging: procedures that a log knows by name, their arguments as bytes, and running a log again after a
+//! restart.
 //!
 //! ```text
 //!   call(procedure, number, store, input)              recover(disk, …, procedures)
@@ -11,16 +11,16 @@
 //!
 //! Running a procedure again leaves what it left the first time, because everything it depends on is
 //! in its input and in the rows before it: it reads no clock and draws no random number, the order
-//! is the log's, and new rows get the slots they had. A procedure of which that is not true is found
-//! out when it ends otherwise than before. Its *version* is part of what the log names: code that
-//! would do something else with the same arguments is another version, and the old one stays
-//! registered as long as a log holds commands of it.
+//! is the log's, and new rows get the same slots as before. A procedure that violates this is detected
+//! when it ends differently. The log names a procedure with its *version*: code that
+//! would do something else with the same arguments is another version, and the old version stays
+//! registered as long as a log has commands of it.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `arguments.rs` | inputs as bytes |
 //! | `values.rs` | numbers, texts, lists and tuples as bytes |
-//! | `procedures.rs` | the procedures a log may name |
+//! | `procedures.rs` | the procedures that a log may name |
 //! | `replay.rs` | a store from a log |
 //!
 //! Not here: what entries look like (storage `command_log/`), groups and files (storage

@@ -1,11 +1,10 @@
 //! The procedures that a log of commands may name, and calling one so that its command is logged.
 //!
-//! A procedure is *registered* under a name and a version, which hold for ever, and has a *number*
-//! in each log, which the log itself says. Calls use the number: nothing is looked up by name after
-//! a database was opened.
+//! A procedure is *registered* under a name and a version, which never change, and has a *number*
+//! in each log, which the log defines. Calls use the number: after opening, nothing is looked up by name.
 //!
-//! Not here: what a procedure does (`crate::procedure`). Invariant: a number that was handed out is
-//! defined in the log before the first command that has it.
+//! Not here: what a procedure does (`crate::procedure`). Invariant: the log defines each issued number before the first
+//! command with that number.
 
 use tombolo_storage::command_log::{PROCEDURE_NAME_BYTES_MAX, PROCEDURES_MAX, ProcedureNumber};
 use tombolo_storage::error::{Error, SchemaError};

@@ -1,7 +1,7 @@
 //! Numbers, texts, bytes, lists and tuples as bytes, so that most inputs need no encoding of their own.
 //!
-//! Lengths come before what they count; an optional value is behind a byte that says whether it is there. Not here: how
-//! a number is written (`arguments.rs`).
+//! A length precedes the items that it counts; an optional value follows a byte that says whether it exists. Not here:
+//! how a number is written (`arguments.rs`).
 
 use super::arguments::{Arguments, BadArguments, Decoder, Encoder};
 

@@ -1,12 +1,12 @@
-//! `Decided`: which transactions over several islands a paged store has decided to commit, as rows.
+//! `Decided`: the transactions over several islands that a paged store has decided to commit, as rows.
 //!
-//! A coordinator's part writes its transaction's number into a row and commits: that commit is the decision. Nothing
-//! else says it: of a transaction whose number no row of its coordinator has, all prepared parts are aborted
-//! (presumed abort, decision 0058). A row is written over by a later decision once every participant of the one before
-//! has committed durably, so there are about as many rows as transactions over several islands at a time.
+//! A coordinator's part writes its transaction's number into a row and commits: only that commit is the decision. If no
+//! row of its coordinator has a transaction's number, all its prepared parts are aborted
+//! (presumed abort, decision 0058). A later decision overwrites a row when every participant of the earlier one
+//! has committed durably, so there are about as many rows as concurrent transactions over several islands.
 //!
-//! Not here: who may write over which row, and when (the library, `paged/islands/`); islands of memory stores, which
-//! keep their decisions otherwise (`prepared.rs`).
+//! Not here: when a row may be overwritten (the library, `paged/islands/`); decisions of islands of memory stores
+//! (`prepared.rs`).
 
 use std::ops::ControlFlow;
 

@@ -3,12 +3,12 @@
 //! ```text
 //!   message, deadline, caller ──► Event ──► Machine ──► Action ──► store: run, prepare, commit, release, forget
 //!                                   ▲                     │
-//!                                   └── what came of it ──┤── Host: send, answer, wait, say when it is durable
+//!                                   └──── its result ─────┤── Host: send, answer, wait, report when it is durable
 //! ```
 //!
-//! Events come in the order in which they happened, and all actions of one are done before the next: so what waited
-//! for a lock runs before what comes now. An action that writes is done only if the log has room for it; otherwise it
-//! and those behind it stay, and [`Island::go_on`] does them.
+//! Events come in the order in which they happened, and all actions of an event are carried out before the next event:
+//! so transactions that waited for a lock run before later ones. An action that writes is carried out only if the log
+//! has room for it; otherwise this action and those behind it remain, and [`Island::go_on`] carries them out.
 //!
 //! Not here: threads, links, clocks, how a caller reaches its island; what a part does (the [`Host`]).
 

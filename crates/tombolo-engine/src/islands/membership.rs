@@ -1,7 +1,7 @@
-//! `Membership`: which island of which database a directory holds, how often it was opened, and how tables are
-//! spread, as rows.
+//! `Membership`: rows that say which island of which database a directory belongs to, how often it was opened, and how
+//! tables are spread.
 //!
-//! An opening is counted, and the count is durable, before the island says anything: so the number of a transaction
+//! An opening is counted durably before the island sends its first message, so the number of a transaction
 //! over several islands never repeats (decision 0046, point 8). Not here: what an opening does.
 
 use std::ops::ControlFlow;

@@ -1,16 +1,16 @@
 //! Islands: cores that are close to each other (ISL-1).
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `commit/` | atomic commit between islands, as a state machine |
-//! | `decided.rs` | what islands of paged stores decided, as rows |
-//! | `island.rs` | what the state machine wants, done on a memory store |
-//! | `membership.rs` | which island a directory holds, and how often it was opened |
-//! | `topology.rs` | which cores share what, as the system says |
-//! | `placement.rs` | on which cores threads run |
+//! | `decided.rs` | decisions of islands of paged stores, as rows |
+//! | `island.rs` | the actions of the state machine, carried out on a memory store |
+//! | `membership.rs` | the island that a directory belongs to, and the number of its openings |
+//! | `topology.rs` | the caches and memory that cores share, as the system reports them |
+//! | `placement.rs` | the cores on which threads run |
 //! | `prepared.rs` | parts that are prepared, and decisions, as rows of an island |
 //!
-//! Not here: the engines on islands, and who calls them (crate `tombolo`, `islands/`).
+//! Not here: the engines on islands, and their callers (crate `tombolo`, `islands/`).
 
 pub mod commit;
 pub mod decided;

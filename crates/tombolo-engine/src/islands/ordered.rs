@@ -1,11 +1,12 @@
-//! Ordered execution: what an island's rows say of the transactions over several islands that ran in one order.
+//! Ordered execution: rows in which islands note the transactions over several islands that ran in one order.
 //!
-//! A thread that has all islands of a transaction runs it and commits on each. It notes the transaction's number on
-//! each island in a row for every other island of it. These rows are logged with the transaction's changes, so the
-//! logs of two islands agree on all transactions of both if the rows that they have for each other do. If one is
-//! ahead after a crash, its log has a transaction that the other lacks, and is cut off before it.
+//! A thread that has all islands of a transaction runs it and commits on each. On each island it writes the
+//! transaction's number into a row for every other island of the transaction. These rows are logged with the
+//! transaction's changes. So if the rows that two islands have for each other are equal, their logs agree on all
+//! transactions of both. If one row is ahead after a crash, that island's log has a transaction that the other lacks,
+//! and is cut off before it.
 //!
-//! Not here: why nothing that is cut off was ever reported (`pipeline/log/common/`), opening an island again (the
+//! Not here: why no cut-off transaction was ever reported (`pipeline/log/common/`), opening an island again (the
 //! library).
 //! Invariant: the numbers of the transactions in a log ascend.
 

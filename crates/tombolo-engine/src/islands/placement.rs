@@ -1,6 +1,6 @@
-//! On which cores threads run (ISL-3, ISL-8, ISL-10, ISL-13).
+//! Placement of threads on cores (ISL-3, ISL-8, ISL-10, ISL-13).
 //!
-//! Threads come in groups: those that share an engine, or a counter. Not here: binding a thread
+//! Threads are placed in groups: the threads of one engine, or of one counter. Not here: binding a thread
 //! ([`crate::threads::bind_to`]), memory near it.
 
 use super::topology::Topology;

@@ -1,4 +1,4 @@
-//! Prepared parts and decisions as rows: what an island keeps of transactions over several islands.
+//! Prepared parts and decisions of transactions over several islands, as rows of an island.
 //!
 //! ```text
 //!   participant:  executed ──prepare──► row: changes, locks ──commit──► changes made, no row
@@ -8,12 +8,11 @@
 //! ```
 //!
 //! Each arrow is one local transaction, so that log, image, replay, archive and backup treat these rows like any
-//! others (docs/decisions/0046). An answer that depends on one leaves when that transaction is durable. A part that
-//! changes nothing has no row, only its locks; after a crash it is gone, and its transaction is one of which a
-//! participant does not know.
+//! others (docs/decisions/0046). An answer that depends on one of them leaves when that transaction is durable. A part
+//! that changes nothing has no row, only its locks; after a crash the participant no longer knows it.
 //!
-//! Not here: messages, votes and when to decide (`commit/`). Invariants: a row of a prepared part is there exactly
-//! while its changes are not made and its transaction is not known to be aborted; the locks of each row are held.
+//! Not here: messages, votes and when to decide (`commit/`). Invariants: a prepared part has a row exactly
+//! until its changes are made or its transaction is known to be aborted; the locks of each row are held.
 
 use std::ops::ControlFlow;
 

@@ -1,8 +1,8 @@
 //! The machine's cores and what they share: caches, memory, sockets (ISL-1, ISL-12).
 //!
-//! Read from `/sys/devices/system`, of the cores that this process may run on. What the system does not say
-//! counts as shared by all: a machine about which nothing is known is one island. Not here: how fast what is
-//! shared is (`tombolo counters`, `tombolo links` measure that), where threads run (`placement.rs`).
+//! This is read from `/sys/devices/system`, for the cores on which this process may run. What the system does not
+//! report counts as shared by all: a machine without information is one island. Not here: the speed of shared memory
+//! (`tombolo counters` and `tombolo links` measure it), where threads run (`placement.rs`).
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -4,8 +4,8 @@
 //!   length, 4 bytes, little endian │ CRC-32C of length and message, 4 bytes │ message
 //! ```
 //!
-//! The checksum is for mistakes of ours and of memory: a stream that loses or changes bytes says so
-//! itself. Not here: where bytes go. Invariant: at most one message that was taken is not on its way.
+//! The checksum detects defects of this program and of memory; a stream that loses or changes bytes reports an error
+//! itself. Not here: the stream. Invariant: at most one accepted message has not been passed to the stream.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Kinds of links between two processes of one machine, and how both get their end (ISL-11).
+//! Kinds of links between two processes of one machine, and how each process gets its end (ISL-11).
 //!
-//! One process has started the other with a UNIX socket as its standard input. Over that the first one says what
-//! the other is to open; the answer says that it did, so that no name is left behind. A link of sockets is that
-//! socket itself. Not here: what passes over a link (its users), which kind is best (`tombolo links`).
+//! One process has started the other with a UNIX socket as its standard input. Over that socket it sends the name of
+//! the link that the other process must open, and removes the name when the answer has arrived. A link of UNIX sockets
+//! is that socket itself. Not here: messages (a link's users have them), the choice of a kind (`tombolo links`).
 
 use std::io;
 use std::net::SocketAddr;

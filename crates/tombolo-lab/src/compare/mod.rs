@@ -2,16 +2,16 @@
 //!
 //! Rounds are interleaved: a round runs its batch on every engine before the next begins, each round
 //! starting with another engine, so that a machine whose speed drifts drifts under all alike. Only
-//! executing a batch is measured. A peer runs at its best, or the ratio is worthless: docs/compare.md
-//! says which settings, what else was tried, and the figures. Each peer is a feature (`compare-NAME`), so that
+//! executing a batch is measured. A peer must run at its best, or the ratio is worthless: docs/compare.md
+//! has the settings, what else was tried, and the figures. Each peer is a feature (`compare-NAME`), so that
 //! it is built only on request.
 //!
 //! # Map
 //! [`tpcc`] compares TPC-C in memory, on one thread; [`debit_credit`] debit-credit at equal durability
-//! and with equal callers, on servers too; [`calls`] what one call costs the program that makes it.
-//! Here is what they have in common: names, what a round took, ratios, directories, what makes a
-//! comparison worthless. `rounds` runs the engines in turns, `tombolo` is our own side, `report` has the results.
-//! `peer` is what a workload's list of engines is made of; `sqlite`, `lmdb` and `redb` open those that take part in
+//! and with equal callers, on servers too; [`calls`] the cost of one call to the program that makes it.
+//! This file has what they share: names, times of a round, ratios, directories, reasons to reject a
+//! comparison. `rounds` runs the engines in turns, `tombolo` is our own side, `report` has the results.
+//! `peer` is an entry of a workload's list of engines; `sqlite`, `lmdb` and `redb` open those that take part in
 //! several workloads.
 //!
 //! Not here: arguments, exit codes, standard output.

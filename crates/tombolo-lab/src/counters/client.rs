@@ -1,4 +1,4 @@
-//! Callgrind's client requests: how a process under valgrind says what to count.
+//! Callgrind's client requests: by them a process under valgrind selects what is counted.
 //!
 //! A request is five instructions that do nothing on a processor (four rotations of `rdi` that add
 //! up to 128 bits, and `xchg rbx, rbx`) and that valgrind recognises, `rax` pointing at the request

@@ -1,8 +1,8 @@
 //! From dumps to costs: what the two runs of a counted program found, by group of transactions.
 //!
 //! Switching callgrind's collecting on and off costs a few instructions per transaction, which are
-//! in every count. How many, is counted in the same process from empty transactions; it must divide
-//! without remainder: if it does not, something else was counted, and the counts are refused.
+//! in every count. Their number is counted in the same process from empty transactions. It must divide
+//! without remainder; otherwise something else was counted, too, and the counts are refused.
 
 use super::attribution::Costs;
 use super::label::{EMPTY_TRANSACTIONS, Label};

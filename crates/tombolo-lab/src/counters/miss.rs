@@ -1,4 +1,4 @@
-//! What one dependent cache miss costs on this machine, now.
+//! Measures the time of one dependent cache miss on this machine, now.
 //!
 //! Loads that each wait for the one before, through memory far larger than the last-level cache:
 //! the time of one is the unit in which a main-memory database without its components pays. It is

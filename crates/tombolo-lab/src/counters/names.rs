@@ -1,4 +1,4 @@
-//! Which functions are calls of a category, by their names.
+//! Recognises the functions that are calls of a category, by their names.
 //!
 //! A store's calls are the methods of a trait, so one rule holds for every store. Names are as
 //! `rustc-demangle` writes them without hashes. Where a trait is implemented shows in three forms:

@@ -1,4 +1,4 @@
-//! `tombolo islands`: arguments, and what people read of results.
+//! `tombolo islands`: arguments, and the text form of results.
 //!
 //! Not here: the library's side (`rows.rs`, `paged_rows.rs`, `tpcc/`), callers, inputs, figures (lab
 //! `experiment/islands/`).

@@ -1,7 +1,7 @@
-//! What databases of islands have in common when they are opened: where their threads run, how they commit, where files
-//! in memory are.
+//! Opening a database of islands for any workload: where its threads run, how it commits, where its files in memory
+//! are.
 //!
-//! Not here: which tables they have (`rows.rs`, `paged_rows.rs`, `tpcc/`).
+//! Not here: its tables (`rows.rs`, `paged_rows.rs`, `tpcc/`).
 
 use std::path::Path;
 

@@ -1,6 +1,6 @@
 //! `tombolo advise trace`: the library's side of the calls of a trace on databases of islands.
 //!
-//! Not here: which calls, with which rows (lab `experiment/islands/traced/replay.rs`).
+//! Not here: the choice of calls and rows (lab `experiment/islands/traced/replay.rs`).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

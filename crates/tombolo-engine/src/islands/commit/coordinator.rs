@@ -1,4 +1,4 @@
-//! The transactions over several islands that this island's callers began.
+//! The coordinator: transactions over several islands that this island's callers began.
 //!
 //! ```text
 //!     begin
@@ -13,15 +13,15 @@
 //! - Gathering: nothing is decided; a crash aborts.
 //! - Settling: every lock is held everywhere; what the own part read becomes durable.
 //! - Deciding: one local transaction commits the own part, with a row if a participant prepared. A crash decides.
-//! - Decided: the row names who has not confirmed. It is also what an opening finds.
-//! - Gone: a participant that asks is answered *abort*. A commit that has gone was confirmed by each that prepared, and
-//!   one that only read drops its locks whatever the answer (presumed abort).
+//! - Decided: the row names the participants that have not confirmed. An opening finds transactions in this state.
+//! - Gone: a participant that asks gets the answer *abort*. If the transaction had committed, every prepared
+//!   participant has confirmed; one that only read releases its locks whatever the answer (presumed abort).
 //!
-//! A transaction's locks must all have been held at one moment. When the last vote is here, each part that wrote holds
-//! its own, by its row; one that only read does if the tenure in which it voted has not ended. Had it ended, and had
-//! another transaction used that before the last part ran, that would be known: the other one had to end first, so
-//! messages lead from its vote to the last part's vote, and they carry the new tenure. So the votes are compared with
-//! what is known, and nothing needs to be asked.
+//! There must be one moment at which all locks of a transaction were held. When the last vote arrives, each part that
+//! wrote holds its locks, by its row; a part that only read holds them if the tenure in which it voted has not ended.
+//! Suppose that it had ended, and that another transaction took the lost locks before the last part ran. That
+//! transaction ended first, so a chain of messages leads from its vote to the last part's vote, and carries the new
+//! tenure. So the coordinator compares the votes with the tenures that it knows, and need not ask.
 //!
 //! Not here: waiting for locks (`waits.rs`), parts of other coordinators (`participant.rs`).
 

@@ -1,10 +1,10 @@
-//! What happens to a [`Machine`](super::Machine), and what it wants done: the border to threads, processes and
-//! the simulator.
+//! Events that a [`Machine`](super::Machine) receives, and actions that it returns: its interface to threads, processes
+//! and the simulator.
 //!
-//! A loop gives each event in the order in which it happened, and does each action in the order in which it was
-//! wanted: local transactions run, and are answered, in that order. If it also does all of them before it looks for
-//! the next message, what waited for a lock runs before what comes now, and none starves. Not here: what follows from
-//! an event.
+//! A loop passes events in the order in which they happened, and carries actions out in the order in which they were
+//! returned: local transactions run, and are answered, in that order. If the loop carries all actions out before it
+//! looks for the next message, transactions that waited for a lock run before later ones, and none starves. Not here:
+//! the effect of an event.
 
 use super::identity::{Age, IslandId, TransactionNumber};
 use super::message::Refusal;

@@ -1,4 +1,4 @@
-//! Who takes part in a transaction, and which came first: islands, numbers, ages, tenures.
+//! Identities in the protocol: islands, numbers of transactions, ages, tenures.
 //!
 //! A number never repeats: an island counts its openings durably before it uses one. A transaction that runs again
 //! has a new number and its old age.

@@ -1,25 +1,25 @@
-//! What islands say to each other about a transaction, and its bytes.
+//! Messages between islands about a transaction, and their bytes.
 //!
 //! ```text
 //!    coordinator                               participant
 //!        │ ◄─────────── Hello ──────────────────► │   a link was made: version, opening
 //!        │ ── Part: execute, and prepare ───────► │
-//!        │ ◄── Vote: yes, only read, no, die ──── │   all that it read and wrote is durable
+//!        │ ◄── Vote: yes, only read, no, die ──── │   everything that it read and wrote is durable
 //!        │ ── Decision ─────────────────────────► │
 //!        │ ◄── Confirmation ───────────────────── │   of a commit that was prepared
 //!        │ ◄── Question ───────────────────────── │   voted, and no decision came; its answer is the decision
 //! ```
 //!
-//! | bytes | what |
+//! | bytes | field |
 //! |---|---|
 //! | 2 | version |
 //! | 2, 2 | sender, receiver |
 //! | 2 | number of islands |
-//! | 8 each | the tenure of each island, as far as the sender has heard: opening, term |
+//! | 8 each | the newest tenure of each island that the sender knows: opening, term |
 //! | 1 | kind of message |
 //! | rest | its fields; bytes of any length come last |
 //!
-//! Numbers are little endian. Not here: framing and checksums (`link/`), when what is said (`coordinator.rs`,
+//! Numbers are little endian. Not here: framing and checksums (`link/`), when messages are sent (`coordinator.rs`,
 //! `participant.rs`).
 
 use std::fmt;

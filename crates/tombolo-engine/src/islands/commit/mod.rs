@@ -2,29 +2,29 @@
 //! decision 0046).
 //!
 //! A [`Machine`] is an island's share of all transactions over several islands. It has no clock, thread, link or
-//! store: a loop gives it events and does its actions ([`Event`], [`Action`]), in a thread, a process or the
+//! store: a loop passes events to it and carries its actions out ([`Event`], [`Action`]), in a thread, a process or the
 //! simulator.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `identity.rs` | islands, numbers of transactions, ages, tenures |
-//! | `message.rs` | what islands say to each other, and its bytes |
+//! | `message.rs` | messages between islands, and their bytes |
 //! | `event.rs` | events and actions |
 //! | `coordinator.rs` | transactions that began here |
 //! | `participant.rs` | parts of transactions that began elsewhere |
-//! | `waits.rs` | who waits for whose locks |
+//! | `waits.rs` | transactions that wait for locks |
 //! | `peers.rs` | which islands can be reached, and which of their tenures are known |
 //!
-//! # What holds
-//! - A transaction is committed exactly if the transaction of its coordinator that decides it is durable, or nothing
-//!   was written and all votes came. A caller hears *committed* only then, and *aborted* only if that never will be.
-//! - Nothing waits for ever except a prepared part for its coordinator: it asks until it is answered.
-//! - Messages may be lost when a link breaks, and come again when it is made again; an island may crash between any two
-//!   actions. Once that ends, everything does, and no row and no lock stays.
+//! # Invariants
+//! - A transaction is committed exactly if the coordinator's deciding transaction is durable, or if nothing was written
+//!   and all votes came. A caller gets the answer *committed* only then, and *aborted* only if it can never commit.
+//! - Only a prepared part may wait without a limit, for its coordinator: it asks until it is answered.
+//! - Messages may be lost when a link breaks, and are sent again when the link is made again; an island may crash
+//!   between any two actions. When such failures stop, all transactions end, and no row and no lock remains.
 //!
 //! # What it costs
-//! One message each way per participant, and two more where it wrote; a row and a flush for each participant that wrote
-//! and for the decision. Where all parts only read there is no row; where only the own part wrote, none either.
+//! One message each way per participant, and two more if it wrote; a row and a flush for each participant that wrote
+//! and for the decision. There is no row if all parts only read, or if only the coordinator's own part wrote.
 //!
 //! Not here: locks and changes of parts (the store's), rows, routing, when a transaction runs again.
 

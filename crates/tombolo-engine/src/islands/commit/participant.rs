@@ -1,4 +1,4 @@
-//! The parts that an island executes for coordinators elsewhere.
+//! The participant: parts that this island executes for coordinators on other islands.
 //!
 //! ```text
 //!        Part                      (held: waits, runs again; or votes die: gone)
@@ -13,14 +13,15 @@
 //!          └── refused, abort, link broken, patience at its end (also of Running): gone, votes no
 //! ```
 //!
-//! - Running, Preparing, Settling: no vote was sent; the island may abort the part, and does rather than wait for ever.
+//! - Running, Preparing, Settling: no vote was sent; the island may abort the part, and does so when its time is over.
 //! - Prepared: the row is durable and the locks are held, after a crash too. Only the coordinator decides.
 //! - ReadOnly: the locks are held until the decision: other parts of the transaction may not have run. They are in
 //!   memory, so a crash ends the tenure in which the vote was sent; so does giving up.
-//! - Committing: decided. The confirmation lets the coordinator forget, so it leaves when the commit is durable.
+//! - Committing: decided. After the confirmation the coordinator forgets the transaction, so the confirmation is sent
+//!   when the commit is durable.
 //!
-//! A part runs once: a coordinator's numbers grow, its link keeps their order, and what was sent to an earlier opening
-//! is not received. Not here: waiting for locks (`waits.rs`), the coordinator's own part (`coordinator.rs`).
+//! A part runs once: a coordinator's numbers grow, its link keeps their order, and messages to an earlier opening
+//! are ignored. Not here: waiting for locks (`waits.rs`), the coordinator's own part (`coordinator.rs`).
 
 use tombolo_storage::plant::{self, Plant};
 

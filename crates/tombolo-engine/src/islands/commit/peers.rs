@@ -1,4 +1,4 @@
-//! The other islands: which can be reached, and which of their openings and tenures are known.
+//! The other islands: whether each can be reached, and its newest known opening and tenure.
 //!
 //! Every message carries the tenures that its sender knows. So an island that receives news of anything that followed
 //! the end of a tenure, over any number of other islands, also learns of that end (`coordinator.rs` says what for).

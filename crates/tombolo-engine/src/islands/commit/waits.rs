@@ -1,8 +1,9 @@
-//! What waits for locks on one island, and for whose: in order of arrival, run again when that part has ended.
+//! Transactions that wait for locks on one island, in order of arrival; each runs again when the part that holds its
+//! lock has ended.
 //!
-//! A part waits only for a younger transaction, and dies otherwise (wait-die): every chain of waits, across all
-//! islands, leads from older to younger, so there is no cycle, and the oldest finishes. A local transaction holds
-//! nothing while it waits, so it may wait for any. Not here: locks (the store's), deadlines.
+//! A part waits only for a younger transaction, and otherwise dies (wait-die). So every chain of waits, across all
+//! islands, leads from older to younger transactions: there is no cycle, and the oldest finishes. A local transaction
+//! holds no locks while it waits, so it may wait for any part. Not here: locks (the store's), deadlines.
 
 use super::event::{Action, Work};
 use super::identity::{Age, TransactionNumber};

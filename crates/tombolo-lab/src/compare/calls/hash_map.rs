@@ -1,6 +1,6 @@
-//! A hash table behind a mutex: what a program does that needs no database.
+//! A hash table behind a mutex: the alternative of a program that needs no database.
 //!
-//! It keeps nothing on disk, so it takes part at durability `none` only.
+//! It stores nothing on disk, so it takes part only at durability `none`.
 
 #![expect(clippy::disallowed_types, reason = "what programs use; nothing depends on its order")]
 

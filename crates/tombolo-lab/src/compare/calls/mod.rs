@@ -1,13 +1,12 @@
-//! Calls, one at a time: what one costs the program that makes it, next to other engines and the device alone.
+//! Calls, one at a time: the cost of a call to the program that makes it, next to other engines and the device alone.
 //!
 //! 100,000 accounts; a transfer looks two of them up and changes both, a read looks one up. A caller
-//! is a thread that makes its next call when it has the answer to its last: the most natural way to
-//! use a library. Each engine is called as its users call it (docs/compare.md): a caller has a
-//! connection of its own where engines have connections, and writers take turns where engines let
-//! one write.
+//! is a thread that makes its next call when it has the answer to its last one: the most natural way to
+//! use a library. Each engine is called as its users call it (docs/compare.md): if it has connections, each caller
+//! has its own, and if it allows only one writer, writers take turns.
 //!
 //! # Map
-//! [`Engine`] is what an engine has to offer; `hash_map`, `sqlite`, `redb`, `lmdb` are peers, `raw_device` is the
+//! [`Engine`] is the interface of an engine; `hash_map`, `sqlite`, `redb`, `lmdb` are peers, `raw_device` is the
 //! device without an engine. Our own side is in the command, since this crate does not depend on the library.
 //! `driver` has the callers, `counting` counts instructions, `report` is the result.
 //!

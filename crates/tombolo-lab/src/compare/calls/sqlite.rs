@@ -1,10 +1,10 @@
 //! Calls of SQLite (docs/compare.md).
 //!
 //! # Callers
-//! A single caller has a connection of its own with prepared statements. Several take turns on
-//! one, a lock around each transaction, their statements prepared once and kept by the connection.
-//! A database in a file has readers besides, each with a connection and a statement of its own; one in
-//! memory belongs to the one connection.
+//! A single caller has a connection of its own with prepared statements. Several callers take turns on
+//! one connection, with a lock around each transaction; the connection keeps their prepared statements.
+//! A database in a file also has readers, each with a connection and a statement of its own; a database in
+//! memory has only the one connection.
 //!
 //! Not here: its settings, and what makes its commits durable (`compare/sqlite.rs`).
 

@@ -1,11 +1,11 @@
 //! Engines in this process that let one transaction write at a time: one thread takes the waiting calls of all
 //! callers together.
 //!
-//! Each of them would have its callers wait in a line, and each pays for making a transaction durable
-//! whatever is in it. So the calls that wait — all callers' in a closed loop — are executed as one
-//! transaction of the engine, in their order, and answered together once it is durable: group commit,
-//! which these engines do not have themselves, without a switch of threads. With one caller a call
-//! is a transaction. A call aborts before it writes anything, so that the others are not concerned.
+//! Such an engine lets its callers write one after another, and making a transaction durable costs the same however
+//! large it is. So all waiting calls — those of all callers in a closed loop — are executed as one
+//! transaction of the engine, in their order, and answered together when it is durable: this is group commit,
+//! which these engines lack, without a switch of threads. With one caller each call
+//! is a transaction. A call that aborts does so before it writes anything, so that the others are not affected.
 //!
 //! Not here: the engines.
 

@@ -1,10 +1,10 @@
-//! The inputs of a comparison, and what they amount to.
+//! The inputs of a comparison, and the balances that they lead to.
 //!
 //! # Why every balance is known
 //! Engines execute concurrent calls in different orders. Sums do not depend on the order, but an abort
-//! because of a balance that does not suffice would: another withdrawal could be the one that finds too little. So no
-//! such withdrawal is made: a withdrawal that all withdrawals so far, without any deposit, would not leave
-//! enough for — at its account, its teller or its branch — becomes a deposit of the same amount.
+//! because of an insufficient balance would: in another order another withdrawal could abort. So no such withdrawal is
+//! made: if the sum of all withdrawals so far, without any deposit, would not leave
+//! enough for a withdrawal — at its account, its teller or its branch — it becomes a deposit of the same amount.
 //! Then every transaction with the right code commits, whatever the order, and every balance at the
 //! end is known. At the usual scale it happens to an account that is drawn ten times or more.
 //!

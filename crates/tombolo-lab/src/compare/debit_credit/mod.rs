@@ -7,9 +7,9 @@
 //! inputs make of it (`ledger`).
 //!
 //! # Map
-//! `ledger` makes the inputs and knows what they amount to, `rows` are what is loaded. Our
-//! own side goes through the pipeline as `run` has it. Engines embedded in this process are one
-//! thread each that takes the waiting calls of all callers together (`embedded`): `sqlite`, `lmdb`, `rocksdb`,
+//! `ledger` makes the inputs and computes the resulting balances, `rows` are the loaded rows. Our
+//! own side uses the pipeline, like `run`. Each engine embedded in this process has one
+//! thread, which takes the waiting calls of all callers together (`embedded`): `sqlite`, `lmdb`, `rocksdb`,
 //! `redb`. Servers (`server`) are processes of their own, called through a socket per caller by one thread here
 //! (`sockets`): `redis`, `postgres`. `values` are the rows of engines that keep bytes under keys.
 //!
