@@ -1,7 +1,7 @@
 //! Two ends of a link in one process, for tests and the simulator: bytes arrive late, in pieces of any
-//! length, and the link is cut behind any byte.
+//! length, and the link may be cut after any byte.
 //!
-//! Not here: threads; none is woken. Invariant: the same seed and the same calls give the same.
+//! Not here: threads; no thread is woken. Invariant: the same seed and the same calls give the same result.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};

@@ -1,11 +1,11 @@
 //! The door to other processes: messages there and back (ISL-11).
 //!
-//! A [`Link`] takes whole messages and gives whole messages, in order, each at most once, and never waits: a
-//! message that does not fit is refused, and receiving returns nothing while none has arrived. It ends once,
-//! when the peer is gone or what came is no message. A link that has ended stays so; a program that wants to
+//! A [`Link`] accepts and delivers whole messages, in order, each at most once, and never waits: a
+//! message that does not fit is refused, and receiving returns `None` while no message has arrived. The link ends when
+//! the peer is gone, or when received bytes are not a message. A link that has ended stays so; a program that wants to
 //! continue makes another one.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `framed.rs` | messages over any stream of bytes: length, checksum, message |
 //! | `unix.rs` | a pair of UNIX sockets, one end for a process that is started |
@@ -15,8 +15,8 @@
 //! | `kinds.rs` | how both processes get their end of a link of any kind |
 //! | `memory.rs` | two ends in one process, with the faults a test asks for |
 //!
-//! Not here: what messages say (the users of a link), starting processes (`processes.rs`). Invariant: a
-//! message that is given was sent as it is; nothing is given behind a damaged one.
+//! Not here: the content of messages (the users of a link), starting processes (`processes.rs`). Invariant: each
+//! delivered message was sent with the same bytes; nothing is delivered after a damaged one.
 
 mod descriptors;
 mod framed;

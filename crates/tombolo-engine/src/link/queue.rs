@@ -1,7 +1,7 @@
 //! A stream of bytes over two POSIX message queues, one for each direction (ISL-11).
 //!
 //! A queue holds few messages of some kilobytes, so messages of a link are cut into pieces that fit. A queue does
-//! not say that the other process is gone: the control socket does. Not here: how names reach the other end.
+//! not report the end of the other process; the control socket does. Not here: how names reach the other end.
 
 use std::io;
 use std::time::Duration;

@@ -6,10 +6,10 @@
 //!   bytes of direction 0, bytes of direction 1: a power of two each
 //! ```
 //!
-//! One end writes bytes and moves the tail on, the other reads them and moves the head on. An end that finds
-//! nothing to do says that it sleeps, looks once more, and waits for its socket; the other one, after it moved
-//! its mark, looks whether it should ring there. Not here: messages (`framed.rs`), how the memory reaches the
-//! other process (`kinds.rs`).
+//! One end writes bytes and advances the tail, the other reads them and advances the head. An end that finds
+//! nothing to do announces that it sleeps, looks once more, and waits for its socket; the other end, after advancing
+//! its mark, looks for that announcement and wakes it through the socket. Not here: messages (`framed.rs`), how the
+//! memory reaches the other process (`kinds.rs`).
 //!
 //! Invariants: only the writer sets a tail and only the reader a head; a head never passes its tail, and a tail
 //! is at most the capacity ahead. What the other process writes there is verified before it is used.

@@ -1,7 +1,7 @@
 //! Settings: the numbers and choices a user tunes, each with its unit, limits, default and meaning.
 //!
-//! A list of settings (here [`ALL`], what means something to a database in a program; who uses the engine may have
-//! a longer one) and a set of their values ([`Settings`]). A value comes from the strongest
+//! This module has a list of settings ([`ALL`], those of a database embedded in a program; a user of the engine may
+//! have a longer list) and a set of their values ([`Settings`]). A value comes from the strongest
 //! source that names it: a flag, else the environment (`TOMBOLO_…`), else a configuration file,
 //! else the default. Every text goes through the same parser and the same limits, so a mistake is
 //! the same one-line error wherever it was made.

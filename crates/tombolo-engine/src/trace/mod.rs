@@ -7,12 +7,12 @@
 //! ```
 //!
 //! `docs/format.md` has the content of each. Numbers of the heads are little-endian, those of contents have seven bits
-//! a byte, the lowest first. A block is whole or not there: what is behind a damaged one is not read.
+//! a byte, the lowest first. A damaged block and all blocks after it are not read.
 //!
-//! Values of rows are not in a trace. Of the key by which a row would be spread over islands it has a hash, with a
-//! secret that is forgotten when the trace ends: equal keys are known to be equal, and nothing else of them.
+//! A trace has no values of rows. It has a hash of the key by which a row would be spread over islands, with a
+//! secret that is forgotten when the trace ends: so it shows only which keys are equal.
 //!
-//! Not here: files, and how calls are watched (the library's `trace/`); what is made of a trace (the laboratory).
+//! Not here: files, and observing calls (the library's `trace/`); evaluating a trace (the laboratory).
 
 mod read;
 mod write;

@@ -1,7 +1,7 @@
-//! The callers of a seed: what each wants, how often it ran, and whether it waits for an answer.
+//! The callers of a seed: each with its request, how often it ran, and whether it waits for an answer.
 //!
-//! A caller whose island crashes hears nothing any more. One whose transaction is to run again, or could not reach an
-//! island, tries again. Not here: what an answer says of the database (`oracle.rs`).
+//! A caller whose island crashes gets no answer. A caller tries again if its transaction must run again, or could not
+//! reach an island. Not here: judging answers (`oracle.rs`).
 
 use tombolo_engine::islands::commit::{Age, Answer, IslandId, Reason, TransactionNumber};
 

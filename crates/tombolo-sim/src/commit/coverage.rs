@@ -1,6 +1,6 @@
-//! Which events met which states: a simulation that never reached a pair has proved nothing about it.
+//! Coverage: the pairs of state and event that occurred; a simulation proves nothing about a pair that never did.
 //!
-//! Not here: what the machine does then.
+//! Not here: the machine's reaction.
 
 use std::collections::BTreeMap;
 

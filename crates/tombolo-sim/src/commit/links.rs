@@ -1,7 +1,7 @@
-//! The links between simulated islands: messages arrive late and in order; a link breaks, is made again, and then some
-//! messages of before are lost and some come again.
+//! The links between simulated islands: messages arrive late and in order. When a link breaks, some messages on it are
+//! lost; when it is made again, some are sent again.
 //!
-//! Not here: when it breaks (`world.rs`).
+//! Not here: when a link breaks (`world.rs`).
 
 use std::collections::{BTreeMap, VecDeque};
 

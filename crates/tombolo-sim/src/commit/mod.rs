@@ -1,14 +1,14 @@
 //! Atomic commit between islands, simulated: the production machines (`tombolo_engine::islands::commit`) over small
 //! stores with locks, rows and a log, and links that break.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `world.rs` | one seed: islands, links and callers in simulated time, crashes and cuts at any step |
-//! | `callers.rs` | who wants something, and waits for it |
-//! | `swarm.rs`, `requests.rs` | what is drawn for a seed |
-//! | `node.rs`, `store.rs`, `links.rs` | one island, its store; what connects two |
-//! | `oracle.rs` | what must hold |
-//! | `coverage.rs` | which events met which states |
+//! | `callers.rs` | the callers, their requests and answers |
+//! | `swarm.rs`, `requests.rs` | the random choices of a seed |
+//! | `node.rs`, `store.rs`, `links.rs` | one island, its store; the link between two |
+//! | `oracle.rs` | the rules |
+//! | `coverage.rs` | the events that occurred in each state |
 //! | `exhaustive.rs` | one transaction, with crashes at every step |
 //!
 //! Not here: the memory store and the pipeline (`world/`), which know nothing of islands yet.

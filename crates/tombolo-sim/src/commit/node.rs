@@ -1,6 +1,6 @@
-//! One simulated island: its machine, its store, and what it has to do.
+//! One simulated island: its machine, its store, and its pending actions.
 //!
-//! Not here: when it does what (`world.rs`).
+//! Not here: the times of its actions (`world.rs`).
 
 use std::collections::VecDeque;
 

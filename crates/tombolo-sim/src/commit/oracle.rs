@@ -1,8 +1,8 @@
-//! What must hold between islands, and what did not.
+//! The rules between islands, and the violations found.
 //!
 //! The oracle sees what each part read and wrote when it was executed, and what each caller was answered. At the end it
-//! compares that with what is durable, and has the checker of histories look for an order of all that was committed.
-//! Not here: whether everything comes to an end (`world.rs`).
+//! compares that with the durable rows, and lets the checker of histories look for an order of all committed
+//! transactions. Not here: whether all transactions end (`world.rs`).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
-//! What the callers of a seed want: transfers, reads and refusals, over one island or several, and their bytes.
+//! The requests of a seed's callers: transfers, reads and refusals, over one island or several, and their bytes.
 //!
-//! Not here: when they come (`world.rs`).
+//! Not here: their times (`world.rs`).
 
 use tombolo_engine::islands::commit::IslandId;
 use tombolo_engine::rng::Rng;

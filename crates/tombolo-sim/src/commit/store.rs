@@ -1,5 +1,5 @@
-//! The store of one simulated island, as decision 0046 says, as small as can be: accounts, locks of held parts, rows of
-//! prepared parts and of decisions, and a log of which a crash keeps a prefix.
+//! The store of one simulated island, after decision 0046 and as small as possible: accounts, locks of held parts, rows
+//! of prepared parts and of decisions, and a log, of which a prefix survives a crash.
 //!
 //! Not here: which accounts a transaction uses (`requests.rs`), when the log is flushed (`world.rs`).
 

@@ -1,4 +1,4 @@
-//! The choices of a seed: how many islands and requests, how long everything takes, what goes wrong how often.
+//! The choices of a seed: numbers of islands and requests, durations, frequencies of faults.
 
 use tombolo_engine::rng::Rng;
 

@@ -1,8 +1,8 @@
-//! One seed's islands: their machines, stores and links, and what happens to them in simulated time.
+//! One seed's islands: their machines, stores and links, and the events of simulated time.
 //!
-//! Everything that happens is an entry of one calendar. An island does its actions one by one, so that a crash can fall
-//! between any two. Faults strike until a moment is over; then everything must come to an end. Not here: what goes
-//! wrong how often (`swarm.rs`), what is judged (`oracle.rs`).
+//! Every event is an entry of one calendar. An island carries out its actions one by one, so that a crash can occur
+//! between any two. Faults strike until a certain time; then all transactions must end. Not here: the frequencies of
+//! faults (`swarm.rs`), the rules (`oracle.rs`).
 
 use std::collections::BTreeMap;
 

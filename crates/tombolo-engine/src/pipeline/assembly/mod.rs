@@ -3,7 +3,7 @@
 //! [`Builder::start`] puts the stages on threads by way of the `threads` door;
 //! [`Builder::assemble`] hands them out instead, for a program that steps them itself (the simulator).
 //!
-//! Not here: what stages do, what a running pipeline is asked (`running.rs`). Invariant: queues and
+//! Not here: what stages do, the calls of a running pipeline (`running.rs`). Invariant: queues and
 //! signals are wired once, before any stage runs.
 
 pub(crate) mod running;

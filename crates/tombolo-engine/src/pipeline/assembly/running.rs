@@ -1,8 +1,8 @@
-//! A pipeline that runs: what it is asked, and how it ends.
+//! A running pipeline: its calls, and its end.
 //!
-//! [`Pipeline::close`] lets nothing more in, waits until all that is under way has been answered
-//! and the log is sealed, and gives executor and log back. Not here: how it is put together
-//! (`assembly/`), what stages do.
+//! [`Pipeline::close`] accepts no more calls, waits until all calls under way have been answered
+//! and the log is sealed, and returns executor and log. Not here: how a pipeline is assembled
+//! (`mod.rs`), what stages do.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! What a caller sees of what a pipeline counts.
+//! The counters of a pipeline, as a caller reads them.
 //!
-//! Not here: histograms; for one, give the logging stage an observer of flushes.
+//! Not here: histograms; a caller that wants one gives the logging stage an observer of flushes.
 
 use crate::pipeline::checkpoint::CheckpointStatistics;
 use crate::pipeline::state::{Counters, get};

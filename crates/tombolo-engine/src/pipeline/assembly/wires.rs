@@ -1,4 +1,4 @@
-//! What connects the stages of a pipeline, and the stages made at its ends.
+//! The connections between the stages of a pipeline, and the stages at its ends.
 //!
 //! Not here: on which thread each of them runs (`policy/thread_layout.rs`). Invariant: queues and signals are
 //! wired once, before any stage runs.

@@ -1,9 +1,9 @@
-//! `Arrivals`: what a stage took from its handover and has not dealt with, in the order of the log.
+//! `Arrivals`: the installments that a stage took from its handover and has not processed, in the order of the log.
 //!
-//! A stage takes when it is caught up, everything there is; then it deals with the installments, and
-//! with what is to be read from the log behind them. Whether that is installing (`preparing.rs`) or sending
-//! (`remote_checkpoint/client.rs`) is not said here. Invariant: whatever was durable before a demand is among what
-//! was taken when the demand was noticed.
+//! A stage that has processed all of them takes everything that the handover has; then it processes the installments,
+//! and the records after them that it must read from the log. Processing is installing (`preparing.rs`) or sending
+//! (`remote_checkpoint/client.rs`), which are not here. Invariant: when the stage notices a demand, it has taken
+//! everything that was durable before the demand.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
-//! Between a checkpoint stage without a second copy and the rows: what it asks for, and what comes back.
+//! Requests of a checkpoint stage without a second copy for rows, and their results.
 //!
-//! Not here: serving (`stages/copying.rs`). Invariant: one request of a stage is on its way at a time.
+//! Not here: serving them (`stages/copying.rs`). Invariant: a stage has at most one request under way.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
-//! Demands: checkpoints that are asked for, and the answers.
+//! Demands for checkpoints, and the answers to them.
 //!
-//! Not here: when one is written (`coordinator.rs`). Invariant: demands are met from the
-//! first on, so a number says which of them were.
+//! Not here: when a checkpoint is written (`coordinator.rs`). Invariant: demands are met in
+//! order, so one number suffices to say which of them are met.
 
 use std::fmt;
 use std::sync::Arc;

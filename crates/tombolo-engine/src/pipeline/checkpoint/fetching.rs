@@ -1,4 +1,4 @@
-//! `Fetching`: a part's request, from when it is asked until the log is durable up to the moment it was served.
+//! `Fetching`: a part's request for rows, until the log is durable up to the moment at which it was served.
 //!
 //! ```text
 //!   ask ──► asked ──served──► waits until the log is durable ──► back to the part
@@ -7,8 +7,8 @@
 //!           put off ──the execution stage has ended──► served here, and the log is durable when it is closed
 //! ```
 //!
-//! Not here: what is asked, and what is written (`preparing.rs`). Invariant: nothing that was copied reaches the part
-//! before the log is durable up to the last moment at which some of it was copied.
+//! Not here: the content of a request, and writing its blocks (`preparing.rs`). Invariant: a copied block reaches the
+//! part only when the log is durable up to the last moment at which a part of the block was copied.
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
-//! What a program has of the checkpoints of its database: one that it asked for, and a hold on all of them.
+//! Handles for programs: a checkpoint that the program demanded, and a hold on all checkpoints.
 //!
-//! While the image and the log behind it are copied, no checkpoint begins; one that is under way comes to its end
-//! first. Then nothing of the image changes, and no group of the log behind it is released, since only a complete
-//! checkpoint makes one needless. Transactions continue, and the log grows. Not here: copying. Invariant: a hold that
-//! is let go wakes the stages that wanted a checkpoint meanwhile.
+//! While the image and the log after it are copied, no checkpoint begins; a checkpoint under way ends
+//! first. So the image does not change, and no group of the log after it is released, since only a complete
+//! checkpoint allows that. Transactions continue, and the log grows. Not here: copying. Invariant: the end of a hold
+//! wakes the stages that wanted a checkpoint meanwhile.
 
 use std::sync::Arc;
 

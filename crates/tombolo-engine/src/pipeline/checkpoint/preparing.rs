@@ -1,5 +1,5 @@
-//! The stage that installs what is durable into a part of DB′ and prepares batches of its blocks (TPK-15, TPK-17);
-//! without DB′ it asks the store's rows for them (`fetching.rs`).
+//! The stage that installs durable groups into a part of DB′ and prepares batches of its blocks (TPK-15, TPK-17);
+//! without DB′ it requests the blocks from the store (`fetching.rs`).
 //!
 //! Not here: writing a batch (`writing.rs`), when a checkpoint begins (`coordinator.rs`).
 

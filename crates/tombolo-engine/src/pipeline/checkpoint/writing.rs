@@ -1,9 +1,9 @@
-//! Batches of blocks onto the disk, next to the stage that prepares them (TPK-16, TPK-25).
+//! The stage that writes batches of blocks, in parallel with the stage that prepares them (TPK-16, TPK-25).
 //!
-//! While a batch is written and synced, groups are installed and the next batch is copied out of DB′:
-//! alone, either would leave the device idle for a good part of the time.
+//! While it writes and syncs a batch, the other stage installs groups and copies the next batch out of DB′;
+//! a single stage would leave the device idle for a good part of the time.
 //!
-//! Not here: what is in a batch (storage `memory/image/part.rs`), when one is due. Invariant: one batch
+//! Not here: the content of a batch (storage `memory/image/part.rs`), when one is due. Invariant: one batch
 //! of a part is under way at a time.
 
 use std::sync::Arc;

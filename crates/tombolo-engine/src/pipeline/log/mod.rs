@@ -1,10 +1,10 @@
-//! What the logging stage asks of a log: groups of records, made durable together.
+//! `GroupLog`: the logging stage's interface to a log, which makes groups of records durable.
 //!
 //! The pipeline decides what goes into a group and when it is flushed; the log knows bytes, files
 //! and checksums. Not here: what records mean (storage).
 //!
 //! A failure is final: the pipeline calls nothing after one. The only exception is a log without
-//! room, which says so before it has written anything and may be asked again.
+//! room, which reports that before it has written anything and may be called again.
 
 pub(crate) mod common;
 pub(crate) mod room;

@@ -1,4 +1,4 @@
-//! `LogRoom`: what the log has room for, as the logging stage publishes it and the execution stage waits for it.
+//! `LogRoom`: the available room in the log, which the logging stage publishes and the execution stage waits for.
 //!
 //! ```text
 //!   execution: until() ─ too little ─► wait_for() ─ a last look ─► sleeps
@@ -6,9 +6,9 @@
 //!   logging:             a flush, new room ─► publish() ─────────────┘
 //! ```
 //!
-//! Room is counted in charges: what the records handed to the logging stage may take on disk, summed from the start.
-//! All orderings are the strongest: each side does its own part first and looks at the other's afterwards, and each
-//! of them changes once per batch or less.
+//! Room is counted in charges: the disk space that the records passed to the logging stage may take, summed from the
+//! start. All orderings are the strongest, because each side first changes its own state and then looks at the
+//! other's; each state changes at most once per batch.
 //!
 //! Not here: how room is made (`stages/room.rs`), which calls are refused for want of it (`stages/execution/`).
 

@@ -1,5 +1,5 @@
-//! `Client`: the checkpoint stage of a database whose image another process writes. It speaks to that
-//! process, and starts it again when it has ended.
+//! `Client`: the checkpoint stage of a database whose image another process writes. It exchanges messages with that
+//! process, and restarts it when it has ended.
 //!
 //! ```text
 //!            started                Hello               Welcome sent
@@ -10,12 +10,12 @@
 //!       it has ended, the link has, it does not answer, or it cannot
 //! ```
 //!
-//! Before *talking* nothing is kept but where the log ends: the process reads what it is not sent. An arriving
-//! message does not wake this stage. So it looks every few milliseconds while something is to come, else a few
+//! Before *talking* the stage keeps no records, only the log's end: the process reads earlier records from the log. An
+//! arriving message does not wake this stage. So it looks every few milliseconds while it expects a message, else a few
 //! times a second. Not here: what the process does (`server.rs`).
 //!
-//! Invariants: what is sent is in the order of the log; a demand is sent behind what was durable when
-//! it was made; a process that is given up is gone before another one is started.
+//! Invariants: records are sent in the order of the log; a demand is sent after all records that were durable when
+//! it was made; a process that is given up has ended before another one is started.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Heartbeat of life: whether the other process still answers, and when it is asked.
+//! The heartbeat of the other process: when it is asked whether it is alive, and whether it has answered.
 //!
 //! ```text
 //!   started ─hello─► greeted ─welcome─► opening ─report─► answered ──after a while──► asked
@@ -7,9 +7,9 @@
 //!      └───────────────────────────────────┴────────────────────────────────────────────┴─► silent
 //! ```
 //!
-//! A process that is stopped, or hangs, does not end its link: only its silence shows it. While it opens the
-//! image it says so now and then, but single steps of that take as long as the database is large. Not here:
-//! what is done about it (`client.rs`). Invariant: a process that has not been asked anything is not silent.
+//! A process that is stopped, or hangs, does not end its link: only its silence shows that. While it opens the
+//! image it reports that now and then, but the time of single steps grows with the database. Not here: the reaction to
+//! silence (`client.rs`). Invariant: a process that has not been asked does not count as silent.
 
 /// How long after an answer it is asked again.
 const LOOK_NS: u64 = 1_000_000_000;

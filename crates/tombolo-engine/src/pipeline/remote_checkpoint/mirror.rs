@@ -1,8 +1,8 @@
 //! The state of checkpoints that another process writes: in the database's process as that process reports it, and
 //! in that process as it is reported.
 //!
-//! Not here: the state itself (`checkpoint/state.rs`). Invariants: what was reported once stays so, whatever an older
-//! report says; while a process may write to the image the state says *busy*, so that a copy of the image waits.
+//! Not here: the state itself (`checkpoint/state.rs`). Invariants: an older report does not change what a later one has
+//! reported; while a process may write to the image the state is *busy*, so that a copy of the image waits.
 
 use tombolo_storage::sync::{AtomicU64, Ordering};
 

@@ -7,18 +7,18 @@
 //!      └─ the log may go ─────┘ └────── reports ─────┴──────── state ◄───────┘
 //! ```
 //!
-//! The process has DB′, the image and the stages of `checkpoint/` as they are; what it lacks is a log,
-//! so it is sent what is durable, and reads the log's files for what it was not sent: what was logged
-//! before it was there, and what did not fit. Logging never waits for it: what the link does not take
-//! waits in the handover, and past the handover's bound only the position is kept.
+//! The checkpoint process has DB′, the image and the same stages of `checkpoint/`. It has no log of its own, so it
+//! receives durable records, and reads others from the log's files: records from before it started, and those that did
+//! not fit. Logging never waits for it: records that the link does not accept
+//! wait in the handover, and past the handover's bound only the position is kept.
 //!
-//! It may end at any moment, and so may the database's process. Then the other one notices that the
-//! link has ended. The process ends too. The database continues, its log grows, and after a while it starts
-//! another process. That one loads the image as it lies there, reads the log behind it, and continues the
-//! checkpoint that was interrupted, as a restart of the database would. A process that does not answer for long
-//! is ended; the rest is the same.
+//! Either process may end at any moment; the other one notices that the link has ended. The checkpoint process then
+//! ends, too. The database continues, its log grows, and after a while it starts
+//! another process, which loads the image, reads the log after it, and continues the
+//! interrupted checkpoint, as a restart of the database would. A process that does not answer for a long time
+//! is ended, and replaced in the same way.
 //!
-//! | file | holds |
+//! | file | contains |
 //! |---|---|
 //! | `protocol.rs` | the messages |
 //! | `client.rs`, `mirror.rs` | the stage in the database's process; the state that the other reports |
@@ -27,9 +27,9 @@
 //! | `threads.rs` | that process on threads |
 //! | `processes.rs` | the door to processes: starting and ending one |
 //!
-//! Not here: links and starting processes (the doors). Invariants: the log is released only up to what
-//! a report says, and a report says what is durable; one process at a time writes an image, which its
-//! lock ensures, and it writes nothing before a process that has the directory has answered it.
+//! Not here: links and starting processes (the doors). Invariants: the log is released only up to the group in
+//! a report, which is durable; its lock ensures that one process at a time writes an image, and that process writes
+//! nothing before the process that holds the directory has answered it.
 
 mod client;
 mod heartbeat;

@@ -1,9 +1,9 @@
-//! A checkpoint process's DB′: the image as it lies there, and the log behind it, which another process
+//! Makes a checkpoint process's DB′ from the image and the log after it, which another process
 //! continues to write (TPK-20, TPK-22).
 //!
-//! As a restart of the database does it (`recovery/`), but without cutting the log: up to where that
-//! one says it is durable, it is whole. Not here: the log's own recovery, threads. Invariant: nothing
-//! is written before image and log fit together.
+//! This works like a restart of the database (`recovery/`), but does not cut the log: up to the position that the
+//! database's process reports as durable, the log is complete. Not here: the log's own recovery, threads. Invariant:
+//! nothing is written before image and log have been found to belong together.
 
 use tombolo_storage::sync::Arc;
 

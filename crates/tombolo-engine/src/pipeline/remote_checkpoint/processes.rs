@@ -2,8 +2,8 @@
 //!
 //! A *companion* is a process that does a part of a database's work, is given one end of a link, and
 //! ends when the link does. The simulator starts simulated ones. Not here: what they do
-//! (`mod.rs`), what passes over the link (`link/`). Invariant: dropping a companion
-//! leaves no process behind: it is ended and waited for.
+//! (`mod.rs`), messages (`link/`). Invariant: dropping a companion
+//! ends its process and waits for that.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! What passes between a database's process and the one that writes its checkpoints.
+//! The messages between a database's process and the process that writes its checkpoints.
 //!
 //! ```text
 //!    executes, logs                                   has DB′, writes the image
@@ -11,10 +11,10 @@
 //!        │ ◄──────────── Refused: why it cannot ─────────── │
 //! ```
 //!
-//! A report says everything each time, and only what is so on the disk: a report that is lost, or comes
-//! from a process that is gone, does no harm. Numbers are little endian; what does not decode ends the
-//! link. Not here: framing, checksums (`link/`). Both processes are of one program, so there is one
-//! version, which changes with any message; only a program that was replaced meanwhile has another.
+//! Each report has the whole state, as it is on the disk: so a report that is lost, or comes
+//! from a process that has ended, does no harm. Numbers are little endian; a message that does not decode ends the
+//! link. Not here: framing, checksums (`link/`). Both processes run the same program, so there is one
+//! version, which changes with any message; only a program that was replaced meanwhile has another version.
 
 use tombolo_storage::memory::Limits;
 use tombolo_storage::memory::image::{ImageSettings, SecondCopy};

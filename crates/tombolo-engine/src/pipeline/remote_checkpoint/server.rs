@@ -1,5 +1,5 @@
-//! `CheckpointProcess`: what the other process does, as steps. It takes the image's lock, says hello, opens
-//! image and log; then it hands the messages it gets to the stages of `checkpoint/`, and reports their results.
+//! `CheckpointProcess`: the work of the other process, in steps. It takes the image's lock, sends *Hello*, opens
+//! image and log; then it passes received messages to the stages of `checkpoint/`, and reports their results.
 //!
 //! ```text
 //!   locking ──► greeted ──Welcome──► working ──► over
@@ -8,8 +8,8 @@
 //!             the link has ended, or it was asked to close
 //! ```
 //!
-//! Not here: threads (`threads.rs`), the stages. Invariants: without the lock nothing is said, before
-//! the answer nothing is written; when the link ends a stage writes no more than the batch it is at.
+//! Not here: threads (`threads.rs`), the stages. Invariants: it sends nothing without the lock, and writes
+//! nothing before the answer; when the link ends, a stage writes no more than its current batch.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! The other process on threads: one that speaks to the database's, and one for each part of DB′.
+//! The threads of the other process: one for messages, and one for each part of DB′.
 //!
-//! Not here: what they do (`server.rs`, the stages). Invariant: it returns when all of them have ended.
+//! Not here: their work (`server.rs`, the stages). Invariant: the function returns when all threads have ended.
 
 use std::sync::Arc;
 use std::time::Duration;

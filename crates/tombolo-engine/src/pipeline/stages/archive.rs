@@ -1,4 +1,4 @@
-//! The archive stage: copies what is durable into the log's archive, and says up to where.
+//! The archive stage: copies durable groups into the log's archive, and publishes the newest archived one.
 //!
 //! ```text
 //!   logging ──a segment was left behind──► archive ──archived up to──► logging: the log may go
@@ -6,12 +6,12 @@
 //!                                                 └─ failed ──► reported, and tried again a second later
 //! ```
 //!
-//! It has a thread of its own, because it waits for two disks. No other stage waits for it: the log is kept
-//! until it is archived, and grows; what cannot be archived is reported ([`ArchiveStatistics::failure`]). At
-//! the end it tries once more; what is missing then is archived by the next process, for which the log keeps
-//! it.
+//! It has a thread of its own, because it waits for two disks. No other stage waits for it: the log keeps groups
+//! until they are archived, and grows; a failure is reported ([`ArchiveStatistics::failure`]). At
+//! the end the stage tries once more; groups that are still missing stay in the log, and the next process archives
+//! them.
 //!
-//! Not here: what an archive looks like (storage `value_log/archive/`), where its log's segments go.
+//! Not here: the format of an archive (storage `value_log/archive/`), reusing the log's segments.
 //! Invariant: only groups that were reported durable are archived.
 
 use std::fmt;

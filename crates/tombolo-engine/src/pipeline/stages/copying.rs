@@ -1,12 +1,12 @@
-//! What checkpoint stages ask of the rows where there is no second copy: served between two batches, in slices.
+//! Serves the requests of checkpoint stages for rows when there is no second copy: between two batches, in slices.
 //!
-//! A request is a long work without a caller (`long.rs`): its slices copy slots of the store into blocks, as much as
-//! a slice may take, and take turns with other long work. With the last one it goes back, with the log's position
-//! then: the stage waits until the log is durable up to there. When the pipeline is closed the execution stage ends
-//! before the last checkpoint is written; the stages then copy from the executor it has left.
+//! A request is a long work without a caller (`long.rs`): each slice copies slots of the store into blocks, for as long
+//! as a slice may take, and slices take turns with other long work. After the last slice the request returns with the
+//! log's current position, up to which the stage then waits. When the pipeline is closed, the execution stage ends
+//! before the last checkpoint is written; the checkpoint stages then copy from the executor that it left.
 //!
-//! Not here: what is asked (storage `memory/image/request.rs`), waiting and writing (`checkpoint/`). Invariant: a
-//! request goes back once, whatever becomes of the work.
+//! Not here: the content of a request (storage `memory/image/request.rs`), waiting and writing (`checkpoint/`).
+//! Invariant: each request returns once, even if its work fails.
 
 use std::sync::Arc;
 

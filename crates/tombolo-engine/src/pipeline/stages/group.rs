@@ -1,7 +1,7 @@
 //! `Group`: the batches that the logging stage makes durable together.
 //!
-//! Not here: writing it, and what happens then (`logging.rs`). Invariant: it has transactions over several pipelines of
-//! one epoch only.
+//! Not here: writing it, releasing its answers (`logging.rs`). Invariant: its transactions over several pipelines are
+//! all of one epoch.
 
 use crate::pipeline::log::Records;
 use crate::pipeline::log::common::NO_EPOCH;

@@ -1,8 +1,8 @@
-//! The input stage: requests are made ready off the execution thread (TPK-3, TPK-43).
+//! The input stage: prepares requests on a thread other than the execution thread (TPK-3, TPK-43).
 //!
-//! There are as many as the settings say; with none, callers put their calls straight before the
-//! execution stage. Each caller belongs to one input stage, so its calls keep their order. A
-//! request that turns out not to be valid is answered from here.
+//! The settings have the number of input stages; without any, callers put their calls directly into the
+//! queue of the execution stage. Each caller belongs to one input stage, so its calls keep their order. This stage
+//! answers an invalid request itself.
 //!
 //! Not here: sockets and their bytes (the server), anything that needs the store.
 
