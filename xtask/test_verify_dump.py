@@ -3,7 +3,7 @@
 
 The whole dump is one warehouse with two districts; in each, three loaded orders are delivered, one was delivered
 since, and two are still new. Every broken dump differs from it just so that one condition fails and no other:
-that shows that the conditions are told apart, not merely that something was noticed.
+that shows that each condition is checked by itself, not merely that something was noticed.
 """
 
 import contextlib

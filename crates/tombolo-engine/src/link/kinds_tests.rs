@@ -187,11 +187,11 @@ fn what_cannot_be_opened_is_said_to_both_ends() {
     own.send(&[b"fifo\0/no/such/place\0/nor/that"]).unwrap();
     let listen = || loop {
         match own.receive().unwrap() {
-            Some(told) => return String::from_utf8(told.to_vec()).unwrap(),
+            Some(error) => return String::from_utf8(error.to_vec()).unwrap(),
             None => own.wait(Duration::from_secs(10)),
         }
     };
-    let (refused, told) = threads::both(|| accept(other).err().unwrap().to_string(), listen);
-    assert_eq!(told, refused);
-    assert!(told.contains("No such file"), "{told}");
+    let (refused, received) = threads::both(|| accept(other).err().unwrap().to_string(), listen);
+    assert_eq!(received, refused);
+    assert!(received.contains("No such file"), "{received}");
 }

@@ -1,8 +1,8 @@
 //! Reading a log: its records in order, and where the intact part ends.
 //!
-//! Which bytes are the log, and whether what follows them is a torn tail or damage, the value log says
-//! (`value_log/positions.rs`). Records before the LSN from which on a restart needs the log are not shown:
-//! their segments may be gone. Not here: redo and undo.
+//! The value log determines which bytes are the log, and whether the bytes after them are a torn tail or damage
+//! (`value_log/positions.rs`). Records before the LSN from which on a restart needs the log are not shown,
+//! because their segments may have been reused. Not here: redo and undo.
 
 use super::record::Record;
 use super::settings::{LogError, LogFailure};

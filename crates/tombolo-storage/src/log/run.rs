@@ -1,7 +1,7 @@
 //! Several changes of one page, logged at once: one claim of space, one exchange of the tail, one copy.
 //!
-//! Each has a record of its own, as if it were logged alone, and is redone and undone by itself; the page's number is
-//! the last one's. Not here: changes that clear something away at the end, or undo.
+//! Each change has a record of its own, as if it were logged alone, and is redone and undone by itself; the page gets
+//! the LSN of the last record. Not here: changes that leave ghosts, or that undo others.
 
 use super::Change;
 use super::buffer::Claim;

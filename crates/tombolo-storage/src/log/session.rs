@@ -1,15 +1,15 @@
 //! [`Log`]: records assembled by sessions, published to one ring, flushed where S2 is on.
 //!
 //! A record is assembled at the end of its transaction's own buffer; sessions take positions one after the
-//! other, and copy their records side by side. What can be undone stays in the transaction's buffer until the
-//! transaction is over.
+//! other, and copy their records concurrently. Records that can be undone stay in the transaction's buffer until its
+//! end.
 //!
 //! Invariants: a record's `previous` leads backwards; a transaction that has records has reserved the space it
 //! needs to end (`reserved`), and the ring's total is the sum over all.
 //!
-//! What a change and a commit take: `examples/log_probe.rs`.
+//! The instructions of a change and a commit: `examples/log_probe.rs`.
 //!
-//! Not here: what undo does, how callers learn that a transaction is durable.
+//! Not here: undo, waiting until a transaction is durable.
 
 use std::marker::PhantomData;
 

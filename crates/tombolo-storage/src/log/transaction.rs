@@ -1,6 +1,6 @@
-//! What a session keeps of its transaction in a log of records, and what it claims of the log's space.
+//! `LogTransaction`: a transaction's records in its session's buffer, and its claim on the log's space.
 //!
-//! Not here: publishing records (`session.rs`). Invariant: what is reserved is enough to end.
+//! Not here: publishing records (`session.rs`). Invariant: the reserved space suffices to end the transaction.
 
 use super::ChangeKind;
 use super::buffer::{Claim, Publisher};

@@ -1,11 +1,10 @@
-//! Reading a log whose records have positions (that of a paged store): where it begins, what it holds, and
-//! where it ends.
+//! Reading a log whose records have positions (that of a paged store): its beginning, its records, and its end.
 //!
-//! The newest group says from which position on a restart needs the log. Reading begins in the newest segment
-//! that begins at or before that; older ones may be gone, or may be used again. From there on the chain is
-//! followed as in every log (`walk.rs`), and what was set aside (`side.rs`) ends it.
+//! The newest group has the position from which on a restart needs the log. Reading begins in the newest segment
+//! that begins at or before that position; older segments may be removed or reused. From there on the chain is
+//! followed as in every log (`walk.rs`); records that were set aside (`side.rs`) are its end.
 //!
-//! Not here: what records mean. Invariant: nothing before the position that is needed is relied upon.
+//! Not here: the meaning of records. Invariant: nothing before the needed position is relied upon.
 
 use super::directory::Directory;
 use super::groups::{AtGap, Groups, Place};

@@ -1,9 +1,9 @@
-//! The side file of a log whose records have positions: where the log's end is kept while the disk is full.
+//! The side file of a log whose records have positions: it has the log's end while the disk is full.
 //!
 //! A group takes whole blocks of a segment and is never written again, so a flush of a few bytes costs a
-//! block. Where no segment can be made any more, what is promised to transactions that end must not be
-//! spent on that: the records behind the newest group lie here, all of them each time, in one of two slots
-//! by turns, until they fill a slot and go into the segment as one group.
+//! block. When no more segment can be made, the space promised to transactions that end must not be
+//! wasted on that. So each flush writes all records after the newest group here, into one of two slots
+//! by turns, until they fill a slot and are written into the segment as one group.
 //!
 //! | offset | bytes | |
 //! |---|---|---|

@@ -147,8 +147,8 @@ impl Counting {
     }
 }
 
-/// Two threads count pairs of keys on two islands each; others read one of the keys, on its island only. What any of
-/// them was told of survives a kill on both islands.
+/// Two threads count pairs of keys on two islands each; others read one of the keys, on its island only. Every value
+/// that any of them was answered survives a kill on both islands.
 #[test]
 fn killed_islands_keep_what_calls_of_one_island_saw() {
     if let Some(directory) = std::env::var_os(CHILD) {

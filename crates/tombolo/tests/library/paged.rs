@@ -137,7 +137,7 @@ fn transactions_that_wait_for_each_other_run_again() {
     assert_eq!((value(&db, 0), value(&db, 1)), (2, 2));
     assert_eq!(runs.into_inner(), 3, "one of them ran twice");
     assert_eq!(db.statistics().deadlocks, 1);
-    // What runs once is told so, even if its closure says otherwise.
+    // A transaction that runs only once gets the deadlock as its error, even if its closure returns another result.
     let met = Barrier::new(2);
     let ended = on_each([(0, 1), (1, 0)], |(first, second)| {
         db.transaction_once(|tx| {

@@ -162,9 +162,9 @@ fn a_decision_stays_until_all_that_prepared_confirm() {
     assert_eq!(island.yes(B, number), [], "said again");
     assert_eq!(island.hears(A, Message::Question { number }), []);
     let did = island.on(Event::Durable(number));
-    let told = [decision(A, number, true), decision(B, number, true)];
+    let sent = [decision(A, number, true), decision(B, number, true)];
     // The decision leaves first: a caller that has its answer may outlive this island.
-    assert_eq!(did[..2], told);
+    assert_eq!(did[..2], sent);
     assert_eq!(did[2..], [committed(&[b"yes", b"yes"])]);
     assert_eq!(island.hears(A, Message::Confirmation { number }), []);
     assert_eq!(island.hears(A, Message::Confirmation { number }), [], "said again");
@@ -200,8 +200,8 @@ fn one_no_aborts_all() {
     let did = island.hears(B, Message::Vote { number, vote });
     let reason = Reason::Refused { island: B, why: b"no money".to_vec() };
     let release = Did::Action(Action::Release(number));
-    let told = decision(A, number, false);
-    assert_eq!(did, [answered(Answer::Aborted(reason)), release, told]);
+    let sent = decision(A, number, false);
+    assert_eq!(did, [answered(Answer::Aborted(reason)), release, sent]);
     assert!(island.machine.is_idle());
 }
 
@@ -214,8 +214,8 @@ fn a_decision_that_finds_no_room_aborts() {
     let did = island.on(Event::Refused { number, why: b"full".to_vec() });
     let reason = Reason::Refused { island: ME, why: b"full".to_vec() };
     let release = Did::Action(Action::Release(number));
-    let told = decision(A, number, false);
-    assert_eq!(did, [answered(Answer::Aborted(reason)), release, told]);
+    let sent = decision(A, number, false);
+    assert_eq!(did, [answered(Answer::Aborted(reason)), release, sent]);
 }
 
 #[test]
@@ -258,9 +258,9 @@ fn a_read_only_vote_of_an_ended_tenure_runs_again() {
         island.heard[A.index()] = ended;
         let did = island.yes(B, number);
         let again = Answer::RunAgain(age(number, 10));
-        let told = [decision(A, number, false), decision(B, number, false)];
+        let sent = [decision(A, number, false), decision(B, number, false)];
         assert_eq!(did[0], answered(again));
-        assert_eq!(did[1..], told);
+        assert_eq!(did[1..], sent);
     }
 }
 

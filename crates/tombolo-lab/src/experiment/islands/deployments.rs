@@ -179,10 +179,10 @@ impl DeploymentResult {
             let (payments, lines) = (of.remote_payments_percent, of.remote_lines_percent);
             format!("{payments:>3} % of Payments, {lines:>3} % of lines remote")
         });
-        let beside = self.multisite_callers.zip(self.local_tps).map(|(callers, tps)| {
+        let mixed = self.multisite_callers.zip(self.local_tps).map(|(callers, tps)| {
             format!("and {callers}, all multisite: {} k/s local", quantity(tps / 1e3))
         });
-        multisite.or(remote).or(beside).unwrap_or_default()
+        multisite.or(remote).or(mixed).unwrap_or_default()
     }
 }
 

@@ -1,9 +1,9 @@
-//! What a writer does differently where records have positions (the log of a paged store): a group says
-//! where its records end, in place of a number of transactions, and from which position on a restart needs
-//! the log, in place of a time. Segments are filled to their ends, and while the disk is full the log's end
+//! The writer of a log whose records have positions (that of a paged store). It differs from others: a group has the
+//! position at which its records end, in place of a number of transactions, and the position from which on a restart
+//! needs the log, in place of a time. Segments are filled to their ends, and while the disk is full the log's end
 //! is kept in the side file (`side.rs`).
 //!
-//! Not here: where a log begins and reading it (`value_log/positions.rs`), who is answered when.
+//! Not here: finding the beginning of a log and reading it (`value_log/positions.rs`), answering callers.
 
 use super::{Closed, LogWriter, Parts, fail, sync_file};
 use crate::value_log::group::HEADER_BYTES;
