@@ -421,9 +421,9 @@ impl<P: PagedProfile> PagedStore<P> {
         Ok(())
     }
 
-    /// Has `call` called whenever few frames of the pool are ready for pages that are not in memory: a thread with a
-    /// session of its own should call [`PagedStore::make_frames_ready`] soon then, so that no miss has to write a page.
-    /// The first call of this counts.
+    /// Sets a function that is called whenever few frames of the pool are ready for pages that are not in memory. A
+    /// thread with a session of its own should then soon call [`PagedStore::make_frames_ready`], so that no miss has to
+    /// write a page. Only the first call of this method counts.
     pub fn when_few_frames_are_ready(&self, call: impl Fn() + Send + Sync + 'static) {
         self.database.pages.when_few_are_ready(call);
     }
@@ -431,7 +431,8 @@ impl<P: PagedProfile> PagedStore<P> {
     /// Writes changed pages that have not been used lately, for misses to come.
     ///
     /// # Errors
-    /// When log or disk fail. A miss that has to write a page says so, too: so nothing has to be done about it here.
+    /// When the log or the disk fails. The caller may ignore that: a miss that has to write a page returns the same
+    /// error.
     pub fn make_frames_ready(&self) -> Result<(), OpenError> {
         Ok(self.database.pages.make_ready_ahead()?)
     }
