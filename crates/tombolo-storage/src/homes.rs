@@ -1,7 +1,8 @@
 //! Tables whose rows are spread over several stores by a column: which of them belong to this one.
 //!
 //! Not here: which values belong to a store (the library's islands), and when a store looks (`memory/homes.rs`,
-//! `paged/store/homes.rs`). Invariant: the column of a table stays where it is; no value of it is null.
+//! `paged/store/homes.rs`). Invariant: the offset of that column in its table never changes, and its values are never
+//! null.
 
 use std::ops::Range;
 

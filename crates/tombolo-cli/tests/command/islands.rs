@@ -108,6 +108,33 @@ fn copies_of_a_table_on_each_island_are_compared_and_count_once() {
     assert_eq!((ended.status, &checked["checks"]["copies"]), (1, &false.into()), "{ended:?}");
     assert_eq!(checked["state_hash"], Value::Null);
     assert!(ended.stderr.contains("table rate") && ended.stderr.contains("island-2"), "{ended:?}");
+    // Islands of paged stores: the same rows have the same hash.
+    let place = scratch.path().join("paged");
+    let tables = Database::builder().define::<Account>().define::<Rate>();
+    let paged = tables.paged().pool_bytes(8 << 20).islands(2);
+    let db = paged.spread_by(Account::ID).everywhere::<Rate>().open(&place).unwrap();
+    let accounts = (0..500).map(|id| Account { id, cents: -7 });
+    assert_eq!(db.load(&db.table().unwrap(), accounts, |account| account.id), Ok(500));
+    let rates = (0..40).map(|id| Rate { id, name: format!("rate {id}") });
+    assert_eq!(db.load(&db.table().unwrap(), rates, |rate| rate.id), Ok(40));
+    let check = |status: i32| {
+        let ended = line(&format!("check {} --json", place.display()));
+        assert_eq!(ended.status, status, "{ended:?}");
+        serde_json::from_str::<Value>(&ended.stdout).unwrap()
+    };
+    db.close().unwrap();
+    let checked = check(0);
+    assert_eq!(
+        (&checked["checks"]["copies"], &checked["state_hash"]),
+        (&true.into(), &hashes[0].clone().into())
+    );
+    let db = Database::builder().define::<Account>().define::<Rate>();
+    let db = db.paged().pool_bytes(8 << 20).islands(2).open(&place).unwrap();
+    let other = Rate { id: 7, name: "another".to_owned() };
+    let by_id = db.index::<RateKey>().unwrap();
+    db.at(&0u32).unwrap().transaction(|tx| tx.upsert_row(&by_id, &other).map(drop)).unwrap();
+    db.close().unwrap();
+    assert_eq!(check(1)["checks"]["copies"], false);
 }
 
 #[test]

@@ -78,14 +78,20 @@ pub(crate) fn spread<S: Spreadable>(
         }
     }
     let islands = stores.len();
+    let is_new = |island: usize, spread: &Spread| !recorded[island].contains(spread);
     for (island, store) in stores.iter_mut().enumerate() {
+        let me = IslandId(island as u16);
         for spread in &all {
-            let me = IslandId(island as u16);
             keep(*store, keys, spread, (me, islands))?;
-            if !recorded[island].contains(spread) {
+            if is_new(island, spread) {
                 refuse_strays(*store, spread, me)?;
-                record_spread(*store, spread).map_err(damaged)?;
             }
+        }
+    }
+    // Nothing is recorded that an island refuses.
+    for (island, store) in stores.iter_mut().enumerate() {
+        for spread in all.iter().filter(|spread| is_new(island, spread)) {
+            record_spread(*store, spread).map_err(damaged)?;
         }
     }
     Ok(all)

@@ -10,18 +10,18 @@ use tombolo::{
 /// A post of an account; a name that may be missing.
 #[derive(Clone, Debug, Table)]
 #[index(ByAccount(account))]
-struct Post {
+pub(super) struct Post {
     #[key]
-    account: i64,
+    pub(super) account: i64,
     #[key]
-    number: i64,
+    pub(super) number: i64,
     #[column(sql = Text)]
     owner: String,
     note: Option<i32>,
     ratio: f64,
 }
 
-fn post(account: i64) -> Post {
+pub(super) fn post(account: i64) -> Post {
     Post { account, number: 1, owner: "Lübeck".to_owned(), note: None, ratio: 0.5 }
 }
 
@@ -43,7 +43,7 @@ fn each(test: impl Fn(&Islands)) {
     db.close().unwrap();
 }
 
-fn is_elsewhere<A: std::fmt::Debug>(ended: Result<A, Error>) {
+pub(super) fn is_elsewhere<A: std::fmt::Debug>(ended: Result<A, Error>) {
     let refused = ended.unwrap_err();
     let Error::RefusedAt { place, error: StoreError::Elsewhere { .. } } = &refused else {
         panic!("{refused}")
@@ -53,7 +53,7 @@ fn is_elsewhere<A: std::fmt::Debug>(ended: Result<A, Error>) {
 }
 
 /// Inserts a post by the store's own calls.
-struct Insert {
+pub(super) struct Insert {
     posts: Table<Post>,
     by_key: Index<PostKey>,
     by_account: Index<ByAccount>,

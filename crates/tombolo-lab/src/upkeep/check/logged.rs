@@ -9,13 +9,14 @@ use std::path::Path;
 
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::islands::commit::IslandId;
-use tombolo_engine::islands::membership::{Spread, SpreadTable, spreads};
+use tombolo_engine::islands::membership::{Spread, SpreadTable};
 use tombolo_engine::islands::ordered::last_ordered;
 use tombolo_engine::islands::prepared::Prepared;
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::memory::image::ImageFailure;
 use tombolo_storage::schema::DeclaredTable;
-use tombolo_storage::store::{Store, dynamic_table};
+use tombolo_storage::store::dynamic_table;
+use tombolo_storage::value::{ColumnReader, Value};
 use tombolo_storage::value_log::LogFailure;
 
 use super::saved::{holds_log, is_saved};
@@ -98,14 +99,32 @@ pub(super) struct Island {
 fn island_in(store: &mut Logged) -> Result<(Checked, Island), WorkloadError> {
     let undecided = count_rows(store, Prepared::NAME)?;
     let ordered = last_ordered(store)?;
-    let spreads = match Store::schema(store).table(SpreadTable::NAME) {
-        Some(_) => spreads(store)?,
-        None => Vec::new(),
-    };
+    let spreads = spreads_in(store)?;
     let hashes = Some(table_hashes(store)?);
     let (verification, sums) = Quiescent::in_memory(store).verify_island()?;
     let checked = Checked::new(verification, None, None, REMEDY);
     Ok((checked, Island { undecided, ordered, spreads, hashes, sums }))
+}
+
+/// How the tables of an island are spread, as it was recorded.
+pub(super) fn spreads_in(store: &mut dyn DynamicStore) -> Result<Vec<Spread>, WorkloadError> {
+    let Some(position) = store.schema().table(SpreadTable::NAME) else { return Ok(Vec::new()) };
+    let handle = dynamic_table(store.schema(), position);
+    let columns = store.schema().tables[position].columns.clone();
+    let [table, column] = [SpreadTable::TABLE.position(), SpreadTable::COLUMN.position()]
+        .map(|at| ColumnReader::new(&columns, at));
+    let mut spreads = Vec::new();
+    in_transaction(store, |store| {
+        store.each_row(&handle, &mut |row| {
+            let text = |column: &ColumnReader| match column.read(row) {
+                Value::Text(text) => text.to_owned(),
+                _ => String::new(),
+            };
+            let column = Some(text(&column)).filter(|column| !column.is_empty());
+            spreads.push(Spread { table: text(&table), column });
+        })
+    })?;
+    Ok(spreads)
 }
 
 /// The rows of the table of this name, if there is one.

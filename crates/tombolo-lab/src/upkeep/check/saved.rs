@@ -14,7 +14,7 @@ use tombolo_storage::paged::store::{OpenError, Restart};
 use tombolo_storage::profile::PROFILES;
 use tombolo_storage::value_log;
 
-use super::logged::Island;
+use super::logged::{Island, spreads_in};
 use super::{Checked, failed, verify};
 use crate::drive::{Instance, NoDatabase};
 use crate::failure::{Blamed, Failure};
@@ -62,6 +62,7 @@ pub(super) fn check_island(directory: &Path) -> Result<(Checked, Island), Failur
     let mut island = Island::default();
     let checked = check_with(directory, |mut database| {
         island.hashes = table_hashes(database.store()).ok();
+        island.spreads = spreads_in(database.store()).unwrap_or_default();
         let (verification, sums) = database.verify_island().map_err(failed)?;
         island.sums = sums;
         Ok(Checked::new(verification, None, None, REMEDY))
