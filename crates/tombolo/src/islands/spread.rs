@@ -3,8 +3,8 @@
 //! What a program declares is recorded in each island, so that a later program that does not declare it keeps to it.
 //! A row with another island's key in its column is refused when its transaction commits.
 //!
-//! Not here: that check (storage `memory/homes.rs`, `paged/store/homes.rs`); whether a table on all islands has the same rows on each, which
-//! `tombolo check` compares.
+//! Not here: that check (storage `memory/homes.rs`, `paged/store/homes.rs`); whether a table on all islands has the
+//! same rows on each, which `tombolo check` compares.
 
 use std::sync::Arc;
 

@@ -2,11 +2,12 @@
 //! [`Store`](crate::store::Store) (LG-13 … LG-23).
 //!
 //! The sessions of a database share what is in `database.rs`; a [`PagedStore`] is one session, and runs one
-//! transaction at a time. Read `calls.rs` and `entries.rs` for what a call does, `transaction.rs` for how a
-//! transaction begins and ends, `rows.rs` for how rows are reached (S9), `directory.rs` for S7,
-//! `sessions.rs` for S10, `isolation.rs` for isolation levels, `prepared.rs` for transactions that a coordinator
-//! decides, `savepoint.rs` for undoing a part of a transaction, `catalogue.rs` for the list of tables in a closed
-//! directory, `backup.rs` for a copy of a database in use.
+//! transaction at a time. Read `calls.rs`, `write_rows.rs` and `entries.rs` for what a call does, `transaction.rs`
+//! for how a transaction begins and ends, `rows.rs` for how rows are reached (S9), `directory.rs` for S7,
+//! `sessions.rs` for S10, `homes.rs` for tables whose rows are spread over several databases, `isolation.rs` for
+//! isolation levels, `prepared.rs` for transactions that a coordinator decides, `savepoint.rs` for undoing a part
+//! of a transaction, `catalogue.rs` for the list of tables in a closed directory, `backup.rs` for a copy of a
+//! database in use.
 //!
 //! | a call | does, with everything on |
 //! |---|---|
@@ -47,6 +48,7 @@ mod settings;
 mod sharing;
 mod transaction;
 mod undo;
+mod write_rows;
 
 #[cfg(test)]
 #[cfg(not(loom))]

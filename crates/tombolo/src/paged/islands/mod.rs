@@ -185,8 +185,8 @@ impl PagedIslands {
 
     /// Inserts a row for each value, with its index entries, on the island of its key, which `key` names; returns their
     /// number. As [`PagedDatabase::load`], by all islands at the same time. Rows of a table on each island
-    /// ([`PagedIslandsBuilder::everywhere`]) are inserted on all of them, in transactions over all, whatever `key` says.
-    /// When this returns, all rows that it counts are durable.
+    /// ([`PagedIslandsBuilder::everywhere`]) are inserted on all of them, in transactions over all, whatever `key`
+    /// says. When this returns, all rows that it counts are durable.
     ///
     /// ```
     /// # use tombolo::{Database, Error, Table};
