@@ -1,12 +1,13 @@
 //! `cargo xtask ci`: every check that a change has to pass, with a table at the end.
 //!
 //! Cheap steps come first, so that most mistakes show within seconds. Then two lanes of steps run in parallel
-//! (`ci/steps.rs`): one compiles with all cores, the other has a long thread and much waiting. In this phase a step's
-//! output is shown as a whole at its end, and kept in a file. The first failure stops everything with exit status 1 and
-//! prints the command that repeats only this step. The budget for all steps is 20 minutes on two cores. Hence there are
-//! only two builds: one as shipped, for the tests of the command, the whole laboratory and the simulator; and one with
-//! a single set of features for all other tests, doctests and examples, without the command, in the profile `dev`,
-//! whose C libraries and macros the lints use too.
+//! (`ci/steps.rs`): one compiles with all cores, the other has a long thread and much waiting; what needs a build of
+//! its own comes last, on the lane that is through first. In this phase a step's output is shown as a whole at its
+//! end, and kept in a file. The first failure stops everything with exit status 1 and prints the command that repeats
+//! only this step. The budget for all steps is 20 minutes on two cores. Hence there are only two builds: one as
+//! shipped, for the tests of the command, the whole laboratory and the simulator; and one with a single set of
+//! features for all other tests, doctests and examples, without the command, in the profile `dev`, whose C libraries
+//! and macros the lints use too.
 //!
 //! It does not retry: a check that fails now and then is a defect to fix.
 
@@ -39,18 +40,27 @@ pub(crate) fn run(root: &Path, only: &[&str]) -> Result<(), Failure> {
         let is_chosen = |step: &&Step| only.is_empty() || only.contains(&step.name);
         STEPS.iter().filter(|step| step.lane == lane).filter(is_chosen).collect()
     };
-    let (crates, command) = (of(Lane::Crates), of(Lane::Command));
+    let [first, crates, command, last] =
+        [Lane::First, Lane::Crates, Lane::Command, Lane::Last].map(of);
     let work = Work::new(root);
-    work.lane(&of(Lane::First), None);
+    work.lane(&first, None);
     if crates.is_empty() || command.is_empty() {
-        work.lane(&[crates, command].concat(), None);
+        work.lane(&[crates, command, last].concat(), None);
     } else {
         let folder = target_folder(root).join("ci");
         std::fs::create_dir_all(&folder)
             .map_err(|error| Failure::machine(format!("{}: {error}", folder.display())))?;
+        let last = Mutex::new(last.into_iter());
+        let lane = |steps: &[&Step]| {
+            work.lane(steps, Some(&folder));
+            let next = || last.lock().unwrap_or_else(PoisonError::into_inner).next();
+            while let Some(step) = next() {
+                work.lane(&[step], Some(&folder));
+            }
+        };
         std::thread::scope(|scope| {
-            scope.spawn(|| work.lane(&crates, Some(&folder)));
-            work.lane(&command, Some(&folder));
+            scope.spawn(|| lane(&crates));
+            lane(&command);
         });
     }
     work.close()

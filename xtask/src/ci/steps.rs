@@ -7,7 +7,7 @@ use crate::findings::Findings;
 use crate::invocation::{Invocation, Outcome};
 
 use Action::{Call, Figures, Tidy};
-use Lane::{Command, Crates, First};
+use Lane::{Command, Crates, First, Last};
 
 /// One check: its name for `--only`, its purpose, its lane and its action.
 pub(super) struct Step {
@@ -27,6 +27,8 @@ pub(super) enum Lane {
     Crates,
     /// The command as it is shipped, and the simulator: their tests wait for disks and processes.
     Command,
+    /// Each in a build of its own, by the lane that is through first.
+    Last,
 }
 
 pub(super) enum Action {
@@ -60,18 +62,6 @@ pub(super) static STEPS: [Step; 21] = [
         "the library's examples, built without the command, find the rows of earlier runs",
         Call(examples),
     ),
-    step(
-        Crates,
-        "loom",
-        "shared structures keep their invariants in every interleaving",
-        Call(loom),
-    ),
-    step(
-        Crates,
-        "shuttle",
-        "2,000 random interleavings of sessions are serializable",
-        Call(shuttle),
-    ),
     step(Command, "release", "the command builds as shipped", Call(release)),
     step(Command, "commands", "the command line does what it documents", Call(commands)),
     step(
@@ -93,7 +83,6 @@ pub(super) static STEPS: [Step; 21] = [
         "4,000 simulated worlds of islands whose logs become durable together obey every rule",
         Call(ordered),
     ),
-    step(Command, "plants", "a sample of the bugs planted on purpose is detected", Call(plants)),
     step(
         Command,
         "trace",
@@ -106,6 +95,9 @@ pub(super) static STEPS: [Step; 21] = [
         "20 calling threads lose no call and no money, and none starves",
         Call(soak),
     ),
+    step(Last, "loom", "shared structures keep their invariants in every interleaving", Call(loom)),
+    step(Last, "shuttle", "2,000 random interleavings of sessions are serializable", Call(shuttle)),
+    step(Last, "plants", "a sample of the bugs planted on purpose is detected", Call(plants)),
 ];
 
 const fn step(lane: Lane, name: &'static str, shows: &'static str, action: Action) -> Step {
