@@ -32,7 +32,7 @@ use table::{End, Row, minutes};
 const BUDGET: Duration = Duration::from_secs(20 * 60);
 
 /// A step that takes longer is considered hung: it is killed, and its output shows where it hung.
-const STEP_MAX: Duration = Duration::from_secs(60 * 60);
+const STEP_MAX: Duration = Duration::from_secs(75 * 60);
 
 /// Runs the steps named, or all, up to the first failure.
 pub(crate) fn run(root: &Path, only: &[&str]) -> Result<(), Failure> {
