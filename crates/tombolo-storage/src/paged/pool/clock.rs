@@ -56,7 +56,7 @@ enum Swept<'a, L: Latching> {
     Found(OwnedFrame<'a, L>),
     /// Frames are ready.
     Ready,
-    /// Every frame passed was pinned; or, while frames are made ready ahead, one holds no page.
+    /// Every frame passed was pinned.
     InUse,
 }
 
@@ -113,11 +113,16 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         AHEAD_FRAMES.min(self.frames.len() / FRAMES_PER_AHEAD)
     }
 
-    /// Writes dirty pages that have not been used lately, until some frames are ready for misses to come.
+    /// Writes dirty pages that have not been used lately, until some frames are ready for misses to come. Does nothing
+    /// as long as frames have never held a page: a miss takes one of these.
     ///
     /// # Errors
     /// When log or disk fail. A miss that has to write a page says so, too.
     pub fn make_ready_ahead(&self) -> Result<()> {
+        // They are taken in the order in which the hand comes by.
+        if self.hand.get() < self.frames.len() as u64 {
+            return Ok(());
+        }
         while self.ready.hold().borrow().len() < self.ahead_frames() {
             if !matches!(self.sweep(false)?, Swept::Ready) {
                 break;
@@ -154,10 +159,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         for _ in 0..self.frames.len().min(SWEEP_FRAMES) {
             let index = (self.hand.advance(1) % self.frames.len() as u64) as u32;
             let frame = &self.frames[index as usize];
-            if !takes && frame.page.get() == NO_PAGE {
-                return Ok(Swept::InUse);
-            }
-            if let Some(pin) = frame.claim_empty() {
+            if takes && let Some(pin) = frame.claim_empty() {
                 return Ok(Swept::Found(OwnedFrame { index, pin }));
             }
             if frame.is_in_use() {

@@ -24,9 +24,11 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     #[inline(never)]
     pub(super) fn fetch_missing(&self, ids: impl Iterator<Item = PageId>) {
         let most = FETCH_MAX.min(self.frames.len() / FRAMES_PER_FETCHED);
+        let is_missing = |id: PageId| self.table.place(id).guess(&self.frames, id).is_none();
+        let is_known = |id: PageId| id.0 != NO_PAGE && id.0 < self.space.pages();
         let mut missing: Vec<PageId> = Vec::new();
-        for id in ids {
-            if self.table.place(id).guess(&self.frames, id).is_some() || missing.contains(&id) {
+        for id in ids.filter(|id| is_missing(*id) && is_known(*id)) {
+            if missing.contains(&id) {
                 continue;
             }
             missing.push(id);
@@ -39,9 +41,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     }
 
     fn read_together(&self, ids: &[PageId]) {
-        let pages = self.space.pages();
-        let known = || ids.iter().filter(|id| id.0 != NO_PAGE && id.0 < pages);
-        if known().count() < 2 {
+        if ids.len() < 2 {
             return;
         }
         // All frames first: what writes pages to make frames ready takes longer than what comes then.
@@ -52,7 +52,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             frames.push(frame);
         }
         let mut entered = Vec::with_capacity(frames.len());
-        for (&id, owned) in known().zip(&frames) {
+        for (&id, owned) in ids.iter().zip(&frames) {
             let latch = owned.pin.frame().latch.exclusive();
             if self.enter(id, owned).is_ok() {
                 entered.push((id, owned, latch));

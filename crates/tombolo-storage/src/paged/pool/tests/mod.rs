@@ -270,6 +270,17 @@ fn pages_that_are_asked_for_are_read_before_they_are_needed() {
     assert!(pool.frames.iter().all(|frame| frame.pins() == 0));
 }
 
+/// As long as there are frames without a page, none is made ready: a page would leave for nothing.
+#[test]
+fn no_page_leaves_a_pool_that_is_not_full() {
+    let (pool, log, pages) = logged_pool(64, 40);
+    pool.make_ready_ahead().unwrap();
+    assert_eq!((pool.usage().passed, log.flushes.load(Ordering::SeqCst)), (40, 0));
+    (0..20).for_each(|n| _ = page_with(&pool, n));
+    pages.iter().for_each(|&id| drop(pool.fix_shared(id).unwrap()));
+    assert_eq!(pool.usage().misses, 0);
+}
+
 /// A thread that is called in time writes the pages: misses flush no log.
 #[test]
 fn frames_are_made_ready_before_they_are_needed() {
