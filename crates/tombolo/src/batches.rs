@@ -56,6 +56,26 @@ impl<T> Batch<T> {
     }
 }
 
+/// Inserts rows one batch after the other; returns their number.
+///
+/// # Errors
+/// That of a refused batch.
+pub(crate) fn in_batches<R: TableRow>(
+    rows: impl IntoIterator<Item = R>,
+    mut insert: impl FnMut(Vec<R>) -> Result<(), Error>,
+) -> Result<u64, LoadError> {
+    let mut insert = |loaded: u64, batch: Batch<R>| {
+        let count = batch.rows.len() as u64;
+        insert(batch.rows).map(|()| loaded + count).map_err(|error| LoadError { loaded, error })
+    };
+    let mut batch = Batch::new();
+    let loaded = rows.into_iter().try_fold(0, |loaded, row| {
+        let bytes = row_bytes(&row);
+        batch.add(row, bytes).map_or(Ok(loaded), |complete| insert(loaded, complete))
+    })?;
+    if batch.rows.is_empty() { Ok(loaded) } else { insert(loaded, batch) }
+}
+
 /// About how many bytes a row logs.
 pub(crate) fn row_bytes<R: TableRow>(row: &R) -> usize {
     R::SIZE + RECORD_BYTES + row.outside_bytes()

@@ -10,7 +10,7 @@ use tombolo_storage::store::Table;
 use tombolo_storage::value::ColumnReader;
 
 use super::Islands;
-use crate::batches::{Batch, Batches, row_bytes};
+use crate::batches::{Batches, in_batches, row_bytes};
 use crate::error::Error;
 use crate::load::LoadError;
 use crate::tx::RowImage;
@@ -98,26 +98,11 @@ impl Islands {
         let insert = self.register_closure("load", move |tx, rows: &Arc<Vec<R>>| {
             rows.iter().try_for_each(|row| tx.insert_row(&table, row).map(drop))
         });
-        let mut loaded = 0;
-        let mut submit = |batch: Batch<R>| -> Result<u64, LoadError> {
-            if batch.rows.is_empty() {
-                return Ok(loaded);
-            }
-            let rows = batch.rows.len() as u64;
+        in_batches(rows, |batch| {
             let mut across = self.across();
-            across.everywhere(&insert, Arc::new(batch.rows));
-            across.commit().map_err(|error| LoadError { loaded, error })?;
-            loaded += rows;
-            Ok(loaded)
-        };
-        let mut batch = Batch::new();
-        for row in rows {
-            let bytes = row_bytes(&row);
-            if let Some(complete) = batch.add(row, bytes) {
-                submit(complete)?;
-            }
-        }
-        submit(batch)
+            across.everywhere(&insert, Arc::new(batch));
+            across.commit().map(drop)
+        })
     }
 
     fn place_of<R: TableRow>(&self) -> Result<Place, Error> {

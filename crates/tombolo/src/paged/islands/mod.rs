@@ -31,7 +31,7 @@ use super::lender::{Lender, Lent};
 use super::load::load;
 use super::sessions::Session;
 use super::tx::PagedTx;
-use crate::batches::{Batch, row_bytes};
+use crate::batches::{in_batches, row_bytes};
 use crate::calls::on_database_thread;
 use crate::error::{Error, Stop};
 use crate::islands::IslandKey;
@@ -233,20 +233,12 @@ impl PagedIslands {
         table: &Table<R>,
         rows: impl IntoIterator<Item = R>,
     ) -> Result<u64, LoadError> {
-        let insert = |loaded: u64, batch: Batch<R>| {
-            let insert_all = |tx: &mut PagedTx<'_>| {
-                batch.rows.iter().try_for_each(|row| tx.insert_row(table, row).map(drop))
+        in_batches(rows, |batch| {
+            let insert = |tx: &mut PagedTx<'_>| {
+                batch.iter().try_for_each(|row| tx.insert_row(table, row).map(drop))
             };
-            let inserted = self.transaction(|tx| tx.everywhere(insert_all).map(drop));
-            inserted.map_err(|error| LoadError { loaded, error })?;
-            Ok(loaded + batch.rows.len() as u64)
-        };
-        let mut batch = Batch::new();
-        let loaded = rows.into_iter().try_fold(0, |loaded, row| {
-            let bytes = row_bytes(&row);
-            batch.add(row, bytes).map_or(Ok(loaded), |complete| insert(loaded, complete))
-        })?;
-        if batch.rows.is_empty() { Ok(loaded) } else { insert(loaded, batch) }
+            self.transaction(|tx| tx.everywhere(insert).map(drop))
+        })
     }
 
     /// Sessions on all islands that no other transaction has.
