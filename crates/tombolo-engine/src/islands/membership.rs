@@ -55,22 +55,28 @@ pub struct Spread {
 /// # Errors
 /// Those of the store.
 pub fn spreads<S: Store>(store: &mut S) -> Result<Vec<Spread>> {
+    transaction(store, read_spreads)
+}
+
+/// The same within a transaction that the caller has begun.
+///
+/// # Errors
+/// Those of the store.
+pub fn read_spreads<S: Store>(store: &mut S) -> Result<Vec<Spread>> {
     let table: Table<SpreadTable> = resolve_table(store.schema()).map_err(mismatch)?;
-    transaction(store, |store| {
-        let mut rows = Vec::new();
-        store.rows(&table, |row| {
-            rows.push(row);
-            ControlFlow::Continue(())
-        })?;
-        let read = rows.into_iter().map(|row| {
-            let row = store.pin(&table, row)?;
-            let text = |bytes: &[u8]| String::from_utf8(bytes.to_owned()).ok();
-            let column = text(row.get(SpreadTable::COLUMN)).ok_or(Error::UnfitChanges)?;
-            let table = text(row.get(SpreadTable::TABLE)).ok_or(Error::UnfitChanges)?;
-            Ok(Spread { table, column: (!column.is_empty()).then_some(column) })
-        });
-        read.collect()
-    })
+    let mut rows = Vec::new();
+    store.rows(&table, |row| {
+        rows.push(row);
+        ControlFlow::Continue(())
+    })?;
+    let read = rows.into_iter().map(|row| {
+        let row = store.pin(&table, row)?;
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_owned()).ok();
+        let column = text(row.get(SpreadTable::COLUMN)).ok_or(Error::UnfitChanges)?;
+        let table = text(row.get(SpreadTable::TABLE)).ok_or(Error::UnfitChanges)?;
+        Ok(Spread { table, column: (!column.is_empty()).then_some(column) })
+    });
+    read.collect()
 }
 
 /// Records how a table is spread.

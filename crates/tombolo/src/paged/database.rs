@@ -56,7 +56,7 @@ pub struct PagedDatabase {
     pub(super) clock: SystemClock,
     pub(super) counters: Counters,
     /// The thread that makes checkpoints, and writes pages before a miss has to.
-    pages: Mutex<Option<Recurring>>,
+    upkeep: Mutex<Option<Recurring>>,
     checkpoint_failure: Arc<Mutex<Option<Error>>>,
     restart: Option<Restart>,
 }
@@ -157,7 +157,7 @@ impl PagedDatabase {
             isolation,
             clock: SystemClock::new(),
             counters: Counters::default(),
-            pages: Mutex::default(),
+            upkeep: Mutex::default(),
             checkpoint_failure: Arc::default(),
             restart,
         };
@@ -170,7 +170,7 @@ impl PagedDatabase {
         let recurring = Recurring::start("tombolo-pages", CHECKPOINT_LOOKS, look)?;
         let waker = recurring.waker();
         database.sessions.ask(|store| store.when_few_frames_are_ready(move || waker.wake()));
-        *database.pages.lock() = Some(recurring);
+        *database.upkeep.lock() = Some(recurring);
         Ok(database)
     }
 
@@ -441,7 +441,7 @@ impl PagedDatabase {
             return Err(Error::Nested);
         }
         // Its thread has a session.
-        drop(self.pages.lock().take());
+        drop(self.upkeep.lock().take());
         self.sessions.close().map_err(|error| Error::paged(&error))
     }
 }

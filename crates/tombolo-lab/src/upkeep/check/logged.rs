@@ -9,14 +9,13 @@ use std::path::Path;
 
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::islands::commit::IslandId;
-use tombolo_engine::islands::membership::{Spread, SpreadTable};
+use tombolo_engine::islands::membership::{Spread, SpreadTable, read_spreads};
 use tombolo_engine::islands::ordered::last_ordered;
 use tombolo_engine::islands::prepared::Prepared;
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::memory::image::ImageFailure;
 use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::store::dynamic_table;
-use tombolo_storage::value::{ColumnReader, Value};
 use tombolo_storage::value_log::LogFailure;
 
 use super::saved::{holds_log, is_saved};
@@ -25,7 +24,7 @@ use crate::failure::Failure;
 use crate::files::{self, Logged, OpenOptions, Surveyed, refused};
 use crate::progress::Progress;
 use crate::rows::{DumpDirectory, Finding, Quiescent, StateHash, table_hashes};
-use crate::store::DynamicStore;
+use crate::store::{DynamicStore, Erased};
 use crate::upkeep::recover;
 use crate::workload::error::WorkloadError;
 use crate::workload::rows::in_transaction;
@@ -106,25 +105,12 @@ fn island_in(store: &mut Logged) -> Result<(Checked, Island), WorkloadError> {
     Ok((checked, Island { undecided, ordered, spreads, hashes, sums }))
 }
 
-/// How the tables of an island are spread, as it was recorded.
+/// How the tables of an island are spread, as it was recorded; an island of an earlier version has no table of that.
 pub(super) fn spreads_in(store: &mut dyn DynamicStore) -> Result<Vec<Spread>, WorkloadError> {
-    let Some(position) = store.schema().table(SpreadTable::NAME) else { return Ok(Vec::new()) };
-    let handle = dynamic_table(store.schema(), position);
-    let columns = store.schema().tables[position].columns.clone();
-    let [table, column] = [SpreadTable::TABLE.position(), SpreadTable::COLUMN.position()]
-        .map(|at| ColumnReader::new(&columns, at));
-    let mut spreads = Vec::new();
-    in_transaction(store, |store| {
-        store.each_row(&handle, &mut |row| {
-            let text = |column: &ColumnReader| match column.read(row) {
-                Value::Text(text) => text.to_owned(),
-                _ => String::new(),
-            };
-            let column = Some(text(&column)).filter(|column| !column.is_empty());
-            spreads.push(Spread { table: text(&table), column });
-        })
-    })?;
-    Ok(spreads)
+    match store.schema().table(SpreadTable::NAME) {
+        Some(_) => in_transaction(store, |store| Ok(read_spreads(&mut Erased::new(store))?)),
+        None => Ok(Vec::new()),
+    }
 }
 
 /// The rows of the table of this name, if there is one.
