@@ -15,11 +15,14 @@ const SECTOR: usize = 512;
 
 #[derive(Clone, Debug, Default)]
 struct Content {
-    durable: Vec<u8>,
+    /// Shared with other states of the disk until they differ, like `bytes`: tests make thousands of states.
+    durable: Arc<Vec<u8>>,
     /// What reads see.
-    bytes: Vec<u8>,
+    bytes: Arc<Vec<u8>>,
     /// Places and lengths of writes since the last sync.
     unsynced: Vec<(usize, usize)>,
+    /// The shortest that the file was since then, if it was cut.
+    cut: Option<usize>,
     locked: bool,
 }
 
@@ -151,9 +154,9 @@ impl CrashDisk {
 
 impl Content {
     fn crash(&self, unit: usize, random: &mut Random) -> Self {
-        let mut bytes = self.durable.clone();
-        if random.below(2) == 0 {
-            bytes.resize(self.bytes.len(), 0);
+        let mut bytes = Arc::clone(&self.durable);
+        if random.below(2) == 0 && bytes.len() != self.bytes.len() {
+            Arc::make_mut(&mut bytes).resize(self.bytes.len(), 0);
         }
         // Often all or nothing of what was not synced is there, not always a mixture.
         let odds = [0, 1, 5, 9, 10][random.below(5) as usize];
@@ -162,12 +165,36 @@ impl Content {
             while sector < at + length {
                 let (from, to) = (sector.max(at), (sector + unit).min(at + length));
                 if random.below(10) < odds && to <= bytes.len() && to <= self.bytes.len() {
-                    bytes[from..to].copy_from_slice(&self.bytes[from..to]);
+                    Arc::make_mut(&mut bytes)[from..to].copy_from_slice(&self.bytes[from..to]);
                 }
                 sector += unit;
             }
         }
-        Self { durable: bytes.clone(), bytes, unsynced: Vec::new(), locked: false }
+        Self { durable: Arc::clone(&bytes), bytes, ..Self::default() }
+    }
+
+    /// Copies only what has changed.
+    fn sync(&mut self) {
+        if self.unsynced.is_empty() && self.cut.is_none() && self.durable.len() == self.bytes.len()
+        {
+            return;
+        }
+        let durable = Arc::make_mut(&mut self.durable);
+        durable.truncate(self.cut.take().unwrap_or(usize::MAX));
+        durable.resize(self.bytes.len(), 0);
+        for (at, length) in self.unsynced.drain(..) {
+            let end = (at + length).min(self.bytes.len());
+            if at < end {
+                durable[at..end].copy_from_slice(&self.bytes[at..end]);
+            }
+        }
+    }
+
+    fn set_len(&mut self, bytes: usize) {
+        if bytes < self.bytes.len() {
+            self.cut = Some(self.cut.map_or(bytes, |cut| cut.min(bytes)));
+        }
+        Arc::make_mut(&mut self.bytes).resize(bytes, 0);
     }
 }
 
@@ -258,9 +285,9 @@ impl DiskFile for CrashFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> Result<(), DiskError> {
         self.call(Operation::Write, |content| {
             let (at, end) = (offset as usize, offset as usize + bytes.len());
-            let length = content.bytes.len().max(end);
-            content.bytes.resize(length, 0);
-            content.bytes[at..end].copy_from_slice(bytes);
+            let written = Arc::make_mut(&mut content.bytes);
+            written.resize(written.len().max(end), 0);
+            written[at..end].copy_from_slice(bytes);
             content.unsynced.push((at, bytes.len()));
             Ok(())
         })
@@ -268,8 +295,7 @@ impl DiskFile for CrashFile {
 
     fn sync(&self) -> Result<(), DiskError> {
         self.call(Operation::Sync, |content| {
-            content.durable = content.bytes.clone();
-            content.unsynced.clear();
+            content.sync();
             Ok(())
         })
     }
@@ -282,7 +308,7 @@ impl DiskFile for CrashFile {
             if state.capacity_bytes.is_some_and(|capacity| needed > capacity) {
                 return Err(io::ErrorKind::StorageFull);
             }
-            content.bytes.resize(bytes as usize, 0);
+            content.set_len(bytes as usize);
             Ok(())
         })
     }
