@@ -11,6 +11,7 @@
 
 mod asan;
 mod ci;
+mod crashes;
 mod examples;
 mod failure;
 mod figures;
@@ -54,6 +55,8 @@ Usage: cargo xtask COMMAND
   loom [--only MODULE]  run the threads of storage and engine in every interleaving up to a bound
   shuttle [--seeds N] [--seed S]
                         run the paged store's sessions in random interleavings (2,000)
+  crashes [--cases N] [--first N]
+                        crash databases of the paged store, and compare them with what had committed (300,000)
   histories [--histories N] [--transactions N]
                         verify the isolation of transactions on real threads (50 histories of 10,000 of each kind)
   sim [--program SIMULATOR] [--seeds N] [--seed S] [--threads N] [--json]
@@ -112,6 +115,7 @@ fn dispatch(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ["loom"] => loom::run(root, None),
         ["loom", "--only", module] => loom::run(root, Some(module)),
         ["shuttle", rest @ ..] => shuttle::run(root, rest),
+        ["crashes", rest @ ..] => crashes::run(root, rest),
         ["histories", rest @ ..] => histories::run(root, rest),
         ["sim", rest @ ..] => sim::run(root, rest),
         ["kills", rest @ ..] => kills::run(root, rest),
