@@ -12,7 +12,7 @@ use crate::stopwatch::Stopwatch;
 use std::path::Path;
 
 /// The explored modules: a name, the package, and the filter of its tests.
-const MODULES: [(&str, &str, &str); 9] = [
+const MODULES: [(&str, &str, &str); 10] = [
     ("latch", "tombolo-storage", "latch::loom_tests"),
     ("lock", "tombolo-storage", "lock::loom_tests"),
     ("pool", "tombolo-storage", "paged::pool::loom_tests"),
@@ -22,6 +22,7 @@ const MODULES: [(&str, &str, &str); 9] = [
     ("seat", "tombolo-engine", "pipeline::transport::seat::loom_tests"),
     ("carry", "tombolo-engine", "pipeline::callers::carrying::loom_tests"),
     ("slots", "tombolo-engine", "pipeline::transport::slots::loom_tests"),
+    ("outbox", "tombolo-engine", "link::outbox::loom_tests"),
 ];
 
 /// The default number of preemptions that are explored; a test can choose another.

@@ -98,6 +98,9 @@ plants! {
     WordForgotten: "word-forgotten", "a caller that is done forgets word that was left with it";
     /// Carrying: after a flush, with more behind it, no caller is woken to lead the next.
     LeaderNotWoken: "leader-not-woken", "no caller is woken to lead the next flush";
+    /// Links: a thread that found nothing more to send gives up sending later, without another look.
+    SenderLooksAway: "sender-looks-away",
+        "a thread stops sending over a link without a look at what came meanwhile";
     /// Carrying: the flush of an answer that left early is not asked for.
     FlushNotAskedFor: "flush-not-asked-for",
         "no flush is asked for behind a carried call's early answer";
@@ -280,9 +283,10 @@ impl Plant {
     /// before is durable) and a lying one in fewer than one of 10,000 seeds; an abandoned checkpoint whose
     /// number comes again behind a log that lost groups, which only a lying disk shows, once in some
     /// 300,000 seeds; an archive that is so far behind when a process ends that the image is past it, which is as
-    /// rare; and parts of two courses of a log, which the simulator never mixes. A thread that sleeps for ever is
-    /// noticed by loom: the simulator's callers do not sleep. Nor does it run the paged store, or
-    /// islands of paged stores: those plants are noticed by the library's tests (`paged/islands/tests/`).
+    /// rare; and parts of two histories of a log, which the simulator never mixes. A thread that sleeps for ever and
+    /// an item that stays in an outbox are noticed by loom: the simulator's callers do not sleep. Nor does it run the
+    /// paged store, or islands of paged stores: those plants are noticed by the library's tests
+    /// (`paged/islands/tests/`).
     pub const fn is_simulated(self) -> bool {
         !matches!(
             self,
@@ -305,6 +309,7 @@ impl Plant {
                 | Self::WaiterNotEntered
                 | Self::WordForgotten
                 | Self::LeaderNotWoken
+                | Self::SenderLooksAway
         )
     }
 

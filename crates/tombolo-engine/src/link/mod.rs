@@ -13,15 +13,19 @@
 //! | `descriptors.rs` | TCP, pipes, named pipes |
 //! | `queue.rs` | POSIX message queues |
 //! | `kinds.rs` | how both processes get their end of a link of any kind |
+//! | `bundle.rs` | several items in one message |
+//! | `outbox/` | what threads put concurrently leaves in bundles, and no thread waits |
 //! | `memory.rs` | two ends in one process, with the faults a test asks for |
 //!
 //! Not here: the content of messages (the users of a link), starting processes (`processes.rs`). Invariant: each
 //! delivered message was sent with the same bytes; nothing is delivered after a damaged one.
 
+mod bundle;
 mod descriptors;
 mod framed;
 mod kinds;
 mod memory;
+mod outbox;
 mod queue;
 #[expect(unsafe_code, reason = "two processes reach the same memory")]
 mod ring;
@@ -30,9 +34,11 @@ mod unix;
 use std::time::Duration;
 use std::{fmt, io};
 
+pub use bundle::{ITEM_BYTES_MAX, all_counted, bundle, put_counted, take_counted};
 pub use framed::{Framed, MESSAGE_BYTES_MAX};
 pub use kinds::{LinkKind, accept, offer};
 pub use memory::{MemoryEnd, MemoryFaults, pair as memory_pair};
+pub use outbox::Outbox;
 pub use unix::{UnixLink, inherited, pair as unix_pair};
 
 /// Why a link carries nothing any more.

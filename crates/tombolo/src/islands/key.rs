@@ -113,6 +113,15 @@ impl Keys {
         bounds.map(|bound| bound.parse().ok()).collect::<Option<_>>().map(Self::Ranges)
     }
 
+    /// The same of what a directory has recorded.
+    ///
+    /// # Errors
+    /// [`Error::OtherVersion`] for a way that is not known.
+    pub(crate) fn recorded(text: &str) -> Result<Self, Error> {
+        let what = || format!("keys are spread by {text}, which this version does not know");
+        Self::parse(text).ok_or_else(|| Error::OtherVersion(what()))
+    }
+
     /// The island of a key, among so many; `None` for a key without a place, where keys are spread by ranges.
     #[inline]
     pub(super) fn island(
@@ -131,7 +140,7 @@ impl Keys {
     }
 
     /// The same for the value of a column.
-    pub(super) fn island_of_value(&self, value: Value<'_>, islands: usize) -> Option<IslandId> {
+    pub(crate) fn island_of_value(&self, value: Value<'_>, islands: usize) -> Option<IslandId> {
         match value {
             Value::Integer(number) => self.island(&number, islands),
             Value::Text(text) => self.island(text, islands),

@@ -7,7 +7,7 @@
 //! | `identity.rs` | the island and the database that a directory belongs to |
 //! | `spread.rs` | tables that are spread by a column |
 //! | `load.rs` | loading many rows |
-//! | `repartition.rs` | changing a directory's number of islands |
+//! | `repartition/` | changing a directory's number of islands |
 //! | `calls.rs` | calls of one island |
 //! | `across.rs` | transactions over several islands |
 //! | `answers.rs` | the steps of such a transaction, and their answers |
@@ -62,7 +62,7 @@ mod ordered;
 mod parts;
 mod process;
 mod reach;
-mod repartition;
+pub(crate) mod repartition;
 mod series;
 pub(crate) mod spread;
 mod transaction;

@@ -456,11 +456,7 @@ impl IslandsBuilder {
         let asked = self.asked(directory);
         asked.compare(&own, island)?;
         if std::mem::take(&mut self.is_auto) {
-            self.keys = Keys::parse(&own.keys).ok_or_else(|| {
-                let keys = &own.keys;
-                let what = format!("keys are spread by {keys}, which this version does not know");
-                Error::OtherVersion(what)
-            })?;
+            self.keys = Keys::recorded(&own.keys)?;
         }
         asked.compare_keys(&own, island, &self.keys)?;
         Ok(Some((own.database, opening)))

@@ -149,6 +149,11 @@ impl PagedBuilder {
         PagedDatabase::start(store, PagedTables::of(schema), isolation, sessions)
     }
 
+    /// The same with only these tables.
+    pub(super) fn with_tables_only(self, tables: Vec<TableDef>) -> Self {
+        Self { builder: self.builder.with_tables_only(tables), ..self }
+    }
+
     /// Opens the store of a directory, or makes it, without tables.
     pub(super) fn open_store(&self, directory: &Path) -> Result<Store, Error> {
         let mut settings = self.settings.clone();

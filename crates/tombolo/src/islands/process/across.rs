@@ -8,11 +8,12 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use tombolo_engine::command_log::Arguments;
+use tombolo_engine::link::all_counted;
 
 use super::super::key::IslandKey;
 use super::code::{answers, decoded, put_step};
 use super::database::{IslandProcesses, refuse_long, unlike};
-use super::wire::{self, Item, all_counted};
+use super::wire::{self, Item};
 use super::{IslandProcedure, errors};
 use crate::calls::wait_a_moment;
 use crate::error::Error;

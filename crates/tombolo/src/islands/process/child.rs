@@ -15,7 +15,9 @@ use std::time::Duration;
 use std::{env, io};
 
 use tombolo_engine::islands::commit::{Event, IslandId};
-use tombolo_engine::link::{Link, LinkKind, UnixLink, accept, inherited};
+use tombolo_engine::link::{
+    Link, LinkKind, UnixLink, accept, all_counted, bundle, inherited, put_counted,
+};
 use tombolo_engine::threads::Running;
 
 use super::super::mail::{Item as Arrived, Outwards};
@@ -24,7 +26,7 @@ use super::super::parts::{Transaction, Why};
 use super::code::Code;
 use super::outward::Outward;
 use super::upkeep::{self, Upkeep};
-use super::wire::{self, In, Item, Welcome, all_counted, bundle};
+use super::wire::{self, In, Item, Welcome};
 use super::{Bindings, ProcessesBuilder, VARIABLE, errors};
 use crate::calls::{CallOptions, Pending, Settled, Started};
 use crate::core::{Core, Patience};
@@ -264,7 +266,7 @@ impl Child {
                 Ok(()) => {
                     let mut answers = Vec::new();
                     for part in transaction.results() {
-                        wire::put_counted(&mut answers, &part);
+                        put_counted(&mut answers, &part);
                     }
                     Ok(answers)
                 }

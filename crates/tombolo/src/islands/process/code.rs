@@ -7,12 +7,13 @@ use tombolo_engine::command_log::{Arguments, Decoder, Encoder};
 use tombolo_engine::hints::Hints;
 use tombolo_engine::islands::commit::IslandId;
 use tombolo_engine::islands::island::{Executed, holder};
+use tombolo_engine::link::{all_counted, put_counted};
 use tombolo_storage::memory::held::Locks;
 
 use super::super::answers::Answers;
 use super::super::parts::{Transaction, Why};
 use super::errors;
-use super::wire::{In, all_counted, put_counted};
+use super::wire::In;
 use crate::calls::{Body, Registered};
 use crate::error::Stop;
 use crate::product::Product;

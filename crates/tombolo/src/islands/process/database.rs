@@ -10,6 +10,7 @@ use std::time::Duration;
 use std::{env, fmt};
 
 use tombolo_engine::command_log::Arguments;
+use tombolo_engine::link::ITEM_BYTES_MAX;
 use tombolo_engine::pipeline::remote_checkpoint::Program;
 use tombolo_engine::threads::Running;
 use tombolo_storage::sync::Mutex;
@@ -19,7 +20,7 @@ use super::super::Router;
 use super::super::key::IslandKey;
 use super::code::{decoded, encoded};
 use super::supervisor::{Starting, Supervised};
-use super::wire::{self, ITEM_BYTES_MAX, Item};
+use super::wire::{self, Item};
 use super::{AcrossProcesses, IslandProcedure, ProcessesBuilder};
 use crate::calls::{on_database_thread, wait_a_moment};
 use crate::error::Error;

@@ -16,10 +16,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tombolo_engine::link::Link;
+use tombolo_engine::link::{Link, Outbox};
 use tombolo_storage::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, Parker};
 
-use super::outbox::Outbox;
 use crate::error::Error;
 
 /// How long the supervisor leaves reading to callers before it looks whether one of them does. What an island says to

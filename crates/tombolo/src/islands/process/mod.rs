@@ -20,7 +20,6 @@
 //! | `child.rs` | the process of an island |
 //! | `outward.rs` | what it sends |
 //! | `upkeep.rs` | statistics, checkpoints, backups |
-//! | `outbox.rs` | how either side sends: in bundles, without waiting |
 //! | `code.rs` | procedures by number, with bytes as input and answer |
 //! | `wire.rs`, `errors.rs` | messages and errors as bytes |
 //!
@@ -34,7 +33,6 @@ pub(super) mod code;
 mod database;
 pub(super) mod errors;
 mod line;
-mod outbox;
 mod outward;
 mod reading;
 mod seat;

@@ -19,15 +19,14 @@ use std::time::Duration;
 
 use tombolo_engine::islands::commit::{IslandId, Refusal};
 use tombolo_engine::islands::island::Executed;
-use tombolo_engine::link::{Link, LinkEnd};
+use tombolo_engine::link::{ITEM_BYTES_MAX, Link, LinkEnd, Outbox};
 use tombolo_storage::memory::held::Locks;
 use tombolo_storage::sync::{AtomicBool, Mutex, Ordering, Parker};
 
 use super::super::mail::Outwards;
 use super::code::Code;
 use super::errors;
-use super::outbox::Outbox;
-use super::wire::{ALIVE, ANSWER, CLOSED, FAILED, ITEM_BYTES_MAX, Item, MESSAGE};
+use super::wire::{ALIVE, ANSWER, CLOSED, FAILED, Item, MESSAGE};
 use crate::error::Error;
 use crate::product::Product;
 use crate::tx::Tables;

@@ -5,11 +5,13 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use tombolo_engine::link::all_counted;
+
 use super::errors;
 use super::line::{Line, Reading};
 use super::seat::{Answer, Begun, ROOM_WAIT};
 use super::supervisor::{Supervised, WAIT};
-use super::wire::{self, In, Item, all_counted};
+use super::wire::{self, In, Item};
 use crate::error::Error;
 
 impl Supervised {

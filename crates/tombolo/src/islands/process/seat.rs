@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tombolo_engine::link::Outbox;
 use tombolo_storage::sync::{AtomicU32, AtomicU64, Mutex, Ordering, Parker};
 
 use super::line::Line;
-use super::outbox::Outbox;
 use super::wire::Item;
 use crate::error::Error;
 

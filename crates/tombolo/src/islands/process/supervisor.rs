@@ -19,7 +19,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 use std::{env, fmt, io};
 
-use tombolo_engine::link::{Link, LinkKind, offer};
+use tombolo_engine::link::{Link, LinkKind, all_counted, offer};
 use tombolo_engine::pipeline::remote_checkpoint::{Process, Program};
 use tombolo_engine::threads::pause;
 use tombolo_storage::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
@@ -27,7 +27,7 @@ use tombolo_storage::sync::{AtomicBool, AtomicU64, Mutex, Ordering};
 use super::line::Line;
 use super::seat::Seat;
 use super::silence::Silence;
-use super::wire::{self, In, Item, Welcome, all_counted};
+use super::wire::{self, In, Item, Welcome};
 use super::{VARIABLE, errors};
 use crate::error::Error;
 
@@ -301,11 +301,10 @@ struct Started {
 
 #[cfg(test)]
 mod tests {
-    use tombolo_engine::link::{MemoryFaults, memory_pair};
+    use tombolo_engine::link::{MemoryFaults, bundle, memory_pair};
     use tombolo_engine::rng::Rng;
     use tombolo_engine::threads::{give_way, on_each};
 
-    use super::super::wire::bundle;
     use super::*;
 
     struct NoProcess;

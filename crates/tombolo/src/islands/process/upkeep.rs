@@ -219,12 +219,11 @@ fn decode_statistics(bytes: &[u8]) -> Option<Statistics> {
 
 #[cfg(test)]
 mod tests {
-    use tombolo_engine::link::{Link, MemoryFaults, memory_pair};
+    use tombolo_engine::link::{Link, MemoryFaults, all_counted, memory_pair};
     use tombolo_engine::threads::pause;
     use tombolo_storage::sync::{Arc, AtomicBool, AtomicU32, Ordering};
 
     use super::super::line::Line;
-    use super::super::wire::all_counted;
     use super::*;
 
     /// An island that counts its calls, and is said to have flushed so many groups. It looks at the question only when

@@ -10,19 +10,13 @@
 //!      │ ── close ─────────────────────────────────────────────► │   closes it, and ends
 //! ```
 //!
-//! A message of the link is one *bundle*: any number of items, each with its length, so that what is there at one
-//! moment costs one system call. Numbers are little endian. Not here: framing and checksums (the engine's `link/`),
-//! what islands say about a transaction (`islands/commit/message.rs`), errors (`errors.rs`).
+//! A message of the link is a bundle of items. Numbers are little endian. Not here: bundles, framing and checksums (the
+//! engine's `link/`), what islands say about a transaction (`islands/commit/message.rs`), errors (`errors.rs`).
 
-use tombolo_engine::link::MESSAGE_BYTES_MAX;
+use tombolo_engine::link::{put_counted, take_counted};
 
 /// The version of everything here: changes with any message.
 pub(super) const VERSION: u16 = 2;
-
-/// The longest item that fits into a bundle.
-pub(super) const ITEM_BYTES_MAX: usize = MESSAGE_BYTES_MAX - LENGTH_BYTES;
-
-const LENGTH_BYTES: usize = 4;
 
 /// From the database.
 pub(super) const CALL: u8 = 1;
@@ -98,13 +92,6 @@ impl Item {
     }
 }
 
-/// Appends bytes behind their length.
-pub(super) fn put_counted(to: &mut Vec<u8>, bytes: &[u8]) {
-    let length = u32::try_from(bytes.len()).expect("what is sent is bounded far below 4 GB");
-    to.extend_from_slice(&length.to_le_bytes());
-    to.extend_from_slice(bytes);
-}
-
 /// Takes fields off the front of bytes; `None` where there are too few.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct In<'a>(pub(super) &'a [u8]);
@@ -137,8 +124,7 @@ impl<'a> In<'a> {
     }
 
     pub(super) fn counted(&mut self) -> Option<&'a [u8]> {
-        let length = self.u32()? as usize;
-        let (taken, rest) = self.0.split_at_checked(length)?;
+        let (taken, rest) = take_counted(self.0)?;
         self.0 = rest;
         Some(taken)
     }
@@ -146,31 +132,6 @@ impl<'a> In<'a> {
     pub(super) fn is_over(&self) -> bool {
         self.0.is_empty()
     }
-}
-
-/// Counted bytes, one behind the other; `None` if these are not such.
-pub(super) fn all_counted(bytes: &[u8]) -> Option<Vec<&[u8]>> {
-    let (mut from, mut all) = (In(bytes), Vec::new());
-    while !from.is_over() {
-        all.push(from.counted()?);
-    }
-    Some(all)
-}
-
-/// Puts as many items into a bundle as fit; returns how many.
-///
-/// # Panics
-/// When an item is longer than [`ITEM_BYTES_MAX`].
-pub(super) fn bundle(items: &[Vec<u8>], into: &mut Vec<u8>) -> usize {
-    into.clear();
-    for (at, item) in items.iter().enumerate() {
-        assert!(item.len() <= ITEM_BYTES_MAX, "an item of {} bytes", item.len());
-        if into.len() + LENGTH_BYTES + item.len() > MESSAGE_BYTES_MAX {
-            return at;
-        }
-        put_counted(into, item);
-    }
-    items.len()
 }
 
 /// What an island's process receives when it has started.
@@ -231,20 +192,5 @@ mod tests {
             let versions = [VERSION, VERSION + 1].map(|version| format!("version {version}"));
             assert!(versions.iter().all(|version| refused.contains(version)), "{refused}");
         }
-    }
-
-    #[test]
-    fn items_come_out_of_a_bundle_as_they_went_in() {
-        let items: Vec<Vec<u8>> = (0..5usize).map(|item| vec![item as u8; item * 100]).collect();
-        let mut bytes = Vec::new();
-        assert_eq!(bundle(&items, &mut bytes), 5);
-        assert_eq!(
-            all_counted(&bytes).unwrap(),
-            items.iter().map(Vec::as_slice).collect::<Vec<_>>()
-        );
-        assert_eq!(all_counted(&bytes[..bytes.len() - 1]), None);
-        let large = [vec![0; ITEM_BYTES_MAX], vec![1]];
-        assert_eq!(bundle(&large, &mut bytes), 1);
-        assert_eq!(bundle(&large[1..], &mut bytes), 1);
     }
 }

@@ -46,11 +46,11 @@ pub(super) const WAIT_INTERVAL_MS: u32 = 10;
 #[derive(Clone, Debug)]
 #[must_use = "there is no database before `open` is called"]
 pub struct PagedIslandsBuilder {
-    paged: PagedBuilder,
-    islands: usize,
-    keys: Keys,
+    pub(super) paged: PagedBuilder,
+    pub(super) islands: usize,
+    pub(super) keys: Keys,
     /// How the program declares tables to be spread.
-    spreads: Vec<Spread>,
+    pub(super) spreads: Vec<Spread>,
 }
 
 impl PagedBuilder {
@@ -159,7 +159,7 @@ impl PagedIslandsBuilder {
     }
 
     /// Makes the settings those of one island; the tables.
-    fn divide(&mut self) -> Result<Vec<TableDef>, Error> {
+    pub(super) fn divide(&mut self) -> Result<Vec<TableDef>, Error> {
         let PagedBuilder { settings, sessions_max, crews_max, .. } = &mut self.paged;
         if settings.pool_bytes < self.islands * POOL_BYTES_MIN {
             return Err(Error::Setting("pool_bytes: each island has at least 1 MB".to_owned()));
@@ -176,7 +176,7 @@ impl PagedIslandsBuilder {
         Ok(self.paged.refuse_unknown()?.into_iter().chain(own).collect())
     }
 
-    const fn asked<'a>(&self, directory: &'a Path) -> Asked<'a> {
+    pub(super) const fn asked<'a>(&self, directory: &'a Path) -> Asked<'a> {
         Asked { directory, islands: self.islands }
     }
 

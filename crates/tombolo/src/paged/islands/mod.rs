@@ -8,6 +8,7 @@
 //! | `crew.rs` | the sessions of a transaction over several islands |
 //! | `transaction.rs` | such a transaction, as its closure sees it |
 //! | `commit.rs` | how it commits: on all islands or on none |
+//! | `repartition.rs` | another number of islands for a directory |
 //! | `backup.rs` | copies of all islands as of one moment |
 //!
 //! A transaction of one island is one of a [`PagedDatabase`], and knows nothing of the others. Keys are spread as
@@ -44,6 +45,7 @@ mod backup;
 mod builder;
 mod commit;
 mod crew;
+mod repartition;
 mod resolve;
 mod transaction;
 

@@ -7,39 +7,39 @@
 //! Until the copy is complete the database is as it was; an attempt that did not come so far is made again from the
 //! beginning. From then on the database is not opened before the exchange has ended: the same call continues it.
 //!
-//! Not here: which island a row belongs to (`spread.rs`). Invariant: islands are exchanged by renaming directories, and
-//! which of them are the old ones is written before the first new one takes its place.
+//! | file | contains |
+//! |---|---|
+//! | `rows.rs` | the rows of the old islands, and where each goes |
+//! | `exchange.rs` | new islands take the place of the old ones |
+//!
+//! Here: islands of memory stores. Not here: those of paged stores (`paged/islands/repartition.rs`).
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use tombolo_engine::islands::membership::{
-    COMPLETE, REPARTITION, Spread, are_exchanged, island_directory, islands_in, spreads,
-};
+use tombolo_engine::islands::membership::{Spread, are_exchanged, islands_in};
 use tombolo_engine::islands::prepared::prepared_tables;
 use tombolo_engine::requests::request_table;
-use tombolo_storage::disk::{Disk, Open, OsDisk};
-use tombolo_storage::dynamic::DynamicTable as Entries;
-use tombolo_storage::error::Error as StoreError;
-use tombolo_storage::schema::{Schema, TableDef};
+use tombolo_storage::schema::Schema;
 use tombolo_storage::store::Store;
 use tombolo_storage::value::{OwnedValue, Value};
 
 use super::Islands;
 use super::key::Keys;
-use super::opening::{IslandsBuilder, damaged};
-use crate::batches::{Batches, RECORD_BYTES};
+use super::opening::IslandsBuilder;
+use crate::batches::Batches;
 use crate::builder::Recovered;
-use crate::calls::OWN_PREFIX;
 use crate::error::Error;
-use crate::open::make_directory;
 use crate::product::Product;
 use crate::tx::DynamicTable;
 
-/// The old islands are all in the directory `before`.
-const MOVED: &str = "moved";
-const BEFORE: &str = "before";
+pub(crate) mod exchange;
+pub(crate) mod rows;
+
+use exchange::{begin, complete, exchange};
+use rows::{
+    OldTable, Row, known_spreads, old_tables, row_bytes, row_ids, tables_of_program, visit,
+};
 
 /// A report of a change of the number of islands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,8 +50,6 @@ pub struct Repartitioned {
     /// Rows that were copied.
     pub rows: u64,
 }
-
-type Row = Vec<OwnedValue>;
 
 impl IslandsBuilder {
     /// Gives the closed database in `directory` this builder's number of islands, and its way to spread keys. Each
@@ -102,7 +100,7 @@ impl IslandsBuilder {
             repartitioned.before = islands_in(directory);
             (repartitioned.rows, _old) = self.copy(directory, progress)?;
         }
-        self.exchange(directory)?;
+        exchange(directory, self.builder.further_directories())?;
         Ok(repartitioned)
     }
 
@@ -116,20 +114,14 @@ impl IslandsBuilder {
         before.clone().open(directory)?.close()?;
         let mut before = before.recover_all(directory)?;
         let mut stores: Vec<_> = before.iter_mut().map(|one| &mut one.opened.store).collect();
-        let spreads = self.spreads_of(&mut stores)?;
-        refuse_undecided(&stores)?;
-        let place = directory.join(REPARTITION);
-        // The locks of the old islands are held: no other process makes these.
-        if place.exists() {
-            fs::remove_dir_all(&place).map_err(|cause| failed(&place, &cause))?;
-        }
-        make_directory(&place)?;
+        let spreads = known_spreads(stores[0], &self.spreads)?;
+        let tables = old_tables(&mut stores, &spreads, self.islands)?;
+        refuse_undecided(&mut stores)?;
+        let place = begin(directory)?;
         let islands = self.made_anew(stores[0].schema(), &spreads).open(&place)?;
-        let rows = copy_all(&mut stores, &islands, &spreads, progress)?;
+        let rows = copy_all(&mut stores, &tables, &islands, progress)?;
         islands.close()?;
-        let disk = OsDisk::open(&place)?;
-        disk.open(COMPLETE, Open::New)?.sync()?;
-        disk.sync_dir()?;
+        complete(&place)?;
         Ok((rows, before))
     }
 
@@ -147,103 +139,24 @@ impl IslandsBuilder {
         Ok(Self { islands, keys, spreads, is_auto: true, ..self.clone() })
     }
 
-    /// How tables are spread: as recorded, and as declared now.
-    fn spreads_of(&self, stores: &mut [&mut Product]) -> Result<Vec<Spread>, Error> {
-        let mut all = spreads(stores[0]).map_err(damaged)?;
-        all.retain(|recorded| self.spreads.iter().all(|now| now.table != recorded.table));
-        all.extend(self.spreads.iter().cloned());
-        if self.islands == 1 {
-            return Ok(all);
-        }
-        for table in &stores[0].schema().tables {
-            let is_own = table.name.starts_with(OWN_PREFIX);
-            let is_known = all.iter().any(|spread| *spread.table == *table.name);
-            let has_rows = stores.iter().any(|store| rows_of(store, &table.name) > 0);
-            if !is_own && !is_known && has_rows {
-                return Err(Error::Schema(format!(
-                    "nothing says how table {} is spread, so its rows have no island: open the database with \
-                     spread_by, or everywhere, for this table, then try again",
-                    table.name
-                )));
-            }
-        }
-        Ok(all)
-    }
-
     /// The builder of the new islands, with the tables of the old ones.
     fn made_anew(&self, schema: &Schema, spreads: &[Spread]) -> Self {
         let mut made = self.clone();
-        let tables = schema.tables.iter().filter(|table| !table.name.starts_with(OWN_PREFIX));
-        made.builder = made.builder.with_tables_only(tables.cloned().collect());
+        let tables = tables_of_program(schema).cloned().collect();
+        made.builder = made.builder.with_tables_only(tables);
         made.spreads = spreads.to_vec();
         made
     }
-
-    /// Puts the new islands in the place of the old ones. Each step can be repeated.
-    fn exchange(&self, directory: &Path) -> Result<(), Error> {
-        let place = directory.join(REPARTITION);
-        let (disk, old) = (OsDisk::open(&place)?, place.join(BEFORE));
-        if !disk.exists(MOVED)? {
-            make_directory(&old)?;
-            rename_islands(directory, &old)?;
-            disk.open(MOVED, Open::New)?.sync()?;
-            disk.sync_dir()?;
-        }
-        rename_islands(&place, directory)?;
-        for further in self.builder.further_directories() {
-            for island in islands_below(further)? {
-                fs::remove_dir_all(&island).map_err(|cause| failed(&island, &cause))?;
-            }
-        }
-        if old.exists() {
-            fs::remove_dir_all(&old).map_err(|cause| failed(&old, &cause))?;
-        }
-        // This mark goes first: with it and without the other one, the new islands would be taken for the old ones.
-        disk.remove(COMPLETE)?;
-        disk.sync_dir()?;
-        fs::remove_dir_all(&place).map_err(|cause| failed(&place, &cause))?;
-        Ok(OsDisk::open(directory)?.sync_dir()?)
-    }
-}
-
-/// The directories of islands in `directory`.
-fn islands_below(directory: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = fs::read_dir(directory).map_err(|cause| failed(directory, &cause))?;
-    let is_island = |path: &PathBuf| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let number = name.strip_prefix("island-").and_then(|number| number.parse().ok());
-        number.is_some_and(|number: usize| island_directory(number) == name)
-    };
-    let paths = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    Ok(paths.filter(is_island).collect())
-}
-
-/// Moves the directories of all islands from one directory to another.
-fn rename_islands(from: &Path, to: &Path) -> Result<(), Error> {
-    for island in islands_below(from)? {
-        let place = to.join(island.file_name().unwrap_or_default());
-        fs::rename(&island, place).map_err(|cause| failed(&island, &cause))?;
-    }
-    for directory in [to, from] {
-        OsDisk::open(directory)?.sync_dir()?;
-    }
-    Ok(())
-}
-
-fn failed(path: &Path, cause: &std::io::Error) -> Error {
-    Error::Directory(format!("{}: {cause}: try again when that is remedied", path.display()))
-}
-
-fn rows_of(store: &Product, table: &str) -> usize {
-    store.schema().table(table).map_or(0, |position| store.rows_at(position))
 }
 
 /// Refuses islands that hold parts of transactions which are not decided: opening them has tried.
-fn refuse_undecided(stores: &[&mut Product]) -> Result<(), Error> {
-    let held: usize = prepared_tables()
-        .iter()
-        .map(|table| stores.iter().map(|store| rows_of(store, &table.name)).sum::<usize>())
-        .sum();
+fn refuse_undecided(stores: &mut [&mut Product]) -> Result<(), Error> {
+    let mut held = 0;
+    for table in prepared_tables() {
+        for store in &mut *stores {
+            held += row_ids(*store, &table.name)?.len();
+        }
+    }
     match held {
         0 => Ok(()),
         _ => Err(Error::Directory(format!(
@@ -256,32 +169,15 @@ fn refuse_undecided(stores: &[&mut Product]) -> Result<(), Error> {
 /// Copies all rows; returns how many.
 fn copy_all(
     from: &mut [&mut Product],
+    tables: &[OldTable],
     to: &Islands,
-    spreads: &[Spread],
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<u64, Error> {
-    let schema = from[0].schema().clone();
-    let own = |table: &&TableDef| !table.name.starts_with(OWN_PREFIX);
-    let counts = schema
-        .tables
-        .iter()
-        .filter(own)
-        .map(|table| from.iter().map(|store| rows_of(store, &table.name) as u64).sum::<u64>());
-    let mut load = Load::new(to, counts.sum(), progress);
-    for table in schema.tables.iter().filter(own) {
-        let spread = spreads.iter().find(|spread| *spread.table == *table.name);
-        let column = spread.and_then(|spread| spread.column.as_ref());
-        let column = column.and_then(|name| table.columns.iter().position(|one| one.name == *name));
-        let is_on_each = spread.is_some_and(|spread| spread.column.is_none());
+    let mut load = Load::new(to, tables.iter().map(OldTable::count).sum(), progress);
+    for table in tables {
         load.begin(&table.name)?;
-        let stores = if is_on_each { 1 } else { from.len() };
-        for store in &mut from[..stores] {
-            visit(store, &table.name, |values| match column {
-                _ if is_on_each => load.add_everywhere(values),
-                Some(column) => load.add_by_key(values, column),
-                None => load.add(0, values),
-            })?;
-        }
+        let place = (&to.router.keys, to.islands());
+        table.each_row(from, place, |island, row, bytes| load.add(island, row, bytes))?;
     }
     copy_requests(from, &mut load)?;
     load.finish()
@@ -293,7 +189,8 @@ fn copy_requests(from: &mut [&mut Product], load: &mut Load<'_, '_>) -> Result<(
     // By id: the number, which is a time, and the outcome.
     let mut requests: BTreeMap<[u8; 16], (i64, Row)> = BTreeMap::new();
     for store in from {
-        visit(store, &table.name, |values| {
+        let rows = row_ids(*store, &table.name)?;
+        visit(*store, &table.name, &rows, |values| {
             if let [Value::Uuid(id), Value::Integer(number), ..] = values {
                 requests.insert(*id, (*number, values.iter().map(OwnedValue::of).collect()));
             }
@@ -308,38 +205,12 @@ fn copy_requests(from: &mut [&mut Product], load: &mut Load<'_, '_>) -> Result<(
         last = number.max(last + 1);
         let mut values: Vec<_> = row.iter().map(OwnedValue::value).collect();
         values[1] = Value::Integer(last);
-        load.add_everywhere(&values)?;
+        for island in 0..load.islands.islands() {
+            let row = values.iter().map(OwnedValue::of).collect();
+            load.add(island, row, row_bytes(&values))?;
+        }
     }
     Ok(())
-}
-
-/// Gives the values of each row of a table to `visit`.
-fn visit(
-    store: &mut Product,
-    table: &str,
-    mut visit: impl FnMut(&[Value<'_>]) -> Result<(), Error>,
-) -> Result<(), Error> {
-    let Some(position) = store.schema().table(table) else { return Ok(()) };
-    let entries = Entries::new(store.schema(), position);
-    let mut read = || -> Result<_, StoreError> {
-        store.begin()?;
-        let rows = entries.row_ids(store)?;
-        let mut visited = rows.into_iter().map(|row| entries.read(store, row, &mut visit));
-        let refused = visited.find(|visited| !matches!(visited, Ok(Ok(())))).transpose()?;
-        store.commit()?;
-        Ok(refused)
-    };
-    read().map_err(damaged)?.unwrap_or(Ok(()))
-}
-
-/// About how many bytes a row logs.
-fn row_bytes<'v>(values: impl Iterator<Item = Value<'v>>) -> usize {
-    let bytes = |value| match value {
-        Value::Text(text) => text.len() + size_of::<u64>(),
-        Value::Bytes(bytes) => bytes.len() + size_of::<u64>(),
-        _ => size_of::<i128>(),
-    };
-    values.map(bytes).sum::<usize>() + RECORD_BYTES
 }
 
 /// Rows on their way to the new islands.
@@ -372,22 +243,10 @@ impl<'i, 'p> Load<'i, 'p> {
         Ok(())
     }
 
-    fn add_by_key(&mut self, values: &[Value<'_>], column: usize) -> Result<(), Error> {
-        let keys = &self.islands.router.keys;
-        match keys.island_of_value(values[column], self.islands.islands()) {
-            Some(island) => self.add(island.index(), values),
-            None => Err(Error::Schema(format!("{:?} is no key of islands", values[column]))),
-        }
-    }
-
-    fn add_everywhere(&mut self, values: &[Value<'_>]) -> Result<(), Error> {
-        (0..self.islands.islands()).try_for_each(|island| self.add(island, values))
-    }
-
-    fn add(&mut self, island: usize, values: &[Value<'_>]) -> Result<(), Error> {
+    fn add(&mut self, island: usize, row: Row, bytes: usize) -> Result<(), Error> {
         let Some(batches) = &mut self.batches else { return Ok(()) };
-        let (row, before) = (values.iter().map(OwnedValue::of).collect(), batches.done());
-        batches.add(island, row, row_bytes(values.iter().copied()))?;
+        let before = batches.done();
+        batches.add(island, row, bytes)?;
         let done = batches.done();
         if done > before {
             self.report(done);
