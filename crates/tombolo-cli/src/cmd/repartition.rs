@@ -1,15 +1,16 @@
 //! `tombolo repartition`: another number of islands for a database.
 //!
-//! Not here: the copy, and the exchange of directories (the library, `islands/repartition.rs`).
+//! Not here: the copy, and the exchange of directories (the library, `islands/repartition/`).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::value_parser;
-use tombolo::{Database, Error};
+use tombolo::{Database, Error, Repartitioned};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::progress::Progress;
 use tombolo_lab::report::listed::RepartitionResult;
 use tombolo_lab::report::quantity;
+use tombolo_lab::upkeep::check::has_paged_islands;
 
 use crate::bar::Bar;
 use crate::flags::{Flags, NoSettings};
@@ -22,8 +23,9 @@ Examples:
 
 /// Give a closed database of islands another number of islands
 ///
-/// Each row is copied to the island of its key, in the column that the program declared (spread_by). Needs memory and
-/// disk for the database twice. If it does not come to its end, run it again: nothing is lost.
+/// Each row is copied to the island of its key, in the column that the program declared (spread_by). Needs disk for
+/// the database twice, and memory, too, unless its islands are of paged stores. If it does not come to its end, run it
+/// again: nothing is lost.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Arguments {
@@ -42,13 +44,9 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Arguments { directory, islands, ranges, flags } = arguments;
     let settings = flags.settings()?;
-    let mut builder = Database::builder().islands(usize::from(*islands));
-    if !ranges.is_empty() {
-        builder = builder.ranges(ranges.iter().copied());
-    }
     let mut bar = Bar::default();
     bar.begin("copying rows");
-    let made = builder.repartition(directory, &mut |done, all| {
+    let made = repartition(directory, usize::from(*islands), ranges, &mut |done, all| {
         bar.part(done as f64 / all.max(1) as f64, &format!("{} rows", quantity(done as f64)));
     });
     bar.end();
@@ -75,4 +73,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
             None => format!("{place} has its new islands: what an earlier call began has ended\n"),
         }
     })
+}
+
+fn repartition(
+    directory: &Path,
+    islands: usize,
+    ranges: &[i64],
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<Repartitioned, Error> {
+    let (builder, bounds) = (Database::builder(), ranges.iter().copied());
+    match (has_paged_islands(directory), ranges.is_empty()) {
+        (false, true) => builder.islands(islands).repartition(directory, progress),
+        (false, false) => builder.islands(islands).ranges(bounds).repartition(directory, progress),
+        (true, true) => builder.paged().islands(islands).repartition(directory, progress),
+        (true, false) => {
+            builder.paged().islands(islands).ranges(bounds).repartition(directory, progress)
+        }
+    }
 }

@@ -128,8 +128,11 @@ fn copies_of_a_table_on_each_island_are_compared_and_count_once() {
         (&checked["checks"]["copies"], &checked["state_hash"]),
         (&true.into(), &hashes[0].clone().into())
     );
+    let moved = object(&line(&format!("repartition {} --islands 3 --json", place.display())));
+    assert_eq!((&moved["islands_before"], &moved["rows"]), (&2.into(), &(500 + 3 * 40).into()));
+    assert_eq!(check(0)["state_hash"], hashes[0], "the rows are the same");
     let db = Database::builder().define::<Account>().define::<Rate>();
-    let db = db.paged().pool_bytes(8 << 20).islands(2).open(&place).unwrap();
+    let db = db.paged().pool_bytes(8 << 20).islands(3).open(&place).unwrap();
     let other = Rate { id: 7, name: "another".to_owned() };
     let by_id = db.index::<RateKey>().unwrap();
     db.at(&0u32).unwrap().transaction(|tx| tx.upsert_row(&by_id, &other).map(drop)).unwrap();

@@ -126,6 +126,11 @@ pub fn check(
     check_dump(directory, (workload.tables)(), tamper, dump, progress)
 }
 
+/// Whether `directory` holds islands of paged stores.
+pub fn has_paged_islands(directory: &Path) -> bool {
+    islands::directories(directory).first().is_some_and(|first| saved::is_saved(first))
+}
+
 /// Verifies a dump of `tables`, at whatever scale it is.
 fn check_dump(
     directory: &Path,
