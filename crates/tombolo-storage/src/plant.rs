@@ -259,6 +259,42 @@ plants! {
     /// Paged store: going back to a savepoint hands on the gaps of other transactions only.
     OwnGapsNotHandedOn: "own-gaps-not-handed-on",
         "what a transaction read behind a savepoint is not locked any more";
+    /// Pool: a page is written before the log of its changes.
+    PageBeforeItsLog: "page-before-its-log", "pages are written before the log of their changes";
+    /// Pool: a page that was changed leaves its frame unwritten.
+    DirtyPageDropped: "dirty-page-dropped", "a page that was changed leaves its frame unwritten";
+    /// Pool: a checkpoint does not list the pages whose changes the file lacks.
+    DirtyPagesNotListed: "dirty-pages-not-listed",
+        "a checkpoint does not list the pages whose changes the file lacks";
+    /// Pool: a page is written in place without a copy elsewhere.
+    CopyNotKept: "copy-not-kept", "a page that is torn has no copy";
+    /// Pool: the slots of copies are used again before the pages are durable in their places.
+    SlotsUsedEarly: "slots-used-early", "copies of pages are overwritten while they are needed";
+    /// Pool: a checkpoint lets go of the log before the pages are durable.
+    PagesNotSynced: "pages-not-synced", "a checkpoint does not sync the pages";
+    /// Paged log: a checkpoint lets go of the records of a transaction that is under way.
+    OldestForgotten: "oldest-forgotten",
+        "a checkpoint releases the log of a transaction under way";
+    /// Paged log: a commit is answered before it is durable.
+    CommitNotFlushed: "commit-not-flushed", "a commit is answered before it is durable";
+    /// Paged store: a restart makes a change once more that the page has.
+    RedoneTwice: "redone-twice", "a restart repeats changes that a page has";
+    /// Tree: the leaf behind two halves keeps its link to the first of them.
+    NeighbourNotLinked: "neighbour-not-linked", "the leaf behind a divided one has an old link";
+    /// Tree: what separates two halves is the last key of the first one.
+    SeparatorTooLow: "separator-too-low", "a node's halves are separated one entry too early";
+    /// Locks: a conversion is granted whatever others hold.
+    ConversionIgnoresOthers: "conversion-ignores-others",
+        "a lock is converted to a stronger mode though others hold it";
+    /// Locks: a conversion that is given up grants nothing that waited behind it.
+    CancelGrantsNone: "cancel-grants-none",
+        "what waited behind a conversion that is given up goes on waiting";
+    /// Locks: a transaction inserts where another has found that there is no row.
+    GapEnteredAnyway: "gap-entered-anyway", "rows come where a transaction found none";
+    /// Latch: the thread that gives it back does not wake what sleeps.
+    SleeperNotWoken: "sleeper-not-woken", "a latch is given back and no sleeper is woken";
+    /// Latch: a thread holds it alone while others read.
+    ExclusivePastReaders: "exclusive-past-readers", "a latch is held alone while others read";
     /// Islands of paged stores: an opening does not look up what a coordinator decided.
     PagedDecisionNotLookedUp: "paged-decision-not-looked-up",
         "an opening aborts what islands of paged stores prepared, whatever was decided";
@@ -285,8 +321,8 @@ impl Plant {
     /// 300,000 seeds; an archive that is so far behind when a process ends that the image is past it, which is as
     /// rare; and parts of two histories of a log, which the simulator never mixes. A thread that sleeps for ever and
     /// an item that stays in an outbox are noticed by loom: the simulator's callers do not sleep. Nor does it run the
-    /// paged store, or islands of paged stores: those plants are noticed by the library's tests
-    /// (`paged/islands/tests/`).
+    /// paged store, or islands of paged stores: those plants are noticed by this crate's tests (the crash model, the
+    /// lock table's models, loom) and by the library's (`paged/islands/tests/`).
     pub const fn is_simulated(self) -> bool {
         !matches!(
             self,
@@ -302,6 +338,22 @@ impl Plant {
                 | Self::HandedOnGapsForgotten
                 | Self::UndoneDeletionsCleared
                 | Self::OwnGapsNotHandedOn
+                | Self::PageBeforeItsLog
+                | Self::DirtyPageDropped
+                | Self::DirtyPagesNotListed
+                | Self::CopyNotKept
+                | Self::SlotsUsedEarly
+                | Self::PagesNotSynced
+                | Self::OldestForgotten
+                | Self::CommitNotFlushed
+                | Self::RedoneTwice
+                | Self::NeighbourNotLinked
+                | Self::SeparatorTooLow
+                | Self::ConversionIgnoresOthers
+                | Self::CancelGrantsNone
+                | Self::GapEnteredAnyway
+                | Self::SleeperNotWoken
+                | Self::ExclusivePastReaders
                 | Self::PagedDecisionNotLookedUp
                 | Self::PagedVoteNotWaitedFor
                 | Self::WordIgnored

@@ -9,6 +9,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use super::{Latched, RawLatch, SharedExclusiveLatch, ShortLatch};
+use crate::plant::{self, Plant};
 
 /// Data that only the latch orders; loom watches each access.
 struct Shared {
@@ -111,6 +112,18 @@ fn readers_and_a_writer() {
         in_threads(&shared, &[Shared::increase, read, read]);
         assert_eq!(shared.read(), 1);
     });
+}
+
+#[test]
+#[should_panic(expected = "deadlock")]
+fn a_sleeper_that_is_not_woken_is_noticed() {
+    plant::with(Plant::SleeperNotWoken, writers_exclude_each_other);
+}
+
+#[test]
+#[should_panic]
+fn a_writer_among_readers_is_noticed() {
+    plant::with(Plant::ExclusivePastReaders, readers_and_a_writer);
 }
 
 /// The writer that is handed the latch by the last reader comes after the other reader too.

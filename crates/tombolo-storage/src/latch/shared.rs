@@ -24,6 +24,7 @@
 
 use super::RawLatch;
 use super::parking::{self, Head, Wake, Want};
+use crate::plant::{self, Plant};
 use crate::probe::{self, Counter};
 use crate::sync::{AtomicU32, Ordering, Spin};
 
@@ -101,7 +102,8 @@ impl SharedExclusiveLatch {
         loop {
             // Relaxed: only a guess, which `take` verifies.
             let state = self.state.load(Ordering::Relaxed);
-            if !excludes_exclusive(state) {
+            let is_alone = !excludes_exclusive(state);
+            if is_alone || plant::is(Plant::ExclusivePastReaders) && state & EXCLUSIVE == 0 {
                 if self.take(state, state | EXCLUSIVE) {
                     return;
                 }
@@ -142,7 +144,7 @@ impl SharedExclusiveLatch {
     fn release(&self, held: u32) {
         // Release: partner of the Acquire in `take` and in `give_away`.
         let left = self.state.fetch_sub(held, Ordering::Release) - held;
-        if left & PARKED != 0 && left & HOLDERS == 0 {
+        if left & PARKED != 0 && left & HOLDERS == 0 && !plant::is(Plant::SleeperNotWoken) {
             self.wake();
         }
     }

@@ -473,6 +473,7 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
 
     fn harden(&self, lsn: u64) -> Result<(), Error> {
         match self.durability {
+            _ if plant::is(Plant::CommitNotFlushed) => Ok(()),
             Durability::None | Durability::Async => Ok(()),
             Durability::Group => self.core.harden_to(lsn, u64::MAX),
             // The commit record and nothing behind it.

@@ -56,6 +56,7 @@ use super::mode::Mode;
 use super::name::{CHAINS, LockName};
 use super::session::{NONE, Sessions, Verdict};
 use crate::latch::{GuardedU32, GuardedU64, Latch, Latching, Line};
+use crate::plant::{self, Plant};
 use crate::sync::AtomicU32;
 
 /// What became of a request.
@@ -275,7 +276,7 @@ impl<L: Latching> Table<L> {
         }
         let head = self.request(first);
         let group = head.group();
-        if group.without(now).allows(wanted) {
+        if group.without(now).allows(wanted) || plant::is(Plant::ConversionIgnoresOthers) {
             request.set_state_in(State { granted: Some(wanted), ..held }, group);
             head.set_group(group.without(now).with(wanted));
             return Answer::Granted;
@@ -381,7 +382,9 @@ impl<L: Latching> Table<L> {
             let group = head.group().without_waiting();
             self.request(id).set_state_in(State { wanted: None, ..state }, group);
             head.set_group(group);
-            self.grant(first);
+            if !plant::is(Plant::CancelGrantsNone) {
+                self.grant(first);
+            }
         } else {
             self.leave(place, id);
         }

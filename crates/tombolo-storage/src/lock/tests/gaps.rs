@@ -4,6 +4,7 @@ use super::super::{IfLocks, Reads};
 use super::*;
 use crate::latch::Unlatched;
 use crate::memory::test_random::Random;
+use crate::plant::{self, Plant};
 use std::collections::{BTreeMap, BTreeSet};
 
 const TABLE: u16 = 1;
@@ -221,6 +222,13 @@ fn switched_off_locks_lock_no_gaps() {
     assert!(held.len() == 1 && locks.has_gap_locks());
     locks.switch(false);
     end(&locks, [held]);
+}
+
+#[test]
+#[should_panic(expected = "was read")]
+fn a_gap_that_is_entered_while_it_is_read_is_noticed() {
+    let model = what_was_absent_stays_locked_whatever_comes_and_goes_around_it;
+    plant::with(Plant::GapEnteredAnyway, model);
 }
 
 /// An index as a set of numbers, and which session's reading covers which number: each number that is not in

@@ -9,6 +9,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::latch::Unlatched;
 use crate::memory::test_random::Random;
+use crate::plant::{self, Plant};
 
 const STORES: u64 = 2;
 /// Pages of a store; page numbers are unique in the file, as in a real one.
@@ -103,6 +104,16 @@ impl Naive {
 
 #[test]
 fn one_thread_gets_the_answers_of_a_naive_lock_manager() {
+    compare_with_a_naive_one();
+}
+
+#[test]
+#[should_panic(expected = "asks")]
+fn a_conversion_that_ignores_others_is_noticed() {
+    plant::with(Plant::ConversionIgnoresOthers, compare_with_a_naive_one);
+}
+
+fn compare_with_a_naive_one() {
     let locks = Hierarchical::<Unlatched>::new(SMALL);
     let mut naive = Naive::default();
     let mut random = Random::new(17);

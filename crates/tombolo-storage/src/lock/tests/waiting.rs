@@ -3,6 +3,7 @@
 
 use super::super::session::Verdict;
 use super::*;
+use crate::plant::{self, Plant};
 use crate::store::Damage;
 use Mode::{Exclusive as X, Shared as S};
 
@@ -115,6 +116,12 @@ fn a_conversion_goes_before_new_requests() {
     });
     assert_eq!(*order.lock().unwrap(), ["conversion", "new"]);
     end(&locks, [first, second]);
+}
+
+#[test]
+#[should_panic(expected = "it still waits")]
+fn a_conversion_that_gives_up_and_lets_none_in_is_noticed() {
+    plant::with(Plant::CancelGrantsNone, a_conversion_that_gives_up_lets_others_in);
 }
 
 /// A request that waits behind a conversion only is granted when the conversion gives up.

@@ -10,6 +10,7 @@ use super::node::{Entry, Node};
 use super::{BTree, Draft, Structure};
 use crate::paged::page::{PageId, PageKind};
 use crate::paged::pool::{ExclusivePage, PageAccess, ReadPage, Result, SpaceStep};
+use crate::plant::{self, Plant};
 
 /// The way from the root to a leaf. Inner nodes stay as they are while steps are held.
 pub(super) struct Path {
@@ -118,6 +119,7 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
 
     /// What separates what is before entry `at` from the rest.
     fn separator(&self, node: Node<'_, K>, at: usize) -> Separator {
+        let at = if at > 1 && plant::is(Plant::SeparatorTooLow) { at - 1 } else { at };
         let key = node.key(at);
         // Of equal keys the row decides; elsewhere none, so that the first of a key is found
         // directly.
@@ -163,7 +165,9 @@ impl<P: PageAccess, K: KeyFormat> BTree<P, K> {
             right.page_mut().set_previous(Some(left_id));
             right.page_mut().set_next(next_id);
             left.page_mut().set_next(Some(right_id));
-            if let Some(next) = &mut next {
+            if let Some(next) = &mut next
+                && !plant::is(Plant::NeighbourNotLinked)
+            {
                 next.page_mut().set_previous(Some(right_id));
             }
         }

@@ -20,6 +20,7 @@ use super::frame::{FramePin, NO_PAGE};
 use super::{Result, WriteAhead};
 use crate::latch::{Counter, Latching, RawLatch};
 use crate::paged::page::{PageId, PageSize};
+use crate::plant::{self, Plant};
 use crate::sync::{Parker, Spin};
 
 /// Most frames the hand passes before it settles for those it has passed.
@@ -186,7 +187,9 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
     fn make_ready(&self, chosen: &[Passed]) -> Result<()> {
         let mut indexes: Vec<u32> = chosen.iter().map(|passed| passed.index).collect();
         self.sort_as_in_file(&mut indexes);
-        self.write_back(&indexes)?;
+        if !plant::is(Plant::DirtyPageDropped) {
+            self.write_back(&indexes)?;
+        }
         for Passed { index, .. } in chosen.iter().rev() {
             // Where it was changed since, it is dirty again, and not taken.
             self.frames[*index as usize].forget_uses();
@@ -208,7 +211,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         let _latched = frame.latch.try_exclusive()?;
         let pin = frame.claim()?;
         // What was read without the latch was a guess.
-        if frame.page.get() != id || frame.is_dirty() {
+        let stays = frame.is_dirty() && !plant::is(Plant::DirtyPageDropped);
+        if frame.page.get() != id || stays {
             frame.make_usable();
             return None;
         }

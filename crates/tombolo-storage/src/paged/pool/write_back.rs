@@ -19,6 +19,7 @@ use crate::error::Error;
 use crate::header_copies::{long, short};
 use crate::latch::{Latching, RawLatch};
 use crate::paged::page::{Page, PageId, PageSize};
+use crate::plant::{self, Plant};
 use crate::sync::Parker;
 
 /// How long a checkpoint waits for pages that were held alone whenever it came by.
@@ -62,7 +63,9 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         };
         let Some(newest) = indexes.iter().filter_map(dirty_lsn).max() else { return Ok(()) };
         self.refuse_stopped()?;
-        self.log.flush_to(newest).map_err(PageFailure::Log)?;
+        if !plant::is(Plant::PageBeforeItsLog) {
+            self.log.flush_to(newest).map_err(PageFailure::Log)?;
+        }
         let mut writer = self.file.writer();
         let mut sent: Vec<(FramePin<'_, L>, u64)> = Vec::with_capacity(indexes.len());
         let mut send = || {
@@ -132,6 +135,9 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
 
     /// The pages of which changes may be missing in the file once it is synced after this call.
     pub(super) fn dirty_pages(&self) -> Vec<DirtyPage> {
+        if plant::is(Plant::DirtyPagesNotListed) {
+            return Vec::new();
+        }
         let _writer = self.file.writer();
         let dirty = |frame: &Frame<L>| {
             let (page, recovery_lsn) = (PageId(frame.page.get()), frame.recovery_lsn());

@@ -18,6 +18,7 @@ use super::rows::RowAccess;
 use crate::error::Error;
 use crate::latch::{Latch, Latching};
 use crate::log::Logging;
+use crate::plant::{self, Plant};
 use crate::profile::PagedProfile;
 use crate::sync::{Arc, AtomicU64, Mutex, MutexGuard, Ordering};
 
@@ -133,7 +134,11 @@ impl<P: PagedProfile> Database<P> {
         let began = self.log.tail();
         let Some(dirty) = self.pages.checkpoint(last, began)? else { return Ok(None) };
         let first_missing = dirty.iter().map(|dirty| dirty.recovery_lsn).min();
-        let needed = began.min(first_missing.unwrap_or(began)).min(checkpoints.oldest());
+        let oldest = match plant::is(Plant::OldestForgotten) {
+            true => began,
+            false => checkpoints.oldest(),
+        };
+        let needed = began.min(first_missing.unwrap_or(began)).min(oldest);
         match self.log.checkpoint(began, &dirty) {
             // Without room a restart looks at more pages.
             Err(Error::Disk { kind: ErrorKind::StorageFull, .. }) => {}

@@ -580,6 +580,46 @@ fn notices(plant: Plant) {
 }
 
 #[test]
+fn pages_that_are_written_too_early_or_not_at_all_are_noticed() {
+    notices(Plant::PageBeforeItsLog);
+    notices(Plant::DirtyPageDropped);
+    notices(Plant::PagesNotSynced);
+}
+
+#[test]
+fn pages_that_a_crash_tore_and_that_have_no_copy_are_noticed() {
+    notices(Plant::CopyNotKept);
+    notices(Plant::SlotsUsedEarly);
+}
+
+#[test]
+fn a_checkpoint_that_releases_what_a_restart_needs_is_noticed() {
+    notices(Plant::DirtyPagesNotListed);
+    notices(Plant::OldestForgotten);
+}
+
+#[test]
+fn a_commit_that_is_answered_before_it_is_durable_is_noticed() {
+    notices(Plant::CommitNotFlushed);
+}
+
+#[test]
+fn a_restart_that_repeats_what_a_page_has_is_noticed() {
+    notices(Plant::RedoneTwice);
+}
+
+#[test]
+fn a_tree_that_is_divided_wrongly_is_noticed() {
+    notices(Plant::NeighbourNotLinked);
+    notices(Plant::SeparatorTooLow);
+}
+
+#[test]
+fn a_row_that_comes_where_a_transaction_found_none_is_noticed() {
+    notices(Plant::GapEnteredAnyway);
+}
+
+#[test]
 fn a_restart_that_reserves_no_log_space_is_noticed() {
     notices(Plant::RestartReservesNothing);
 }
