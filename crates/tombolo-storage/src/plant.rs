@@ -1,4 +1,4 @@
-//! Bugs planted on purpose, to prove that the simulator's oracles detect such bugs.
+//! Bugs planted on purpose, to prove that the simulator and the tests of models detect such bugs.
 //!
 //! Production code asks [`is`] where a real bug of that kind would sit and does the wrong thing if the
 //! answer is yes. Without `--cfg tombolo_plants` the answer is the constant `false` and no instruction
@@ -291,8 +291,6 @@ plants! {
         "what waited behind a conversion that is given up goes on waiting";
     /// Locks: a transaction inserts where another has found that there is no row.
     GapEnteredAnyway: "gap-entered-anyway", "rows come where a transaction found none";
-    /// Latch: the thread that gives it back does not wake what sleeps.
-    SleeperNotWoken: "sleeper-not-woken", "a latch is given back and no sleeper is woken";
     /// Latch: a thread holds it alone while others read.
     ExclusivePastReaders: "exclusive-past-readers", "a latch is held alone while others read";
     /// Islands of paged stores: an opening does not look up what a coordinator decided.
@@ -352,7 +350,6 @@ impl Plant {
                 | Self::ConversionIgnoresOthers
                 | Self::CancelGrantsNone
                 | Self::GapEnteredAnyway
-                | Self::SleeperNotWoken
                 | Self::ExclusivePastReaders
                 | Self::PagedDecisionNotLookedUp
                 | Self::PagedVoteNotWaitedFor

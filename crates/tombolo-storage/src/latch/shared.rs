@@ -144,7 +144,7 @@ impl SharedExclusiveLatch {
     fn release(&self, held: u32) {
         // Release: partner of the Acquire in `take` and in `give_away`.
         let left = self.state.fetch_sub(held, Ordering::Release) - held;
-        if left & PARKED != 0 && left & HOLDERS == 0 && !plant::is(Plant::SleeperNotWoken) {
+        if left & PARKED != 0 && left & HOLDERS == 0 {
             self.wake();
         }
     }
