@@ -6,15 +6,35 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tombolo_engine::islands::membership::{COMPLETE, REPARTITION, island_directory};
+use tombolo_engine::islands::membership::{
+    COMPLETE, REPARTITION, are_exchanged, island_directory, islands_in,
+};
 use tombolo_storage::disk::{Disk, Open, OsDisk};
 
+use super::Repartitioned;
 use crate::error::Error;
 use crate::open::make_directory;
 
 /// The old islands are all in the directory `before`.
 const MOVED: &str = "moved";
 const BEFORE: &str = "before";
+
+/// Lets `copy` make the new islands of a database, unless an earlier call has, and exchanges them. `copy` returns how
+/// many rows it copied, and the old islands, which stay locked until they are elsewhere.
+pub(crate) fn copy_and_exchange<T>(
+    directory: &Path,
+    further: &[PathBuf],
+    copy: impl FnOnce() -> Result<(u64, Vec<T>), Error>,
+) -> Result<Repartitioned, Error> {
+    let mut repartitioned = Repartitioned { before: 0, rows: 0 };
+    let mut _old = Vec::new();
+    if !are_exchanged(directory) {
+        repartitioned.before = islands_in(directory);
+        (repartitioned.rows, _old) = copy()?;
+    }
+    exchange(directory, further)?;
+    Ok(repartitioned)
+}
 
 /// An empty directory for the new islands of a database; the locks of its old ones are held, so no other process
 /// makes it.
@@ -36,7 +56,7 @@ pub(crate) fn complete(place: &Path) -> Result<(), Error> {
 
 /// Puts the new islands in the place of the old ones, and removes what these have in `further` directories. Each step
 /// can be repeated.
-pub(crate) fn exchange(directory: &Path, further: &[PathBuf]) -> Result<(), Error> {
+fn exchange(directory: &Path, further: &[PathBuf]) -> Result<(), Error> {
     let place = directory.join(REPARTITION);
     let (disk, old) = (OsDisk::open(&place)?, place.join(BEFORE));
     if !disk.exists(MOVED)? {

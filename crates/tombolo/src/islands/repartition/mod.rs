@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use tombolo_engine::islands::membership::{Spread, are_exchanged, islands_in};
+use tombolo_engine::islands::membership::{Spread, islands_in};
 use tombolo_engine::islands::prepared::prepared_tables;
 use tombolo_engine::requests::request_table;
 use tombolo_storage::schema::Schema;
@@ -36,7 +36,7 @@ use crate::tx::DynamicTable;
 pub(crate) mod exchange;
 pub(crate) mod rows;
 
-use exchange::{begin, complete, exchange};
+use exchange::{begin, complete, copy_and_exchange};
 use rows::{
     OldTable, Row, known_spreads, old_tables, row_bytes, row_ids, tables_of_program, visit,
 };
@@ -93,15 +93,8 @@ impl IslandsBuilder {
                         begin a new one when the database is opened next";
             return Err(Error::Setting(what.to_owned()));
         }
-        let directory = directory.as_ref();
-        let mut repartitioned = Repartitioned { before: 0, rows: 0 };
-        let mut _old = Vec::new(); // locked until they are elsewhere
-        if !are_exchanged(directory) {
-            repartitioned.before = islands_in(directory);
-            (repartitioned.rows, _old) = self.copy(directory, progress)?;
-        }
-        exchange(directory, self.builder.further_directories())?;
-        Ok(repartitioned)
+        let (directory, further) = (directory.as_ref(), self.builder.further_directories());
+        copy_and_exchange(directory, further, || self.copy(directory, progress))
     }
 
     /// Copies the rows of the islands in `directory` into new ones; returns how many, and the old islands.

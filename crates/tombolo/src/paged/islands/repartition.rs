@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use tombolo_engine::islands::membership::{are_exchanged, islands_in, membership};
+use tombolo_engine::islands::membership::{islands_in, membership};
 use tombolo_storage::paged::pool::PAGES_FILE;
 use tombolo_storage::store::Store as _;
 use tombolo_storage::value::OwnedValue;
@@ -18,7 +18,7 @@ use super::builder::{PagedIslandsBuilder, damaged};
 use crate::error::Error;
 use crate::islands::Repartitioned;
 use crate::islands::key::Keys;
-use crate::islands::repartition::exchange::{begin, complete, exchange};
+use crate::islands::repartition::exchange::{begin, complete, copy_and_exchange};
 use crate::islands::repartition::rows::{
     OldTable, Row, known_spreads, old_tables, tables_of_program,
 };
@@ -60,14 +60,7 @@ impl PagedIslandsBuilder {
     ) -> Result<Repartitioned, Error> {
         self.keys.verify(self.islands)?;
         let directory = directory.as_ref();
-        let mut repartitioned = Repartitioned { before: 0, rows: 0 };
-        let mut _old = Vec::new(); // locked until they are elsewhere
-        if !are_exchanged(directory) {
-            repartitioned.before = islands_in(directory);
-            (repartitioned.rows, _old) = self.copy(directory, progress)?;
-        }
-        exchange(directory, &[])?;
-        Ok(repartitioned)
+        copy_and_exchange(directory, &[], || self.copy(directory, progress))
     }
 
     /// Copies the rows of the islands in `directory` into new ones; returns how many, and the old islands.
