@@ -97,7 +97,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
 
     /// Puts frames in the order that their pages have in the file.
     pub(super) fn sort_as_in_file(&self, indexes: &mut [u32]) {
-        indexes.sort_unstable_by_key(|index| self.frames[*index as usize].page.get());
+        // Each is asked once: frames get other pages meanwhile, and no order holds of keys that change.
+        indexes.sort_by_cached_key(|index| self.frames[*index as usize].page.get());
     }
 
     fn refuse_stopped(&self) -> Result<()> {
@@ -161,5 +162,44 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         // SAFETY: (1) the frame is pinned and holds a page that was formatted or verified. (2) The
         // latch keeps writers out.
         Some(show(unsafe { Page::new(self.base(index)) }, pin.frame()))
+    }
+}
+
+#[cfg(test)]
+#[cfg(not(loom))]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::disk::MemDisk;
+    use crate::latch::Latched;
+    use crate::paged::page::SmallPages;
+    use crate::paged::pool::NoWriteAhead;
+
+    #[test]
+    fn frames_that_get_other_pages_meanwhile_are_sorted_all_the_same() {
+        let disk = MemDisk::new();
+        let pool = BufferPool::<SmallPages, Latched, _>::create(&disk, 256, NoWriteAhead).unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut page = 1u32;
+                while !is_over.load(Ordering::Relaxed) {
+                    page = page.wrapping_mul(0x9E37_79B9).wrapping_add(1);
+                    pool.frames[page as usize >> 8 & 255].page.set(page);
+                }
+            });
+            let sort = || {
+                for _ in 0..2_000 {
+                    let mut indexes: Vec<u32> = (0..256).collect();
+                    pool.sort_as_in_file(&mut indexes);
+                    indexes.sort_unstable();
+                    assert!(indexes.into_iter().eq(0..256));
+                }
+            };
+            let sorted = std::panic::catch_unwind(std::panic::AssertUnwindSafe(sort));
+            is_over.store(true, Ordering::Relaxed);
+            assert!(sorted.is_ok());
+        });
     }
 }
