@@ -63,26 +63,35 @@ impl<T> Mutex<T> {
 }
 
 /// What threads that hold a [`Mutex`] wait on for a change of what it protects.
+///
+/// It counts them, so that a notification on which no thread waits takes no system call. The count rises while the
+/// mutex is held, so a thread that changed what it protects, and gave it back, knows of all that did not see that.
 #[derive(Debug, Default)]
-pub struct Condvar(library::sync::Condvar);
+pub struct Condvar {
+    waiting: AtomicU32,
+    changed: library::sync::Condvar,
+}
 
 impl Condvar {
     /// A condition variable on which no thread waits.
     #[cfg(not(loom))]
     pub const fn new() -> Condvar {
-        Condvar(library::sync::Condvar::new())
+        Condvar { waiting: AtomicU32::new(0), changed: library::sync::Condvar::new() }
     }
 
     /// A condition variable on which no thread waits.
     #[cfg(loom)]
     pub fn new() -> Condvar {
-        Condvar(library::sync::Condvar::new())
+        Condvar { waiting: AtomicU32::new(0), changed: library::sync::Condvar::new() }
     }
 
     /// Gives the mutex up, waits for a notification and takes the mutex again. May return without
     /// a notification.
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.0.wait(guard).unwrap_or_else(PoisonError::into_inner)
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let guard = self.changed.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        guard
     }
 
     /// Like [`Condvar::wait`], for at most `interval`; the second value says whether it passed.
@@ -92,19 +101,25 @@ impl Condvar {
         guard: MutexGuard<'a, T>,
         interval: Duration,
     ) -> (MutexGuard<'a, T>, bool) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         let (guard, result) =
-            self.0.wait_timeout(guard, interval).unwrap_or_else(PoisonError::into_inner);
+            self.changed.wait_timeout(guard, interval).unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
         (guard, result.timed_out())
     }
 
     /// Wakes one waiting thread.
     pub fn notify_one(&self) {
-        self.0.notify_one();
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.changed.notify_one();
+        }
     }
 
     /// Wakes all waiting threads.
     pub fn notify_all(&self) {
-        self.0.notify_all();
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.changed.notify_all();
+        }
     }
 }
 
@@ -113,42 +128,31 @@ impl Condvar {
 /// One place: a word handed over before the thread parks is kept, a second one replaces it.
 #[derive(Debug)]
 pub struct Parker<T> {
-    place: Mutex<Place<T>>,
+    word: Mutex<Option<T>>,
     arrived: Condvar,
-}
-
-#[derive(Debug)]
-struct Place<T> {
-    word: Option<T>,
-    /// Waking costs a system call, which is for a thread that sleeps.
-    is_asleep: bool,
 }
 
 impl<T> Parker<T> {
     /// A parker without a word.
     #[cfg(not(loom))]
     pub const fn new() -> Parker<T> {
-        let place = Place { word: None, is_asleep: false };
-        Parker { place: Mutex::new(place), arrived: Condvar::new() }
+        Parker { word: Mutex::new(None), arrived: Condvar::new() }
     }
 
     /// A parker without a word.
     #[cfg(loom)]
     pub fn new() -> Parker<T> {
-        let place = Place { word: None, is_asleep: false };
-        Parker { place: Mutex::new(place), arrived: Condvar::new() }
+        Parker { word: Mutex::new(None), arrived: Condvar::new() }
     }
 
     /// Sleeps until there is a word, and takes it.
     pub fn park(&self) -> T {
-        let mut place = self.place.lock();
+        let mut place = self.word.lock();
         loop {
-            if let Some(word) = place.word.take() {
-                place.is_asleep = false;
-                return word;
+            match place.take() {
+                Some(word) => return word,
+                None => place = self.arrived.wait(place),
             }
-            place.is_asleep = true;
-            place = self.arrived.wait(place);
         }
     }
 
@@ -157,25 +161,18 @@ impl<T> Parker<T> {
     pub fn park_for(&self, interval: Duration) -> Option<T> {
         #[cfg(shuttle)]
         give_way();
-        let mut place = self.place.lock();
+        let mut place = self.word.lock();
         let mut passed = cfg!(shuttle);
-        while place.word.is_none() && !passed {
-            place.is_asleep = true;
+        while place.is_none() && !passed {
             (place, passed) = self.arrived.wait_for(place, interval);
         }
-        place.is_asleep = false;
-        place.word.take()
+        place.take()
     }
 
     /// Hands the sleeping thread its word. All this thread did before is visible to it afterwards.
     pub fn unpark(&self, word: T) {
-        let mut place = self.place.lock();
-        place.word = Some(word);
-        let is_asleep = place.is_asleep;
-        drop(place);
-        if is_asleep {
-            self.arrived.notify_one();
-        }
+        *self.word.lock() = Some(word);
+        self.arrived.notify_one();
     }
 }
 
