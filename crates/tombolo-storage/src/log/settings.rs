@@ -48,7 +48,7 @@ impl LogSettings {
     /// The longest.
     pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
     /// Bytes of a segment of a new log.
-    const SEGMENT_BYTES_FIRST: u64 = 4 << 20;
+    const SEGMENT_BYTES_FIRST: u64 = 2 << 20;
 
     /// What the segments are made with.
     pub(super) fn segments(&self) -> value_log::LogSettings {

@@ -4,7 +4,8 @@
 //! The base address never moves, so whatever lives in a region is found by `base + id * size`, and
 //! growing copies nothing. Memory is *committed* in steps: made writable, given huge pages, and
 //! touched immediately, so that the first write of a transaction to a fresh page takes no page
-//! fault. Memory that does not stay may be taken in small steps instead (`Allowance::is_gradual`).
+//! fault; a pool of pages, most of which may stay empty, is not touched (`Region::commit_untouched`).
+//! Memory that does not stay may be taken in small steps instead (`Allowance::is_gradual`).
 //! Any other region grows by a quarter of its size until it has 2 MB (small tables stay small),
 //! from then on by exactly one huge page: the step costs what zeroing 2 MB costs, about 0.1 ms,
 //! which bounds both the stall of the one insert that grows the region and the memory committed but
@@ -210,6 +211,22 @@ impl Region {
     /// [`RegionError::Limit`] beyond the limit, [`RegionError::OverBudget`] when the budget has not
     /// so much left, [`RegionError::Commit`] when the system has no memory. The region is unchanged.
     pub fn commit(&mut self, bytes: usize) -> Result<(), RegionError> {
+        self.commit_with(bytes, Self::touch_now)
+    }
+
+    /// The same without touching them: each takes memory when it is first written. For what may never be used whole.
+    ///
+    /// # Errors
+    /// As [`Region::commit`]; but the system may have less memory than it promised here.
+    pub fn commit_untouched(&mut self, bytes: usize) -> Result<(), RegionError> {
+        self.commit_with(bytes, |_, _, _| Ok(()))
+    }
+
+    fn commit_with(
+        &mut self,
+        bytes: usize,
+        touch: fn(&Self, usize, usize) -> Result<(), i32>,
+    ) -> Result<(), RegionError> {
         if bytes <= self.committed_bytes {
             return Ok(());
         }
@@ -218,7 +235,8 @@ impl Region {
         }
         let from = self.committed_bytes;
         let to = self.take_up_to(bytes)?;
-        if let Err(errno) = self.make_writable(from, to) {
+        let made = self.make_writable(from, to).and_then(|()| touch(self, from, to));
+        if let Err(errno) = made {
             self.give((to - from) as u64);
             return Err(RegionError::Commit { bytes: to, errno });
         }
@@ -301,13 +319,24 @@ impl Region {
         if result != 0 {
             return Err(errno());
         }
-        let huge_from = from / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-        let huge_bytes = to / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES - huge_from;
-        let huge_bytes = if self.is_gradual { 0 } else { huge_bytes };
+        let (huge_from, huge_bytes) = self.huge_pages(from, to);
         if huge_bytes > 0 {
             // Advice only: where the kernel has no huge pages the small ones serve.
             self.advise(huge_from, huge_bytes, libc::MADV_HUGEPAGE).ok();
         }
+        Ok(())
+    }
+
+    /// Where the huge pages begin of which `[from, to)` holds the ends, and their bytes.
+    fn huge_pages(&self, from: usize, to: usize) -> (usize, usize) {
+        let huge_from = from / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        let huge_bytes = to / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES - huge_from;
+        (huge_from, if self.is_gradual { 0 } else { huge_bytes })
+    }
+
+    /// Takes the memory of `[from, to)`, which is writable.
+    fn touch_now(&self, from: usize, to: usize) -> Result<(), i32> {
+        let (huge_from, huge_bytes) = self.huge_pages(from, to);
         match self.advise(from, to - from, libc::MADV_POPULATE_WRITE) {
             Ok(()) => {}
             Err(libc::EINVAL | libc::ENOSYS) => self.touch(from, to),

@@ -414,7 +414,8 @@ impl FrameMemory {
     fn new<S: PageSize>(frames: usize) -> Result<Self> {
         assert!(frames > 0 && frames <= 1 << 31, "{frames} frames");
         let mut region = Region::reserve(frames * S::BYTES)?;
-        region.commit(frames * S::BYTES)?;
+        // A small database in a large pool takes the memory of its own pages.
+        region.commit_untouched(frames * S::BYTES)?;
         Ok(Self(region))
     }
 }
