@@ -8,6 +8,7 @@
 use std::hint::black_box;
 use std::marker::PhantomData;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use tombolo_storage::paged::pool::PoolUsage;
 use tombolo_storage::paged::store::Restart;
 use tombolo_storage::store::Store;
 
+use super::numbered::{Caller, NumberedCalls};
 use super::session::{Look, NO_HINTS, execute, execute_alone, execute_on_all, look_ahead};
 use super::{Batch, Executed, Instance};
 use crate::counters::CounterError;
@@ -130,6 +132,9 @@ pub(super) struct Benchmark<W: Workload, S, K> {
     /// Where a log is kept, or the pool has become full.
     keeper: Option<Keeper>,
     keeps_log: bool,
+    /// Where the calls of sessions are noted; they are numbered once there are sessions.
+    acks: Option<PathBuf>,
+    numbered: Option<NumberedCalls>,
     kind: PhantomData<K>,
 }
 
@@ -257,6 +262,8 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
             ahead: LookAhead::of(locate_ahead),
             keeper: None,
             keeps_log: options.paged.log.durability != Durability::None,
+            acks: options.acks.clone(),
+            numbered: None,
             kind: PhantomData,
         }
     }
@@ -282,6 +289,21 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Benchmark<W, S, K> {
     ) -> Result<Executed, Stop> {
         let bound = self.bound.as_ref().ok_or_else(not_loaded)?;
         let retries_max = self.retries_max;
+        if let Some(calls) = &mut self.numbered {
+            let sessions = std::iter::once(&mut self.metered.store).chain(&mut self.others);
+            let (shared, callers) = calls.split();
+            let sessions = sessions.zip(callers);
+            let call = |(session, caller): &mut (&mut S, &mut Caller), input: &_, tally: &mut _| {
+                caller.execute::<W>(
+                    &bound.transactions,
+                    shared,
+                    *session,
+                    input,
+                    (retries_max, tally),
+                )
+            };
+            return execute_on_all(sessions, inputs, clock, tally, ends, call);
+        }
         if !K::SHARED || self.others.is_empty() {
             let locate = locate_with(bound);
             let mut look = Look { ahead: &mut self.ahead, locate };
@@ -361,6 +383,10 @@ impl<W: Workload, S: Store + Send + 'static, K: Kind<S>> Instance<W> for Benchma
     }
 
     fn start(&mut self, _: &mut dyn Progress) -> Result<(), Failure> {
+        if let Some(path) = self.acks.take() {
+            let callers = self.threads as u32;
+            self.numbered = Some(NumberedCalls::open(&mut self.metered.store, callers, &path)?);
+        }
         while self.others.len() + 1 < self.threads {
             match K::session(&self.metered.store) {
                 Some(session) => self.others.push(session?),

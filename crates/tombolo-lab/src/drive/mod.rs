@@ -13,14 +13,17 @@
 //!
 //! [`Metered::store`]: crate::store::metered::Metered
 
+mod acks;
 mod benchmark;
 pub mod checkpoint_process;
 mod counted;
 mod driver;
 mod instance;
+mod numbered;
 mod open;
 mod outcome;
 mod product;
+mod sequences;
 mod session;
 mod tally;
 

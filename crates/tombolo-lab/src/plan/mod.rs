@@ -266,6 +266,7 @@ impl Plan {
 
     /// The options of the database: in memory, unless a disk is put in its place.
     pub fn options(&self) -> Options {
+        let log = LogSettings::default();
         let paged = PagedSettings {
             pool_bytes: self.pool() as usize,
             locks: self.locks,
@@ -274,7 +275,8 @@ impl Plan {
                 buffer_bytes: self.log_buffer_bytes,
                 durability: self.durability,
                 salt: entropy(),
-                ..LogSettings::default()
+                segment_bytes: self.log.segment_bytes.min(log.segment_bytes),
+                ..log
             },
             checkpoint_log_bytes: self.checkpoint_log_bytes,
             ..PagedSettings::default()
@@ -285,6 +287,7 @@ impl Plan {
             threads: self.threads,
             retries_max: self.retries_max,
             locate_ahead: self.locate_ahead,
+            acks: self.acks.clone(),
             ..Options::default()
         }
     }
@@ -403,7 +406,7 @@ impl Plan {
             ));
         }
         match (self.acks.is_some(), self.resume) {
-            (true, _) if !is_logged => refused("--acks"),
+            (true, _) if !comes_back => refused("--acks"),
             (_, true) if !comes_back => refused("--resume"),
             (_, true) if self.data.is_none() => {
                 Err(Failure::usage("--resume opens a database: say which with --data DIR"))

@@ -2,6 +2,7 @@
 //!
 //! Not here: making one (`drive/open.rs`).
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use tombolo_storage::disk::{Disk, MemDisk};
@@ -26,6 +27,8 @@ pub struct Options {
     /// that can gain by it; `None`: as many as pay. While counting there is no looking ahead unless a number
     /// was given.
     pub locate_ahead: Option<usize>,
+    /// Where each committed call of a session is noted before the next, if it is.
+    pub acks: Option<PathBuf>,
 }
 
 /// How often a transaction is tried again by default.
@@ -43,6 +46,7 @@ impl Default for Options {
             threads: 1,
             retries_max: RETRIES,
             locate_ahead: Some(0),
+            acks: None,
         }
     }
 }

@@ -314,6 +314,29 @@ fn files_are_kept_where_it_was_said() {
     assert!(again.to_string().contains("is not empty"), "{again}");
 }
 
+#[test]
+fn sessions_number_their_calls_and_continue_where_they_ended() {
+    let scratch = tempfile::tempdir().unwrap();
+    let (data, acks) = (scratch.path().join("data"), scratch.path().join("acks"));
+    let data = ("data", data.to_str().unwrap());
+    let given = [("profile", "conventional"), ("threads", "2"), ("durability", "group"), data];
+    let given: Vec<_> = TINY.into_iter().chain(given).collect();
+    for resume in [false, true] {
+        let acks = Some(acks.clone());
+        let plan = Plan { volatile_ok: true, resume, acks, ..plan(&given).unwrap() };
+        let (outcome, failure) = run(&plan, None, &mut (), &mut |_| ()).unwrap();
+        assert_eq!((failure, outcome.threads), (None, 2));
+    }
+    let mut last = [0; 2];
+    for line in fs::read_to_string(&acks).unwrap().lines() {
+        let (client, number) = line.split_once(' ').unwrap();
+        let last = &mut last[client.parse::<usize>().unwrap()];
+        *last += 1;
+        assert_eq!(number.parse(), Ok(*last), "{line}");
+    }
+    assert!(last.iter().sum::<u64>() > 100, "{last:?}");
+}
+
 /// Every file of a directory but the lock, byte by byte.
 fn bytes_in(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap());

@@ -22,11 +22,11 @@ use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
 use tombolo_storage::profile::MemoryProfile;
 
-use super::acks::Acks;
 use super::arrivals::Arrivals;
 use super::executor::{Answered, Database, Request};
-use super::sequences::CallNumber;
 use crate::drive::Behind;
+use crate::drive::acks::Acks;
+use crate::drive::sequences::CallNumber;
 use crate::drive::{ByKind, Tally, stopped};
 use crate::failure::{Blamed, Failure};
 use crate::histogram::Latencies;

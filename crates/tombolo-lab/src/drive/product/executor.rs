@@ -18,7 +18,7 @@ use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::LogBuffer;
 
-use super::sequences::{self, CallNumber, Numbered, Sequences};
+use crate::drive::sequences::{self, CallNumber, Numbered, Sequences};
 use crate::work::WorkDone;
 use crate::workload::{Workload, log_bytes};
 

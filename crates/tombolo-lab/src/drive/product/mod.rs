@@ -9,7 +9,6 @@
 //! what is counted on every rung. What was loaded is in the log where the database is kept, and on no rung.
 //! Not here: the callers (`clients.rs`), log and image (`files.rs`).
 
-mod acks;
 mod arrivals;
 mod clients;
 mod executor;
@@ -17,7 +16,6 @@ mod files;
 mod groups;
 mod load;
 mod pipeline;
-mod sequences;
 mod stepped;
 
 use std::fs;

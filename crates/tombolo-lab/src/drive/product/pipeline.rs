@@ -15,13 +15,13 @@ use tombolo_engine::pipeline::{
 use tombolo_storage::log::{Durability, LogUsage};
 use tombolo_storage::profile::MemoryProfile;
 
-use super::acks::Acks;
 use super::arrivals::Arrivals;
 use super::clients::{Answers, Calling, Clients, Watch};
 use super::executor::Database;
 use super::files;
-use super::sequences::Sequences;
 use super::{Product, State, cannot_run};
+use crate::drive::acks::Acks;
+use crate::drive::sequences::Sequences;
 use crate::drive::{Batch, Executed, PipelineOutcome, Tally, stopped};
 use crate::failure::{Blamed, Failure};
 use crate::host;

@@ -39,7 +39,7 @@ impl ClientSeq {
 }
 
 /// The most bytes that writing a call's number logs.
-pub(super) const LOG_BYTES: usize = updated(ClientSeq::CALLED);
+pub(crate) const LOG_BYTES: usize = updated(ClientSeq::CALLED);
 
 /// The rows of the callers of a run.
 #[derive(Debug)]
@@ -98,7 +98,7 @@ impl Sequences {
 
 /// A store in whose transactions the number of the call is written.
 #[derive(Debug)]
-pub(super) struct Numbered<'s, S> {
+pub(crate) struct Numbered<'s, S> {
     store: &'s mut S,
     sequences: &'s Sequences,
     number: CallNumber,
@@ -106,7 +106,7 @@ pub(super) struct Numbered<'s, S> {
 
 impl<'s, S: Store> Numbered<'s, S> {
     /// `store` during the call with this number.
-    pub(super) fn new(store: &'s mut S, sequences: &'s Sequences, number: CallNumber) -> Self {
+    pub(crate) fn new(store: &'s mut S, sequences: &'s Sequences, number: CallNumber) -> Self {
         Self { store, sequences, number }
     }
 

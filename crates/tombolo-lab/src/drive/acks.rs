@@ -13,7 +13,7 @@ use crate::failure::{Failure, reason};
 
 /// The file.
 pub(crate) struct Acks {
-    file: Box<dyn Write>,
+    file: Box<dyn Write + Send>,
     path: PathBuf,
     lines: Vec<u8>,
 }
