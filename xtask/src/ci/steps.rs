@@ -41,7 +41,7 @@ pub(super) enum Action {
 }
 
 /// All steps; those of one lane in the order of execution.
-pub(super) static STEPS: [Step; 21] = [
+pub(super) static STEPS: [Step; 22] = [
     step(First, "fmt", "the code is formatted", Call(fmt)),
     step(First, "tidy", "the rules that no compiler knows hold", Tidy),
     step(First, "figures", "documents agree with results/", Figures),
@@ -69,6 +69,12 @@ pub(super) static STEPS: [Step; 21] = [
         "kills",
         "100 processes, killed, starved or damaged, lose nothing that they acknowledged",
         Call(kills),
+    ),
+    step(
+        Command,
+        "paged-kills",
+        "40 processes of the paged store, killed, lose nothing that they acknowledged",
+        Call(paged_kills),
     ),
     step(Command, "sim", "10,000 simulated worlds of crashes and lies obey every rule", Call(sim)),
     step(
@@ -179,6 +185,12 @@ fn commands(root: &Path) -> Option<Invocation> {
 /// The command as shipped, killed.
 fn kills(root: &Path) -> Option<Invocation> {
     own(root, "tombolo", "kills")
+}
+
+/// The same of its other store.
+fn paged_kills(root: &Path) -> Option<Invocation> {
+    let paged = ["--profile", "conventional", "--count", "40"];
+    kills(root).map(|call| call.with(paged.map(str::to_string)))
 }
 
 /// The command as shipped, with its system calls checked.

@@ -2,7 +2,8 @@
 //!
 //! Not here: how it is done (`strike.rs`, `starve.rs`, `damage.rs`).
 
-use super::chain::Chain;
+use super::chain::{Chain, World};
+use super::profile::Profile;
 use super::{damage, starve, strike};
 pub(super) use crate::random::Random;
 
@@ -47,10 +48,19 @@ const KINDS: [(Kind, u64); 12] = [
 
 impl Kind {
     /// The kind of a case of a chain.
-    pub(super) fn of(seed: u64, chain: usize, at: usize, is_last: bool) -> Self {
-        if is_last {
-            return Self::Damage;
+    pub(super) fn of(world: &World, chain: usize, at: usize, is_last: bool) -> Self {
+        match world.profile {
+            Profile::Memory if is_last => Self::Damage,
+            Profile::Memory => Self::drawn(world.seed, chain, at),
+            Profile::Conventional => match Self::drawn(world.seed, chain, at) {
+                Self::Memory => Self::Working,
+                kind => kind,
+            },
         }
+    }
+
+    /// One of [`KINDS`].
+    fn drawn(seed: u64, chain: usize, at: usize) -> Self {
         let total: u64 = KINDS.iter().map(|(_, weight)| weight).sum();
         let mut left = Random::new(seed, chain, at).below(total);
         for (kind, weight) in KINDS {
@@ -117,12 +127,11 @@ mod tests {
 
     #[test]
     fn every_kind_comes_up_and_a_seed_repeats() {
-        let kinds = |seed| (0..1_000).map(move |chain| Kind::of(seed, chain, 3, false));
+        let kinds = |seed| (0..1_000).map(move |chain| Kind::drawn(seed, chain, 3));
         for (kind, _) in KINDS {
             assert!(kinds(1).any(|of| of == kind), "{kind:?}");
         }
         assert!(kinds(1).eq(kinds(1)) && !kinds(1).eq(kinds(2)));
-        assert_eq!(Kind::of(1, 0, 9, true), Kind::Damage);
     }
 
     #[test]

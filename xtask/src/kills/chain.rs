@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use super::answers::Answers;
 use super::case::{self, Kind, Outcome, Random};
+use super::profile::Profile;
 use super::summary::CaseEnd;
 use crate::failure::Failure;
 use crate::process::{Ended, MEMORY_KB, PATIENCE, Running, words};
@@ -20,19 +21,12 @@ use crate::shipped::{copy, wait_until_free};
 
 /// Cases that one directory lives through; the last spoils its files.
 pub(super) const CASES_PER_CHAIN: usize = 10;
-/// Callers of a run: few, so that logs grow little while a kill is waited for.
-const CLIENTS: &str = "8";
 /// Kills after which the database is checked.
 const KILLS_PER_CHECK: u32 = 3;
 /// The log's segments: those of the first database, small ones of which many are made, and what runs have.
 const SEGMENT: &str = "8MB";
 pub(super) const SMALL_SEGMENT: &str = "1MB";
 const SEGMENTS: [&str; 3] = [SMALL_SEGMENT, "4MB", SEGMENT];
-
-/// Log records after which a checkpoint begins: so few that the next one follows the last.
-const CHECKPOINT_LOG_BYTES: &str = "100KB";
-/// So many parts may write checkpoints.
-const CHECKPOINT_THREADS: u32 = 2;
 
 /// The length of a run's segments.
 pub(super) fn segment(random: &mut Random) -> &'static str {
@@ -42,6 +36,7 @@ pub(super) fn segment(random: &mut Random) -> &'static str {
 /// The state that all chains share.
 pub(super) struct World {
     program: PathBuf,
+    pub(super) profile: Profile,
     /// Everything is in here.
     folder: PathBuf,
     pub(super) seed: u64,
@@ -53,16 +48,24 @@ pub(super) struct World {
 
 impl World {
     /// Loads the database that every chain begins with.
-    pub(super) fn prepare(program: PathBuf, folder: PathBuf, seed: u64) -> Result<Self, Failure> {
+    pub(super) fn prepare(
+        program: PathBuf,
+        profile: Profile,
+        target: PathBuf,
+        seed: u64,
+    ) -> Result<Self, Failure> {
+        let folder = target.join(format!("kills-{}", profile.name()));
         let machine = |what: String| Failure::machine(format!("kills: {what}"));
         let path = folder.display();
         // Removes what an earlier call left.
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(&folder).map_err(|error| machine(format!("{path}: {error}")))?;
-        let mut world = Self { program, folder, seed, data_kb: 0, commit: String::new() };
+        let mut world = Self { program, profile, folder, seed, data_kb: 0, commit: String::new() };
         let mut run = world.run_words(&world.base(), &world.base_acks(), seed, SEGMENT);
-        // A later run takes the most memory when it keeps a second copy of the rows.
-        run.extend(words("--checkpoint-copy memory --warehouses 1 --transactions 100"));
+        run.extend(words(&format!(
+            "{} --warehouses 1 --transactions 100",
+            profile.flags_of_first()
+        )));
         let started = Running::start(&world.program, &run, &world.folder);
         let mut process = started.map_err(machine)?;
         while !process.ended() {
@@ -106,9 +109,10 @@ impl World {
         // Little at a time, since most runs are killed soon. Volatile files for the small disks of some cases, and for
         // machines whose disk is memory: processes die here, not the machine.
         let mut run = words(&format!(
-            "run tpcc --profile memory --durability group --mix standard --seed {seed} --batch 5k --clients {CLIENTS} \
-             --latency-transactions 100 --log-segment-bytes {segment} --checkpoint-log-bytes {CHECKPOINT_LOG_BYTES} \
-             --volatile-ok --json"
+            "run tpcc --profile {} --durability group --mix standard --seed {seed} --batch 5k {} \
+             --latency-transactions 100 --log-segment-bytes {segment} --volatile-ok --json",
+            self.profile.name(),
+            self.profile.flags()
         ));
         for (flag, path) in [("--data", data), ("--acks", acks)] {
             run.extend([flag.to_owned(), path.display().to_string()]);
@@ -178,7 +182,7 @@ impl<'w> Chain<'w> {
         }
         for at in (0..cases).take_while(|_| has_time()) {
             let is_last = at + 1 == CASES_PER_CHAIN;
-            let kind = Kind::of(self.world.seed, self.number, at, is_last);
+            let kind = Kind::of(self.world, self.number, at, is_last);
             let outcome = case::run(&mut self, kind, at);
             let has_failed = outcome.is_err();
             self.end_case(kind.name(), at, outcome, report);
@@ -238,13 +242,8 @@ impl<'w> Chain<'w> {
         let acks = self.folder.join(format!("acks-{}", self.runs));
         let seed = self.world.seed + 1_000 * self.number as u64 + u64::from(self.runs);
         let mut run = self.world.run_words(data, &acks, seed, segment);
-        // Another number of parts than the last process had, every time.
-        let threads = 1 + self.runs % CHECKPOINT_THREADS;
-        // Each opening chooses anew whether there is a second copy of the rows.
-        let copy = if seed.is_multiple_of(2) { "memory" } else { "none" };
-        run.extend(words(&format!(
-            "--resume --checkpoint-copy {copy} --checkpoint-threads {threads}"
-        )));
+        let flags = self.world.profile.flags_of_run(seed, self.runs);
+        run.extend(words(&format!("--resume {flags}")));
         (run, acks)
     }
 

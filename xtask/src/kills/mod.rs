@@ -11,6 +11,8 @@
 //! Cases are determined by the seed, but not the state of a process when the kill strikes, so a failure may need
 //! several runs to reproduce. Its directory is kept.
 //!
+//! With `--profile conventional` the database is the paged store: its restart is the next run, and neither its
+//! memory is limited nor are its files damaged (`tombolo check` reads every byte: `results/kills/every-byte.jsonl`).
 //! With `--processes N` processes of islands are killed instead (`processes.rs`).
 //!
 //! It does not crash the machine or the disk; the simulator does that (`cargo xtask sim`).
@@ -21,6 +23,7 @@ mod chain;
 mod damage;
 mod place;
 mod processes;
+mod profile;
 mod starve;
 mod strike;
 mod summary;
@@ -35,10 +38,20 @@ use crate::stopwatch::Stopwatch;
 use crate::{needs, shipped};
 
 use chain::{CASES_PER_CHAIN, Chain, World};
+use profile::Profile;
 use summary::Summary;
 
-const OPTIONS: [&str; 8] =
-    ["--count", "--seed", "--chain", "--threads", "--seconds", "--program", "--out", "--processes"];
+const OPTIONS: [&str; 9] = [
+    "--count",
+    "--seed",
+    "--chain",
+    "--threads",
+    "--seconds",
+    "--program",
+    "--out",
+    "--processes",
+    "--profile",
+];
 
 /// A case waits for its process, the disk and strace most of the time.
 const CHAINS_PER_CORE: u64 = 2;
@@ -62,9 +75,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     if !needs::on_path("strace") {
         return Err(Failure::machine("kills: strace is missing; `cargo xtask test` installs it"));
     }
+    let profile = Profile::named(given.get("--profile").unwrap_or("memory"))?;
     let program = shipped::program(root, given.get("--program"))?;
     let clock = Stopwatch::start();
-    let world = World::prepare(program, crate::folders::target_folder(root).join("kills"), seed)?;
+    let world = World::prepare(program, profile, crate::folders::target_folder(root), seed)?;
     let chains: Vec<usize> = match only {
         Some(chain) => vec![chain as usize],
         None => (0..count.div_ceil(CASES_PER_CHAIN)).collect(),
@@ -95,7 +109,7 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let summary = summary.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     world.end(summary.failures() > 0);
     eprint!("{}", summary.table());
-    let line = summary.json(seed, &world.commit, clock.elapsed().as_secs_f64());
+    let line = summary.json((profile.name(), seed), &world.commit, clock.elapsed().as_secs_f64());
     println!("{line}");
     if let Some(path) = given.get("--out") {
         std::fs::write(path, format!("{line}\n"))

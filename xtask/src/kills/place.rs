@@ -17,6 +17,8 @@ pub(super) enum Of {
     Image,
     /// The image's catalogue.
     Catalogue,
+    /// The data file, or the copies of its pages.
+    Pages,
     Directory,
     Answers,
     /// Anything else, or not known.
@@ -30,6 +32,7 @@ impl Of {
             ("log-", Self::Log),
             ("image-", Self::Image),
             ("checkpoint-", Self::Catalogue),
+            ("pages", Self::Pages),
             ("data", Self::Directory),
             ("acks-", Self::Answers),
         ];
@@ -37,9 +40,9 @@ impl Of {
         found.map_or(Self::Other, |(_, kind)| kind)
     }
 
-    /// Whether its failure ends checkpoints, and nothing else.
-    pub(super) fn is_of_image(self) -> bool {
-        matches!(self, Self::Image | Self::Catalogue)
+    /// Whether its failure may end checkpoints, and nothing else.
+    pub(super) fn is_of_checkpoints(self) -> bool {
+        matches!(self, Self::Image | Self::Catalogue | Self::Pages)
     }
 
     /// The place of a `call` about it.
@@ -48,6 +51,7 @@ impl Of {
             Self::Log => format!("{call} log"),
             Self::Image => format!("{call} image"),
             Self::Catalogue => format!("{call} catalogue"),
+            Self::Pages => format!("{call} pages"),
             Self::Directory => format!("{call} directory"),
             Self::Answers => format!("{call} answers"),
             Self::Other => call.to_owned(),

@@ -40,6 +40,7 @@ struct Row<'a> {
     command: &'a str,
     commit: &'a str,
     host: Host,
+    profile: &'a str,
     seed: u64,
     #[serde(flatten)]
     total: OfKind,
@@ -127,11 +128,12 @@ impl Summary {
     }
 
     /// One line.
-    pub(super) fn json(&self, seed: u64, commit: &str, wall_s: f64) -> String {
+    pub(super) fn json(&self, (profile, seed): (&str, u64), commit: &str, wall_s: f64) -> String {
         line(&Row {
             command: "kills",
             commit,
             host: Host::read(),
+            profile,
             seed,
             total: self.total(),
             acknowledged: self.acknowledged,
@@ -177,7 +179,7 @@ mod tests {
             ("recovering", Ok(Outcome::Struck(vec!["recover time".into(), "fdatasync".into()]))),
         ]);
         assert_eq!(summary.failures(), 1);
-        let json = summary.json(4, "abc", 1.25);
+        let json = summary.json(("memory", 4), "abc", 1.25);
         let expected = "\"by_kind\":{\"fdatasync\":{\"cases\":2,\"struck\":1,\"missed\":0,\
                         \"skipped\":0,\"failed\":1},";
         assert!(json.contains(expected), "{json}");
