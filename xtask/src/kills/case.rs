@@ -2,7 +2,7 @@
 //!
 //! Not here: how it is done (`strike.rs`, `starve.rs`, `damage.rs`).
 
-use super::chain::{Chain, World};
+use super::chain::Chain;
 use super::profile::Profile;
 use super::{damage, starve, strike};
 pub(super) use crate::random::Random;
@@ -48,14 +48,16 @@ const KINDS: [(Kind, u64); 12] = [
 
 impl Kind {
     /// The kind of a case of a chain.
-    pub(super) fn of(world: &World, chain: usize, at: usize, is_last: bool) -> Self {
-        match world.profile {
-            Profile::Memory if is_last => Self::Damage,
-            Profile::Memory => Self::drawn(world.seed, chain, at),
-            Profile::Conventional => match Self::drawn(world.seed, chain, at) {
-                Self::Memory => Self::Working,
-                kind => kind,
-            },
+    pub(super) fn of(
+        (profile, seed): (Profile, u64),
+        chain: usize,
+        at: usize,
+        is_last: bool,
+    ) -> Self {
+        match (profile, Self::drawn(seed, chain, at)) {
+            (Profile::Memory, _) if is_last => Self::Damage,
+            (Profile::Conventional, Self::Memory) => Self::Working,
+            (_, kind) => kind,
         }
     }
 
@@ -123,15 +125,21 @@ pub(super) fn run(chain: &mut Chain<'_>, kind: Kind, at: usize) -> Result<Outcom
 
 #[cfg(test)]
 mod tests {
-    use super::{KINDS, Kind, Random};
+    use super::{KINDS, Kind, Profile, Random};
 
     #[test]
     fn every_kind_comes_up_and_a_seed_repeats() {
-        let kinds = |seed| (0..1_000).map(move |chain| Kind::drawn(seed, chain, 3));
+        let of =
+            |profile, seed| (0..1_000).map(move |chain| Kind::of((profile, seed), chain, 3, false));
+        let kinds = |seed| of(Profile::Memory, seed);
         for (kind, _) in KINDS {
             assert!(kinds(1).any(|of| of == kind), "{kind:?}");
         }
         assert!(kinds(1).eq(kinds(1)) && !kinds(1).eq(kinds(2)));
+        assert_eq!(Kind::of((Profile::Memory, 1), 0, 9, true), Kind::Damage);
+        let paged = [Kind::Memory, Kind::Damage]
+            .map(|kind| of(Profile::Conventional, 1).any(|of| of == kind));
+        assert_eq!(paged, [false, false]);
     }
 
     #[test]

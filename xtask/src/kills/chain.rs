@@ -182,7 +182,7 @@ impl<'w> Chain<'w> {
         }
         for at in (0..cases).take_while(|_| has_time()) {
             let is_last = at + 1 == CASES_PER_CHAIN;
-            let kind = Kind::of(self.world, self.number, at, is_last);
+            let kind = Kind::of((self.world.profile, self.world.seed), self.number, at, is_last);
             let outcome = case::run(&mut self, kind, at);
             let has_failed = outcome.is_err();
             self.end_case(kind.name(), at, outcome, report);
