@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use tombolo_engine::transaction::Stop;
 use tombolo_storage::error::Error;
-use tombolo_storage::store::Store;
 
 use super::Tally;
 use super::acks::Acks;
@@ -49,20 +48,13 @@ impl NumberedCalls {
         callers: u32,
         acks: &Path,
     ) -> Result<Self, Failure> {
-        let refused = |error: &dyn std::fmt::Display| {
+        let opened = Sequences::open(&mut Erased::new(store), callers);
+        let (sequences, last) = opened.map_err(|error| {
             Failure::environment(format!("the calls cannot be numbered: {error}"))
-        };
-        let sequences =
-            Sequences::open(&mut Erased::new(store), callers).map_err(|error| refused(&error))?;
+        })?;
         let handles = Arc::new(Handles::of(store.schema()));
-        let mut store = Erased::with_handles(store, Arc::clone(&handles));
-        Store::begin(&mut store).map_err(|error| refused(&error))?;
-        let caller = |client| {
-            let last = sequences.last(&store, client).map_err(|error| refused(&error))?;
-            Ok(Caller { client, last, acks: Acks::open(acks)? })
-        };
-        let callers = (0..callers).map(caller).collect::<Result<_, Failure>>()?;
-        Store::commit(&mut store).map_err(|error| refused(&error))?;
+        let caller = |(client, last)| Ok(Caller { client, last, acks: Acks::open(acks)? });
+        let callers = (0..).zip(last).map(caller).collect::<Result<_, Failure>>()?;
         Ok(Self { shared: Shared { sequences, handles }, callers })
     }
 
@@ -97,9 +89,11 @@ impl Caller {
         if has_committed {
             self.last = number.sequence;
             self.acks.note(number);
-            // The reason goes to where the process's other errors go: it ends either way.
-            let reason = "the file of answers cannot be written: give --acks another file";
-            self.acks.write().map_err(|_| Stop::Error(Error::Poisoned { reason }))?;
+            self.acks.write().map_err(|failure| {
+                // Once: the run ends.
+                let reason = Box::leak(failure.to_string().into_boxed_str());
+                Stop::Error(Error::Poisoned { reason })
+            })?;
         }
         Ok(())
     }

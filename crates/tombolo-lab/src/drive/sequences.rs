@@ -50,49 +50,43 @@ pub(crate) struct Sequences {
 }
 
 impl Sequences {
-    /// Makes the table and rows of `clients` callers, as far as they are not there.
+    /// Makes the table and rows of `clients` callers, as far as they are not there. With them comes the number of each
+    /// caller's last call that committed, 0 before the first.
     ///
     /// # Errors
     /// The store's error.
     pub(crate) fn open<S: Store>(
         store: &mut S,
         clients: u32,
-    ) -> std::result::Result<Self, WorkloadError> {
+    ) -> std::result::Result<(Self, Vec<u64>), WorkloadError> {
         if store.schema().table(ClientSeq::NAME).is_none() {
             store.create_table(TableDef::of::<ClientSeq>().with::<ClientSeqKey>())?;
         }
         let (table, key) = Self::handles(store.schema())?;
-        let mut rows = Vec::with_capacity(clients as usize);
+        let (mut rows, mut last) = (Vec::new(), Vec::new());
         store.begin()?;
         store.begin_writes();
         for client in 0..clients as i32 {
             let found = store.lookup(&key, client)?;
-            rows.push(match found {
+            let row = match found {
                 Some(row) => row,
                 None => {
                     let row = store.create(&table, |row| row.set(ClientSeq::CLIENT, client))?;
                     store.insert(&key, client, row)?;
                     row
                 }
-            });
+            };
+            last.push(store.pin(&table, row)?.get(ClientSeq::SEQ) as u64);
+            rows.push(row);
         }
         store.commit()?;
-        Ok(Self { table, rows })
+        Ok((Self { table, rows }, last))
     }
 
     fn handles(
         schema: &Schema,
     ) -> std::result::Result<(Table<ClientSeq>, Index<ClientSeqKey>), SchemaError> {
         Ok((resolve_table(schema)?, resolve_index(schema)?))
-    }
-
-    /// The number of the last call of `client` that committed; 0 before the first.
-    ///
-    /// # Errors
-    /// When the store refuses to be read.
-    pub(crate) fn last<S: Store>(&self, store: &S, client: u32) -> Result<u64> {
-        let row = store.pin(&self.table, self.rows[client as usize])?;
-        Ok(row.get(ClientSeq::SEQ) as u64)
     }
 }
 

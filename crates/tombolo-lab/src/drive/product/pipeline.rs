@@ -123,12 +123,8 @@ impl<P: MemoryProfile, W: Workload> Product<P, W> {
         let Some(path) = &plan.acks else { return Ok(calling) };
         calling.acks = Some(Acks::open(path)?);
         let sequences = Sequences::open(&mut database.store, clients as u32);
-        let sequences = sequences.map_err(|error| cannot_run(plan, &error))?;
-        for client in 0..clients as u32 {
-            let last = sequences.last(&database.store, client);
-            calling.sequences.push(last.map_err(|error| cannot_run(plan, &error))?);
-        }
-        database.sequences = Some(sequences);
+        let (sequences, last) = sequences.map_err(|error| cannot_run(plan, &error))?;
+        (database.sequences, calling.sequences) = (Some(sequences), last);
         Ok(calling)
     }
 
