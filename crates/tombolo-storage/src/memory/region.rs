@@ -183,7 +183,7 @@ impl Region {
         self.base
     }
 
-    /// How many bytes from the front are usable and already touched.
+    /// How many bytes from the front are usable; they are touched, too, but for [`Region::commit_untouched`].
     #[inline]
     pub fn committed_bytes(&self) -> usize {
         self.committed_bytes
