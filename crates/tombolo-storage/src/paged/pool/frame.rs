@@ -363,6 +363,10 @@ impl<S: PageSize, L: Latching> ExclusivePage for ExclusiveFrame<'_, S, L> {
     fn is_alone(&self) -> bool {
         self.fixed.frame.pins() == u32::from(!L::WAITS)
     }
+
+    fn lacks_since(&mut self, lsn: u64) {
+        self.fixed.frame.note_recovery(lsn);
+    }
 }
 
 /// A record of a page that stays where it is; other records of the page may change meanwhile.

@@ -269,6 +269,12 @@ pub trait ExclusivePage: ReadPage {
     /// Whether no row of the page is pinned: only then may rows move ([`PageMut::compact`]). May
     /// say no although none is.
     fn is_alone(&self) -> bool;
+
+    /// Says that the file lacks changes which were logged from `lsn` on: a restart makes them in the page. Nothing
+    /// happens where no page is written before the end.
+    fn lacks_since(&mut self, lsn: u64) {
+        _ = lsn;
+    }
 }
 
 /// What pages say of the log that goes with them.

@@ -71,6 +71,12 @@ impl<L: Latching> Checkpoints<L> {
         Self { sessions, making: Mutex::default(), began: AtomicU64::new(lsn), log_bytes }
     }
 
+    /// Takes the last one for one that began at `lsn`: when the next is due, and which pages that writes.
+    pub(super) fn continue_from(&self, lsn: u64) {
+        // Relaxed: the database is being opened, no other thread has it.
+        self.began.store(lsn, Ordering::Relaxed);
+    }
+
     /// Takes a session in.
     pub(super) fn enter(&self) -> Arc<WritingSince> {
         let session = Arc::new(WritingSince(AtomicU64::new(NOT_WRITING)));

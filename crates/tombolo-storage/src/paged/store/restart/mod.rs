@@ -90,6 +90,8 @@ pub(super) fn open_tables<P: PagedProfile>(
     let analysis = analysis::analyse(&database.log, Known::at(needed))?;
     // What it says is in the file is not in an older one.
     mark.verify(mark.number, analysis.checkpoint, end)?;
+    // Pages that redo changes are written by the checkpoints that come: they go on where the last one began.
+    database.checkpoints.continue_from(needed.max(analysis.checkpoint));
     let redone = redo::redo(database, analysis, end)?;
     catalogue::read(database)?;
     undo::undo(database, needed, redone).map(Some)

@@ -1,7 +1,7 @@
 //! The second pass: every change that a page lacks is made again.
 //!
 //! Records are collected in windows of the log and made page by page, in the order of the pages: a window
-//! reads each page once. A page whose first record makes all of it is not read at all, so it does not matter
+//! reads each page once, and several at the same time. A page whose first record makes all of it is not read at all, so it does not matter
 //! whether the page in the file is torn. The catalogue comes first, because it has the form of each index's keys.
 //!
 //! Not here: transactions that did not end; their records are kept for `undo.rs`.
@@ -15,7 +15,7 @@ use crate::log::{ChangeKind, Logging};
 use crate::paged::btree::EntryRedo;
 use crate::paged::heap::{self, Place};
 use crate::paged::page::{PageId, PageKind, StoreId};
-use crate::paged::pool::{ExclusivePage, PageAccess, PageError, ReadPage, set_free};
+use crate::paged::pool::{ExclusivePage, FETCH_MAX, PageAccess, PageError, ReadPage, set_free};
 use crate::paged::store::catalogue;
 use crate::paged::store::database::Database;
 use crate::paged::store::error::OpenError;
@@ -136,6 +136,7 @@ fn redo_catalogue<P: PagedProfile>(
         return Err(damaged_record(lsn, "no image of a page"));
     }
     change.set_lsn(lsn);
+    held.lacks_since(lsn);
     Ok(())
 }
 
@@ -177,22 +178,30 @@ impl<P: PagedProfile> Pass<'_, P> {
         let mut waiting = std::mem::take(&mut self.waiting);
         let window = std::mem::take(&mut self.window);
         waiting.sort_by_key(|waiting| (waiting.page, waiting.lsn));
-        for of_page in waiting.chunk_by(|one, other| one.page == other.page) {
-            self.make_page(of_page, &window)?;
+        let pages: Vec<&[Waiting]> =
+            waiting.chunk_by(|one, other| one.page == other.page).collect();
+        for several in pages.chunks(FETCH_MAX) {
+            let ids = several.iter().map(|of_page| of_page[0].page);
+            self.database.pages.fetch(ids.filter(|id| !self.is_made_whole(*id)));
+            several.iter().try_for_each(|of_page| self.make_page(of_page, &window))?;
         }
         Ok(())
+    }
+
+    /// Whether what the file holds of a page does not matter.
+    fn is_made_whole(&self, id: PageId) -> bool {
+        let is_whole = self.analysis.known.dirty.get(&id).is_some_and(|dirty| dirty.is_whole);
+        is_whole && !self.met.contains(&id)
     }
 
     /// Makes the changes of one page.
     fn make_page(&mut self, waiting: &[Waiting], window: &[u8]) -> Result<(), OpenError> {
         let (id, pages) = (waiting[0].page, &self.database.pages);
-        let is_first = self.met.insert(id);
-        self.redone.restart.pages_redone += u64::from(is_first);
-        let is_whole = self.analysis.known.dirty.get(&id).is_some_and(|dirty| dirty.is_whole);
-        let mut page = match is_first && is_whole {
+        let mut page = match self.is_made_whole(id) {
             true => pages.install(id, StoreId(0), PageKind::Free)?,
             false => pages.fix_exclusive(id)?,
         };
+        self.redone.restart.pages_redone += u64::from(self.met.insert(id));
         let damaged = |what: &str| PageError::damaged_page::<SizeOf<P>>(id, what);
         if page.page().id() != id {
             return Err(damaged("the page is not whole, and the log does not hold it").into());
@@ -213,6 +222,7 @@ impl<P: PagedProfile> Pass<'_, P> {
                 return Err(damaged(&what).into());
             }
             page.page_mut().set_lsn(waiting.lsn);
+            page.lacks_since(waiting.lsn);
             self.redone.restart.records_redone += 1;
         }
         if page.page().kind() == PageKind::Heap {

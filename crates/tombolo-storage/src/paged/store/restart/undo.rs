@@ -13,7 +13,6 @@ use crate::paged::page::PageId;
 use crate::paged::pool::{PageAccess, ReadPage};
 use crate::paged::store::database::{Database, Owner};
 use crate::paged::store::error::OpenError;
-use crate::paged::store::rows::RowAccess;
 use crate::paged::store::sessions::Sessions;
 use crate::paged::store::transaction::{Ghost, Session};
 use crate::profile::PagedProfile;
@@ -60,12 +59,6 @@ pub(super) fn undo<P: PagedProfile>(
         clear_away(database, &mut session, left)?;
     }
     session.end(database);
-    // A page's frame says from where on the file lacks changes, and knows of none before this restart.
-    RowAccess::<<P::Log as Logging>::Ahead>::checkpoint(
-        &database.pages,
-        u64::MAX,
-        database.log.tail(),
-    )?;
     database.sessions.continue_behind(newest);
     Ok(restart)
 }
