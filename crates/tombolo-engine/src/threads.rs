@@ -5,8 +5,11 @@
 //! ([`crate::pipeline::StageLoop`]) and end when those have ended.
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
+
+use crate::pipeline::panic_message;
 
 /// Runs `work` once per element of `parts` on up to `threads` threads and hands each result to
 /// `consume` on the calling thread, in the order of `parts`, whatever the schedule was. At most a
@@ -119,7 +122,7 @@ impl Waker {
 
 impl Recurring {
     /// Starts a thread that calls `work`, with a pause before each call unless it is woken, until that says that it is
-    /// over.
+    /// over. If it panics, `panicked` is called with the message, and the thread ends.
     ///
     /// # Errors
     /// When the system has no thread.
@@ -127,13 +130,16 @@ impl Recurring {
         name: &str,
         pause: Duration,
         mut work: impl FnMut() -> ControlFlow<()> + Send + 'static,
+        panicked: impl FnOnce(Box<str>) + Send + 'static,
     ) -> Result<Self, NoThread> {
         let (waker, words) = sync_channel(1);
         let again = move || {
             let works = [Ok(Word::Work), Err(RecvTimeoutError::Timeout)];
             while works.contains(&words.recv_timeout(pause)) {
-                if work().is_break() {
-                    return;
+                match catch_unwind(AssertUnwindSafe(&mut work)) {
+                    Ok(ControlFlow::Continue(())) => {}
+                    Ok(ControlFlow::Break(())) => return,
+                    Err(panic) => return panicked(panic_message(&*panic)),
                 }
             }
         };
@@ -150,7 +156,7 @@ impl Drop for Recurring {
     fn drop(&mut self) {
         // Refused if the thread has ended already.
         let _ = self.waker.0.send(Word::Stop);
-        // Its panic was printed, and what it worked on is judged by those that use it.
+        // A panic, too, is known to its user.
         let _ = self.thread.take().map(|thread| thread.0.join());
     }
 }
@@ -333,7 +339,7 @@ mod tests {
         let (worked, works) = std::sync::mpsc::channel();
         let for_ever = Duration::from_secs(1 << 30);
         let work = move || worked.send(()).map_or(ControlFlow::Break(()), ControlFlow::Continue);
-        let recurring = Recurring::start("test", for_ever, work).unwrap();
+        let recurring = Recurring::start("test", for_ever, work, drop).unwrap();
         let waker = recurring.waker();
         for _ in 0..3 {
             waker.wake();
@@ -343,9 +349,20 @@ mod tests {
         assert!(works.try_recv().is_err());
         waker.wake();
         // One that ended by itself is dropped, too.
-        let ended = Recurring::start("test", Duration::ZERO, || ControlFlow::Break(())).unwrap();
+        let over = || ControlFlow::Break(());
+        let ended = Recurring::start("test", Duration::ZERO, over, drop).unwrap();
         while works.recv().is_ok() {}
         drop(ended);
+    }
+
+    #[test]
+    fn a_panic_of_a_recurring_thread_is_reported_to_its_user() {
+        let (tells, told) = std::sync::mpsc::channel();
+        let work = || panic!("a page is damaged");
+        let panicked = move |message| tells.send(message).unwrap();
+        let recurring = Recurring::start("test", Duration::ZERO, work, panicked).unwrap();
+        assert_eq!(told.recv().as_deref(), Ok("a page is damaged"));
+        drop(recurring);
     }
 
     #[test]

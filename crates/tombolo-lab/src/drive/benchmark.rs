@@ -166,7 +166,12 @@ impl Keeper {
                 }
             }
         };
-        let thread = Recurring::start("pages", KEEPER_PAUSE, work).or_environment()?;
+        let failure = Arc::clone(&failed);
+        let panicked = move |message: Box<str>| {
+            let message = format!("the thread that makes checkpoints panicked: {message}");
+            let _ = failure.set(Failure::check(message));
+        };
+        let thread = Recurring::start("pages", KEEPER_PAUSE, work, panicked).or_environment()?;
         let waker = thread.waker();
         K::when_few_frames_are_ready(first, move || waker.wake());
         Ok(Self { thread, failed })

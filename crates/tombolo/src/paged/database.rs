@@ -57,7 +57,7 @@ pub struct PagedDatabase {
     pub(super) counters: Counters,
     /// The thread that makes checkpoints, and writes pages before a miss has to.
     upkeep: Mutex<Option<Recurring>>,
-    checkpoint_failure: Arc<Mutex<Option<Error>>>,
+    checkpoint_failure: Arc<Mutex<Option<String>>>,
     restart: Option<Restart>,
 }
 
@@ -167,7 +167,11 @@ impl PagedDatabase {
             let _ = session.make_frames_ready();
             look_for_checkpoint(&session, &failure)
         };
-        let recurring = Recurring::start("tombolo-pages", CHECKPOINT_LOOKS, look)?;
+        let failure = database.checkpoint_failure.clone();
+        let panicked = move |message| {
+            *failure.lock() = Some(format!("the thread that makes checkpoints panicked: {message}"));
+        };
+        let recurring = Recurring::start("tombolo-pages", CHECKPOINT_LOOKS, look, panicked)?;
         let waker = recurring.waker();
         database.sessions.ask(|store| store.when_few_frames_are_ready(move || waker.wake()));
         *database.upkeep.lock() = Some(recurring);
@@ -416,7 +420,7 @@ impl PagedDatabase {
             flushed_transactions: log.commits,
             flushed_bytes: log.flushed_bytes,
             log_bytes: log.file_bytes,
-            checkpoint_failure: self.checkpoint_failure.lock().as_ref().map(Error::to_string),
+            checkpoint_failure: self.checkpoint_failure.lock().clone(),
         }
     }
 
@@ -447,7 +451,7 @@ impl PagedDatabase {
 }
 
 /// Makes a checkpoint if one is due. A full disk loses nothing, and it is tried again.
-fn look_for_checkpoint(session: &Store, failure: &Mutex<Option<Error>>) -> ControlFlow<()> {
+fn look_for_checkpoint(session: &Store, failure: &Mutex<Option<String>>) -> ControlFlow<()> {
     if !session.checkpoint_due() {
         return ControlFlow::Continue(());
     }
@@ -457,7 +461,7 @@ fn look_for_checkpoint(session: &Store, failure: &Mutex<Option<Error>>) -> Contr
             ControlFlow::Continue(())
         }
         Err(error) => {
-            *failure.lock() = Some(Error::paged(&error));
+            *failure.lock() = Some(Error::paged(&error).to_string());
             if error.is_full() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         }
     }
