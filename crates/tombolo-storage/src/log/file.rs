@@ -10,15 +10,14 @@
 //! Not here: which session flushes when, what the records mean, restart.
 
 use super::buffer::Ring;
-use super::read;
 use super::record::Record;
 use super::settings::{LogError, LogFailure, LogSettings};
+use super::{VisitRecord, read};
 use crate::disk::{ALIGNMENT_MAX, Disk};
 use crate::paged::pool::PagesMark;
 use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
 use crate::value_log::{
-    self, DirectoryLock, GroupNumber, LogStart, LogWriter, Preparer, RecoverOptions, SLOT_BYTES,
-    Space,
+    self, DirectoryLock, GroupNumber, LogWriter, Preparer, ReadLog, SLOT_BYTES, Space,
 };
 
 /// What the names of the log's segments begin with; the side file's does, too.
@@ -106,11 +105,12 @@ impl LogFile {
         Ok(Self::with(disk, writer))
     }
 
-    /// Opens a log, to be written on behind its records, if it is that of `pages`.
+    /// Opens a log, to be written on behind its records, if it is that of `pages`; shows them.
     pub(super) fn open(
         disk: Arc<dyn Disk>,
         settings: &LogSettings,
         pages: Option<PagesMark>,
+        visit: &mut VisitRecord<'_>,
     ) -> Result<Self, LogError> {
         let lock = DirectoryLock::take(&*disk)?;
         if disk.exists(FORMER_FILE)? {
@@ -118,20 +118,15 @@ impl LogFile {
             return Err(value_log::LogFailure::OtherVersion { file, found }.into());
         }
         // All of it is verified before anything is changed.
-        let found = read::read_records(&*disk, 0, |_, _| ())?;
+        let mut show = read::shown_from(0, visit);
+        let log = ReadLog::read(lock, Arc::clone(&disk), settings.segments(), &mut show)?;
+        let (needed, end, salt) = (log.positions.needed, log.positions.end, log.positions.salt);
         if let Some(pages) = pages {
-            pages.verify(found.salt, found.needed, found.end.max(found.needed))?;
+            pages.verify(salt, needed, end.max(needed))?;
         }
-        let first = LogStart::from(found.first);
-        let options = RecoverOptions { first, ..RecoverOptions::default() };
-        let (mut replay, mut report) = (|_, _: &[u8]| Ok(()), |_| ());
-        let segments = settings.segments();
-        let (shared, replay) = (Arc::clone(&disk), &mut replay);
-        let recovered =
-            value_log::recover_locked(lock, shared, segments, options, replay, &mut report)?;
-        let mut writer = recovered.writer;
-        writer.continue_at(found.end.max(found.needed).max(settings.first_lsn()));
-        let needed = if found.end > found.needed { found.needed } else { writer.end() };
+        let mut writer = log.write_on()?;
+        writer.continue_at(end.max(needed).max(settings.first_lsn()));
+        let needed = if end > needed { needed } else { writer.end() };
         Ok(Self { needed, ..Self::with(disk, writer) })
     }
 

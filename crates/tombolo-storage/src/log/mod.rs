@@ -71,6 +71,9 @@ use crate::row::RowId;
 use crate::store::Damage;
 use crate::sync::Arc;
 
+/// Is shown records: from which LSN on a restart needs the log, the record's LSN, and the record.
+pub type VisitRecord<'a> = dyn FnMut(u64, u64, &Record<'_>) + 'a;
+
 /// What happened to a row, a record or an index entry. The numbers are those on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -226,10 +229,11 @@ pub trait Logging: Sized + Send + 'static {
     /// When it is damaged, in use or of another version, the disk fails, or the
     /// settings make no sense.
     fn open(settings: LogSettings, disk: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
-        Self::open_with(settings, disk, None)
+        Self::open_with(settings, disk, None, &mut |_, _, _| ())
     }
 
     /// The same, after comparing the log with the mark of `pages`: if it belongs to other pages, nothing is written.
+    /// Shows the records that a restart needs, in order, before it compares.
     ///
     /// # Errors
     /// As [`Logging::open`]; `NotTogether`.
@@ -237,8 +241,9 @@ pub trait Logging: Sized + Send + 'static {
         settings: LogSettings,
         disk: Option<Arc<dyn Disk>>,
         pages: Option<PagesMark>,
+        visit: &mut VisitRecord<'_>,
     ) -> Result<Self, LogError> {
-        _ = pages;
+        _ = (pages, visit);
         Self::create(settings, disk)
     }
 

@@ -44,19 +44,26 @@ pub(super) fn read_records(
     from: u64,
     mut visit: impl FnMut(u64, &Record<'_>),
 ) -> Result<Positions, LogError> {
-    let mut show = |mut lsn: u64, needed: u64, mut bytes: &[u8]| {
+    let mut show = shown_from(from, |_, lsn, record| visit(lsn, record));
+    Ok(read_positions(disk, &mut show)?)
+}
+
+/// What shows the records of an intact part of a log: from which LSN on a restart needs them, and each with its own.
+/// Those before LSN `from` are not shown, nor what is not needed.
+pub(super) fn shown_from(
+    from: u64,
+    mut visit: impl FnMut(u64, u64, &Record<'_>),
+) -> impl FnMut(u64, u64, &[u8]) -> Result<(), String> {
+    move |mut lsn: u64, needed: u64, mut bytes: &[u8]| {
         while !bytes.is_empty() {
-            let record = Record::decode(bytes, lsn)?;
+            let record = Record::decode(bytes, lsn);
+            let record = record.map_err(|what| format!("record {lsn}: {what}"))?;
             let length = record.bytes();
             if lsn >= needed.max(from) {
-                visit(lsn, &record);
+                visit(needed, lsn, &record);
             }
             (lsn, bytes) = (lsn + length as u64, &bytes[length..]);
         }
         Ok(())
-    };
-    let found = read_positions(disk, &mut |lsn, needed, bytes| {
-        show(lsn, needed, bytes).map_err(|what: &str| format!("record {lsn}: {what}"))
-    });
-    Ok(found?)
+    }
 }

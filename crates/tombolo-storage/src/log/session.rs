@@ -19,7 +19,7 @@ use super::flush::{Flush, Flusher};
 use super::record::{Content, END_BYTES, Record};
 use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 use super::transaction::LogTransaction;
-use super::{Change, ChangeKind, LockEntry, Logging, UndoRecord};
+use super::{Change, ChangeKind, LockEntry, Logging, UndoRecord, VisitRecord};
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::latch::Latching;
@@ -340,8 +340,9 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         settings: LogSettings,
         disk: Option<Arc<dyn Disk>>,
         pages: Option<PagesMark>,
+        visit: &mut VisitRecord<'_>,
     ) -> Result<Self, LogError> {
-        Self::with(settings, disk, |disk, settings| LogFile::open(disk, settings, pages))
+        Self::with(settings, disk, |disk, settings| LogFile::open(disk, settings, pages, visit))
     }
 
     fn number(&self) -> u64 {

@@ -40,7 +40,7 @@ pub(crate) use copy::{copy, copy_positions};
 pub use directory::{holds_log, log_bytes};
 pub use follow::{LogReader, Visit};
 pub use lock::{CHECKPOINT_LOCK_FILE, CheckpointLock, DirectoryLock, LOCK_FILE, refuse_copy};
-pub(crate) use positions::{Positions, read_positions};
+pub(crate) use positions::{Positions, ReadLog, read_positions};
 pub use record::{LogBuffer, Malformed, Record, Records, SchemaKind, SchemaRecord, Transactions};
 pub use recover::{Cut, Lost, Progress, Recovered, Refused, Replay, recover, recover_locked};
 pub(crate) use settings::BLOCK_BYTES_MAX;

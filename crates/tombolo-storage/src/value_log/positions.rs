@@ -8,13 +8,16 @@
 
 use super::directory::Directory;
 use super::groups::{AtGap, Groups, Place};
-use super::recover::{Refused, Replay};
+use super::lock::DirectoryLock;
+use super::recover::{Refused, Replay, Walked};
 use super::segment::{FIRST_GROUP_OFFSET, file_name};
 use super::settings::{GroupNumber, LogFailure, LogKind, LogSettings};
 use super::side;
 use super::start::{LogStart, RecoverOptions};
 use super::walk::Walk;
+use super::writer::LogWriter;
 use crate::disk::{Disk, Open};
+use crate::sync::Arc;
 
 /// What lies in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,8 +26,6 @@ pub(crate) struct Positions {
     pub(crate) needed: u64,
     /// The position behind the newest intact record.
     pub(crate) end: u64,
-    /// The first group that was read.
-    pub(crate) first: GroupNumber,
     /// The log's salt: the number of its database.
     pub(crate) salt: u64,
     /// Bytes of a torn tail.
@@ -108,7 +109,50 @@ pub(crate) fn read_positions<'a>(
     visit: &'a mut Visit<'a>,
 ) -> Result<Positions, LogFailure> {
     let settings = LogSettings { kind: LogKind::Paged, direct: false, ..LogSettings::default() };
-    let Directory { segments, unfinished, .. } = Directory::read(disk, false, &settings)?;
+    walk(disk, &settings, visit).map(|(positions, _)| positions)
+}
+
+/// A log that was read to its end, and of which nothing was changed so far.
+pub(crate) struct ReadLog {
+    pub(crate) positions: Positions,
+    walked: Walked,
+    lock: DirectoryLock,
+    disk: Arc<dyn Disk>,
+    settings: LogSettings,
+}
+
+impl ReadLog {
+    /// Shows the same of a log that is to be written on.
+    ///
+    /// # Errors
+    /// As [`read_positions`].
+    pub(crate) fn read<'a>(
+        lock: DirectoryLock,
+        disk: Arc<dyn Disk>,
+        settings: LogSettings,
+        visit: &'a mut Visit<'a>,
+    ) -> Result<Self, LogFailure> {
+        settings.check()?;
+        let (positions, walked) = walk(&*disk, &settings, visit)?;
+        Ok(Self { positions, walked, lock, disk, settings })
+    }
+
+    /// Opens the log to be written on behind its records.
+    ///
+    /// # Errors
+    /// `Full` when there is no room for the group that begins the new epoch; `Disk`.
+    pub(crate) fn write_on(self) -> Result<LogWriter, LogFailure> {
+        let Self { walked, lock, disk, settings, .. } = self;
+        walked.write_on(lock, disk, settings, None).map(|recovered| recovered.writer)
+    }
+}
+
+fn walk<'a>(
+    disk: &dyn Disk,
+    settings: &LogSettings,
+    visit: &'a mut Visit<'a>,
+) -> Result<(Positions, Walked), LogFailure> {
+    let Directory { segments, unfinished, damaged, .. } = Directory::read(disk, false, settings)?;
     let mut groups = Groups::new(segments);
     let needed = needed_in(&mut groups)?;
     let Some(first) = first_group(&mut groups, needed)? else {
@@ -125,8 +169,9 @@ pub(crate) fn read_positions<'a>(
     let mut walk = Walk::new(groups.segments, options, &mut visitor, &mut report);
     walk.run()?;
     let cut = walk.judge(None)?;
-    let (place, mut end) = (walk.end.groups.place, walk.end.transactions);
-    let reader = walk.end.groups.segments.get(place.segment);
+    let walked_to = walk.end;
+    let (place, mut end) = (walked_to.groups.place, walked_to.transactions);
+    let reader = walked_to.groups.segments.get(place.segment);
     let (file, salt) = reader
         .map_or_else(Default::default, |reader| (reader.name().to_owned(), reader.header.salt));
     if let Some((aside, records)) = side::read(disk, place.chain, salt)? {
@@ -141,6 +186,7 @@ pub(crate) fn read_positions<'a>(
         })?;
         end = aside;
     }
-    let torn_bytes = cut.map_or(0, |cut| cut.torn_bytes);
-    Ok(Positions { needed, end, first, salt, torn_bytes, file, offset: place.at })
+    let torn_bytes = cut.as_ref().map_or(0, |cut| cut.torn_bytes);
+    let positions = Positions { needed, end, salt, torn_bytes, file, offset: place.at };
+    Ok((positions, Walked { end: walked_to, cut, unfinished, damaged }))
 }

@@ -189,52 +189,82 @@ pub fn recover_locked(
     settings.check()?;
     let Directory { segments, unfinished, damaged, damage } =
         Directory::read(&*disk, options.accept_loss, &settings)?;
+    let keep = options.keep;
     let mut walk = Walk::new(segments, options, replay, progress);
     walk.run()?;
-    let mut cut = walk.judge(damage)?;
+    let cut = walk.judge(damage)?;
     walk.complete()?;
-    let Walk { mut end, .. } = walk;
-    let Progress { groups, transactions, .. } = end.progress;
-    let segments = &end.groups.segments;
-    let salt = segments.first().map_or(settings.salt, |segment| segment.header.salt);
-    let settings = LogSettings { salt, ..settings };
-    let leftovers_end = end.leftovers_end()?;
-    if let Some(group) = options.keep.filter(|_| !plant::is(Plant::ArchiveNotKept)) {
-        archive::keep(&mut end, group)?;
+    let walked = Walked { end: walk.end, cut, unfinished, damaged };
+    walked.write_on(lock, disk, settings, keep)
+}
+
+/// A log whose end is known, and of which nothing was changed so far.
+pub(super) struct Walked {
+    pub(super) end: End,
+    pub(super) cut: Option<Cut>,
+    /// Numbers of unfinished files.
+    pub(super) unfinished: Vec<u64>,
+    /// Numbers of unreadable files whose loss is accepted.
+    pub(super) damaged: Vec<u64>,
+}
+
+impl Walked {
+    /// Cuts off what is behind the end, and opens the log to be written on there. Groups as of `keep` go to the
+    /// archive before.
+    ///
+    /// # Errors
+    /// Those of [`recover`] that the disk gives.
+    pub(super) fn write_on(
+        self,
+        lock: DirectoryLock,
+        disk: Arc<dyn Disk>,
+        settings: LogSettings,
+        keep: Option<GroupNumber>,
+    ) -> Result<Recovered, LogFailure> {
+        let Self { mut end, mut cut, unfinished, damaged } = self;
+        let Progress { groups, transactions, .. } = end.progress;
+        let segments = &end.groups.segments;
+        let salt = segments.first().map_or(settings.salt, |segment| segment.header.salt);
+        let settings = LogSettings { salt, ..settings };
+        let leftovers_end = end.leftovers_end()?;
+        if let Some(group) = keep.filter(|_| !plant::is(Plant::ArchiveNotKept)) {
+            archive::keep(&mut end, group)?;
+        }
+        if let Some(cut) = cut.as_mut().filter(|cut| cut.damage.is_some()) {
+            let Groups { segments, place } = &end.groups;
+            let behind = segments.iter().skip(place.segment).map(|segment| segment.number);
+            let files = behind.chain(damaged.iter().chain(&unfinished).copied());
+            cut.kept = aside::keep(&*disk, &files.collect::<Vec<_>>())?;
+        }
+        remove(&*disk, &unfinished)?;
+        wipe_behind(&*disk, &settings, &end)?;
+        let Segments { pool, closed, current } =
+            open_segments(&*disk, &settings, &mut end, &damaged)?;
+        let Place { at, chain, .. } = end.groups.place;
+        // What was set aside continues the newest group, which the next one will be no more: it goes into that.
+        let aside = match settings.kind {
+            LogKind::Paged => side::read(&*disk, chain, salt)?,
+            LogKind::Value | LogKind::Command => None,
+        };
+        let (aside_end, aside) = aside.unwrap_or((end.transactions, Vec::new()));
+        let tail = Tail {
+            newest: chain.number - 1,
+            checksum: chain.previous.unwrap_or_default(),
+            // Not where the newest group ends if what followed was released while it was set aside.
+            transactions: aside_end - aside.len() as u64,
+            time_us: end.time_us,
+            epoch: end.newest_epoch + u32::from(!plant::is(Plant::EpochNotRaised)),
+            at,
+        };
+        let segments = Segments { pool, current, closed };
+        let mut writer =
+            LogWriter::start(Arc::clone(&disk), settings, lock, segments, tail, &aside)?;
+        if let Some(leftovers_end) = leftovers_end {
+            writer.wipe(leftovers_end)?;
+        }
+        remove(&*disk, &damaged)?;
+        Ok(Recovered { writer, groups, transactions, cut })
     }
-    // Nothing was changed so far.
-    if let Some(cut) = cut.as_mut().filter(|cut| cut.damage.is_some()) {
-        let Groups { segments, place } = &end.groups;
-        let behind = segments.iter().skip(place.segment).map(|segment| segment.number);
-        let files = behind.chain(damaged.iter().chain(&unfinished).copied());
-        cut.kept = aside::keep(&*disk, &files.collect::<Vec<_>>())?;
-    }
-    remove(&*disk, &unfinished)?;
-    wipe_behind(&*disk, &settings, &end)?;
-    let Segments { pool, closed, current } = open_segments(&*disk, &settings, &mut end, &damaged)?;
-    let Place { at, chain, .. } = end.groups.place;
-    // What was set aside continues the newest group, which the next one will be no more: it goes into that.
-    let aside = match settings.kind {
-        LogKind::Paged => side::read(&*disk, chain, salt)?,
-        LogKind::Value | LogKind::Command => None,
-    };
-    let (aside_end, aside) = aside.unwrap_or((end.transactions, Vec::new()));
-    let tail = Tail {
-        newest: chain.number - 1,
-        checksum: chain.previous.unwrap_or_default(),
-        // Not where the newest group ends if what followed was released while it was set aside.
-        transactions: aside_end - aside.len() as u64,
-        time_us: end.time_us,
-        epoch: end.newest_epoch + u32::from(!plant::is(Plant::EpochNotRaised)),
-        at,
-    };
-    let segments = Segments { pool, current, closed };
-    let mut writer = LogWriter::start(Arc::clone(&disk), settings, lock, segments, tail, &aside)?;
-    if let Some(leftovers_end) = leftovers_end {
-        writer.wipe(leftovers_end)?;
-    }
-    remove(&*disk, &damaged)?;
-    Ok(Recovered { writer, groups, transactions, cut })
 }
 
 /// Takes the groups that are to be cut off from the disk, the newest first: each may say that those before it were

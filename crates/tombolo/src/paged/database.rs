@@ -169,7 +169,8 @@ impl PagedDatabase {
         };
         let failure = database.checkpoint_failure.clone();
         let panicked = move |message| {
-            *failure.lock() = Some(format!("the thread that makes checkpoints panicked: {message}"));
+            *failure.lock() =
+                Some(format!("the thread that makes checkpoints panicked: {message}"));
         };
         let recurring = Recurring::start("tombolo-pages", CHECKPOINT_LOOKS, look, panicked)?;
         let waker = recurring.waker();

@@ -185,7 +185,13 @@ impl<P: PagedProfile> PagedStore<P> {
         // Refused before the log is written, too, if the pages have another version, or belong to another log.
         let is_there = files.iter().any(|name| name == PAGES_FILE);
         let mark = if is_there { P::Pages::survey(disk)? } else { None };
-        let log = P::Log::open_with(settings.log, Some(share(disk.clone())), mark)?;
+        let mut reading = restart::Reading::default();
+        let log = P::Log::open_with(
+            settings.log,
+            Some(share(disk.clone())),
+            mark,
+            &mut |needed, lsn, record| reading.note(needed, lsn, record),
+        )?;
         let restarts = settings.restarts && log.unread().is_some();
         let pages = P::Pages::open(disk, settings, log.ahead(), restarts)?;
         if let (None, Some((needed, end))) = (mark, log.unread()) {
@@ -193,7 +199,7 @@ impl<P: PagedProfile> PagedStore<P> {
             pages.space().mark().verify(log.number(), needed, end)?;
         }
         let mut database = Database::<P>::new(pages, log, settings);
-        let restart = restart::open_tables(&mut database)?;
+        let restart = restart::open_tables(&mut database, reading)?;
         let space = database.pages.space();
         match database.log.unread() {
             Some((_, end)) if space.mark().position == 0 => {

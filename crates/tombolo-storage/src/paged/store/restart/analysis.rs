@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::damaged_record;
 use crate::log::record::{Content, Record};
-use crate::log::{LockEntry, Logging, parse_prepared};
+use crate::log::{LockEntry, parse_prepared};
 use crate::owner::Owner;
 use crate::paged::page::PageId;
 use crate::paged::pool;
@@ -52,10 +52,10 @@ pub(super) struct Prepared {
     following: u16,
 }
 
-/// What is known before the log is read from an LSN on.
+/// What is known of pages and transactions.
 #[derive(Debug, Default)]
 pub(in crate::paged::store) struct Known {
-    /// Where analysis begins.
+    /// From where on the log is needed.
     pub(super) from: u64,
     /// Pages that may lack changes.
     pub(super) dirty: BTreeMap<PageId, DirtyPage>,
@@ -63,13 +63,6 @@ pub(in crate::paged::store) struct Known {
     pub(super) unended: BTreeMap<u64, Unended>,
     /// The greatest number that a transaction has.
     pub(super) newest: u64,
-}
-
-impl Known {
-    /// Nothing, where the log begins.
-    pub(in crate::paged::store) fn at(from: u64) -> Self {
-        Self { from, ..Self::default() }
-    }
 }
 
 /// What analysis found.
@@ -102,26 +95,36 @@ struct Part {
     image: Vec<u8>,
 }
 
-/// Reads the log from where `known` ends.
-///
-/// # Errors
-/// When the log is damaged or the disk fails.
-pub(super) fn analyse(log: &impl Logging, known: Known) -> Result<Analysis, OpenError> {
-    let from = known.from;
-    let mut analysis = Analysis { known, ..Analysis::default() };
-    let mut failed = None;
-    log.read(from, &mut |lsn, record| {
-        if failed.is_none() {
-            failed = analysis.note(lsn, record).err().map(|what| damaged_record(lsn, what));
+/// An analysis under way: the log is shown while it is opened, so that it is read once less.
+#[derive(Debug, Default)]
+pub(in crate::paged::store) struct Reading {
+    analysis: Analysis,
+    failed: Option<OpenError>,
+}
+
+impl Reading {
+    /// Notes a record of a log that is needed from `from` on.
+    pub(in crate::paged::store) fn note(&mut self, from: u64, lsn: u64, record: &Record<'_>) {
+        self.analysis.known.from = from;
+        if self.failed.is_none() {
+            let noted = self.analysis.note(lsn, record);
+            self.failed = noted.err().map(|what| damaged_record(lsn, what));
         }
-    })?;
-    if let Some(error) = failed {
-        return Err(error);
     }
-    let open = std::mem::take(&mut analysis.open);
-    analysis.prepared.retain(|_, prepared| prepared.following == 0);
-    analysis.void = open.into_values().flatten().map(|part| part.lsn).collect();
-    Ok(analysis)
+
+    /// What was found; `from` is where the log is needed from on.
+    ///
+    /// # Errors
+    /// When the log is damaged.
+    pub(super) fn end(self, from: u64) -> Result<Analysis, OpenError> {
+        let Self { mut analysis, failed } = self;
+        failed.map_or(Ok(()), Err)?;
+        analysis.known.from = from;
+        let open = std::mem::take(&mut analysis.open);
+        analysis.prepared.retain(|_, prepared| prepared.following == 0);
+        analysis.void = open.into_values().flatten().map(|part| part.lsn).collect();
+        Ok(analysis)
+    }
 }
 
 impl Analysis {

@@ -9,7 +9,7 @@
 //!
 //! | pass | reads | writes |
 //! |---|---|---|
-//! | `analysis.rs` | the needed part of the log | nothing |
+//! | `analysis.rs` | the needed part of the log, while that is opened | nothing |
 //! | `redo.rs` | the log from the first change of a dirty page, or of a transaction that did not end | pages |
 //! | `undo.rs` | what redo kept of these transactions | pages, log |
 //!
@@ -18,8 +18,8 @@
 //! A crash during a restart needs no special code: redo makes no change twice, because each page has the LSN up to
 //! which it was redone, and undo logs compensations, which are redone and never undone.
 //!
-//! Not here: checkpoints. Analysis begins with the table that the last checkpoint logged ([`Known`]); without a
-//! checkpoint the table is empty, and analysis begins at the start of the log.
+//! Not here: checkpoints. Analysis begins where the last one said that the log is needed, and takes out of its table
+//! what that found in the file. Pages that a restart changes are written by the checkpoints that follow.
 
 mod analysis;
 mod prepared;
@@ -30,7 +30,7 @@ mod undo;
 #[cfg(not(loom))]
 mod tests;
 
-use analysis::Known;
+pub(super) use analysis::Reading;
 
 use super::catalogue;
 use super::database::Database;
@@ -65,12 +65,14 @@ fn damaged_record(lsn: u64, what: &str) -> OpenError {
     OpenError::Log(LogFailure::Damaged { file, offset: lsn, what }.into())
 }
 
-/// Opens the tables of a database, after a restart if it was not closed, which is described then.
+/// Opens the tables of a database, after a restart if it was not closed, which is described then; `reading` has been
+/// shown its log.
 ///
 /// # Errors
 /// When log and pages are not of one database, one is damaged, or the disk fails.
 pub(super) fn open_tables<P: PagedProfile>(
     database: &mut Database<P>,
+    reading: Reading,
 ) -> Result<Option<Restart>, OpenError> {
     let Some((needed, end)) = database.log.unread() else {
         return catalogue::read(database).map(|()| None);
@@ -87,7 +89,7 @@ pub(super) fn open_tables<P: PagedProfile>(
     if mark.is_closed {
         return catalogue::read(database).map(|()| None);
     }
-    let analysis = analysis::analyse(&database.log, Known::at(needed))?;
+    let analysis = reading.end(needed)?;
     // What it says is in the file is not in an older one.
     mark.verify(mark.number, analysis.checkpoint, end)?;
     // Pages that redo changes are written by the checkpoints that come: they go on where the last one began.

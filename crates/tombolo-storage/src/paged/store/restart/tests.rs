@@ -1,53 +1,18 @@
 //! Analysis of logs that no single crash leaves so easily: steps that end in the middle.
 
-use super::analysis::{DirtyPage, Known, analyse};
-use crate::disk::Disk;
-use crate::error::Error;
+use super::analysis::{Analysis, DirtyPage, Reading};
 use crate::log::record::{Content, Record};
-use crate::log::{Change, LogError, LogSettings, Logging};
-use crate::paged::page::{PageId, PageKind, PageSize, StoreId};
-use crate::paged::pool::NoWriteAhead;
-use crate::paged::step::{MadePage, MapEntry, SpaceImage, Stamp, Step};
-use crate::sync::Arc;
+use crate::paged::page::{PageId, PageKind, StoreId};
+use crate::paged::step::{MadePage, MapEntry, SpaceImage};
+use crate::paged::store::error::OpenError;
 
-/// A log of these records, 64 bytes each.
-struct Written<'a>(&'a [Record<'a>]);
-
-impl Logging for Written<'static> {
-    const RECORDS: bool = true;
-    const NUMBERS: bool = true;
-
-    type Ahead = NoWriteAhead;
-    type Transaction = ();
-
-    fn create(_: LogSettings, _: Option<Arc<dyn Disk>>) -> Result<Self, LogError> {
-        Ok(Self(&[]))
+/// Analyses a log of these records, 64 bytes each, from an LSN on.
+fn analyse(records: &[Record<'_>], from: u64) -> Result<Analysis, OpenError> {
+    let mut reading = Reading::default();
+    for (lsn, record) in (64..).step_by(64).zip(records).filter(|(lsn, _)| *lsn >= from) {
+        reading.note(from, lsn, record);
     }
-
-    fn read(&self, from: u64, visit: &mut dyn FnMut(u64, &Record<'_>)) -> Result<(), LogError> {
-        for (lsn, record) in (64..).step_by(64).zip(self.0).filter(|(lsn, _)| *lsn >= from) {
-            visit(lsn, record);
-        }
-        Ok(())
-    }
-
-    fn ahead(&self) -> NoWriteAhead {
-        NoWriteAhead
-    }
-
-    fn begin(&self, (): &mut (), _: u64) {}
-
-    fn change(&self, (): &mut (), _: Change, _: &[u8], _: &[u8]) -> Result<Stamp, Error> {
-        Ok(None)
-    }
-
-    fn step<S: PageSize>(&self, _: &Step<'_, S>) -> Result<Stamp, Error> {
-        Ok(None)
-    }
-
-    fn commit(&self, (): &mut ()) -> Result<u64, Error> {
-        Ok(0)
-    }
+    reading.end(from)
 }
 
 const fn part(previous: u64, content: Content<'static>) -> Record<'static> {
@@ -82,7 +47,7 @@ static TWO_STEPS: [Record<'static>; 5] = [
 
 #[test]
 fn a_step_without_its_end_did_not_happen() {
-    let analysis = analyse(&Written(&TWO_STEPS), Known::at(8)).unwrap();
+    let analysis = analyse(&TWO_STEPS, 8).unwrap();
     let dirty = |recovery_lsn, is_whole| DirtyPage { recovery_lsn, is_whole, newest: recovery_lsn };
     let expected = [(PageId(2), dirty(192, false)), (PageId(7), dirty(64, true))];
     assert!(analysis.known.dirty.iter().map(|(page, dirty)| (*page, *dirty)).eq(expected));
@@ -90,18 +55,18 @@ fn a_step_without_its_end_did_not_happen() {
     let (lsn, image) = analysis.space.unwrap();
     assert_eq!((lsn, image.pages), (320, 3));
     // Nor does its beginning count if the log ends there.
-    let analysis = analyse(&Written(&TWO_STEPS[..4]), Known::at(8)).unwrap();
+    let analysis = analyse(&TWO_STEPS[..4], 8).unwrap();
     assert!(analysis.known.dirty.is_empty() && analysis.space.is_none());
     assert_eq!(analysis.void.len(), 4);
 }
 
 #[test]
 fn a_step_that_began_before_what_is_needed_counts() {
-    let analysis = analyse(&Written(&TWO_STEPS), Known::at(192)).unwrap();
+    let analysis = analyse(&TWO_STEPS, 192).unwrap();
     assert_eq!(analysis.known.dirty.keys().copied().collect::<Vec<_>>(), [PageId(2)]);
     assert_eq!(analysis.void.into_iter().collect::<Vec<_>>(), [256]);
     // Where it should be known, it is damage that it is not.
-    assert!(analyse(&Written(&TWO_STEPS[2..]), Known::at(8)).is_err());
+    assert!(analyse(&TWO_STEPS[2..], 8).is_err());
 }
 
 const fn checkpoint(
@@ -121,7 +86,7 @@ const LISTED: [[u8; 12]; 2] =
 fn what_a_checkpoint_found_in_the_file_is_not_redone() {
     let of = |lists: Vec<Record<'static>>| {
         let records = [&TWO_STEPS[..3], &[TWO_STEPS[4]], &lists].concat();
-        let analysis = analyse(&Written(Vec::leak(records)), Known::at(8)).unwrap();
+        let analysis = analyse(&records, 8).unwrap();
         let dirty = analysis.known.dirty.into_iter();
         let dirty = dirty.map(|(page, dirty)| (page.0, dirty.recovery_lsn, dirty.is_whole));
         (analysis.checkpoint, dirty.collect::<Vec<_>>())
