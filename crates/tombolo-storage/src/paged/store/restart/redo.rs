@@ -1,8 +1,9 @@
 //! The second pass: every change that a page lacks is made again.
 //!
-//! Records are collected in windows of the log and made page by page, in the order of the pages: a window
-//! reads each page once, and several at the same time. A page whose first record makes all of it is not read at all, so it does not matter
-//! whether the page in the file is torn. The catalogue comes first, because it has the form of each index's keys.
+//! A change of a page that is in memory is made at once. Others are collected in windows of the log and made page by
+//! page, in the order of the pages: a window reads each page once, and several at the same time. A page whose first
+//! record makes all of it is not read at all, so it does not matter whether the page in the file is torn. The
+//! catalogue comes first, because it has the form of each index's keys.
 //!
 //! Not here: transactions that did not end; their records are kept for `undo.rs`.
 
@@ -72,8 +73,8 @@ struct Pass<'a, P: PagedProfile> {
     analysis: Analysis,
     end: u64,
     indexes: BTreeMap<StoreId, EntryRedo<P::Keys>>,
-    /// Pages that were looked at before.
-    met: BTreeSet<PageId>,
+    /// Pages that were looked at before or have changes in the window, and whether they have some.
+    met: BTreeMap<PageId, bool>,
     window: Vec<u8>,
     waiting: Vec<Waiting>,
     redone: Redone<<P::Log as Logging>::Transaction>,
@@ -165,10 +166,31 @@ impl<P: PagedProfile> Pass<'_, P> {
         if !is_redone || self.analysis.void.contains(&lsn) {
             return Ok(());
         }
+        if self.met.get(&page) == Some(&false)
+            && let Some(held) = self.database.pages.fix_resident_alone(page)
+        {
+            return self.make_now(held, lsn, record);
+        }
+        self.met.entry(page).and_modify(|waits| *waits = true);
         let start = record.encode(&mut self.window);
         self.waiting.push(Waiting { page, lsn, start });
         if self.window.len() >= WINDOW_BYTES {
             self.make_window()?;
+        }
+        Ok(())
+    }
+
+    /// Makes one change of a page that was looked at before.
+    fn make_now(
+        &mut self,
+        mut page: <P::Pages as PageAccess>::Exclusive<'_>,
+        lsn: u64,
+        record: &Record<'_>,
+    ) -> Result<(), OpenError> {
+        let was = page.page().kind();
+        self.make_change(&mut page, lsn, &record.content)?;
+        if page.page().kind() != was {
+            self.note_kind(&page);
         }
         Ok(())
     }
@@ -191,7 +213,7 @@ impl<P: PagedProfile> Pass<'_, P> {
     /// Whether what the file holds of a page does not matter.
     fn is_made_whole(&self, id: PageId) -> bool {
         let is_whole = self.analysis.known.dirty.get(&id).is_some_and(|dirty| dirty.is_whole);
-        is_whole && !self.met.contains(&id)
+        is_whole && !self.met.contains_key(&id)
     }
 
     /// Makes the changes of one page.
@@ -201,7 +223,7 @@ impl<P: PagedProfile> Pass<'_, P> {
             true => pages.install(id, StoreId(0), PageKind::Free)?,
             false => pages.fix_exclusive(id)?,
         };
-        self.redone.restart.pages_redone += u64::from(self.met.insert(id));
+        self.redone.restart.pages_redone += u64::from(self.met.insert(id, false).is_none());
         let damaged = |what: &str| PageError::damaged_page::<SizeOf<P>>(id, what);
         if page.page().id() != id {
             return Err(damaged("the page is not whole, and the log does not hold it").into());
@@ -212,23 +234,40 @@ impl<P: PagedProfile> Pass<'_, P> {
             return Err(damaged(&what).into());
         }
         for waiting in waiting {
-            if waiting.lsn <= page.page().lsn() && !plant::is(Plant::RedoneTwice) {
-                self.redone.restart.records_skipped += 1;
-                continue;
-            }
             let record = record_at(window, waiting)?;
-            if !make::<P>(&self.indexes, &mut page, &record.content) {
-                let what = format!("record {} of the log does not go with it", waiting.lsn);
-                return Err(damaged(&what).into());
-            }
-            page.page_mut().set_lsn(waiting.lsn);
-            page.lacks_since(waiting.lsn);
-            self.redone.restart.records_redone += 1;
+            self.make_change(&mut page, waiting.lsn, &record.content)?;
         }
-        if page.page().kind() == PageKind::Heap {
-            self.redone.heap_pages.insert(id);
-        }
+        self.note_kind(&page);
         Ok(())
+    }
+
+    /// Makes a change of a page unless it has it.
+    fn make_change(
+        &mut self,
+        page: &mut <P::Pages as PageAccess>::Exclusive<'_>,
+        lsn: u64,
+        content: &Content<'_>,
+    ) -> Result<(), OpenError> {
+        if lsn <= page.page().lsn() && !plant::is(Plant::RedoneTwice) {
+            self.redone.restart.records_skipped += 1;
+            return Ok(());
+        }
+        let id = page.page().id();
+        if !make::<P>(&self.indexes, page, content) {
+            let what = format!("record {lsn} of the log does not go with it");
+            return Err(PageError::damaged_page::<SizeOf<P>>(id, &what).into());
+        }
+        page.page_mut().set_lsn(lsn);
+        page.lacks_since(lsn);
+        self.redone.restart.records_redone += 1;
+        Ok(())
+    }
+
+    /// Notes where free space may be.
+    fn note_kind(&mut self, page: &<P::Pages as PageAccess>::Exclusive<'_>) {
+        if page.page().kind() == PageKind::Heap {
+            self.redone.heap_pages.insert(page.page().id());
+        }
     }
 }
 
