@@ -11,7 +11,7 @@
 //! Cases are determined by the seed, but not the state of a process when the kill strikes, so a failure may need
 //! several runs to reproduce. Its directory is kept.
 //!
-//! With `--profile conventional` the database is the paged store: its restart is the next run, and neither its
+//! With `--profile conventional` the database is the paged store: neither its
 //! memory is limited nor are its files damaged (`tombolo check` reads every byte: `results/kills/every-byte.jsonl`).
 //! With `--processes N` processes of islands are killed instead (`processes.rs`).
 //!

@@ -66,11 +66,6 @@ impl Profile {
             }
         }
     }
-
-    /// Whether `tombolo recover` recovers it; otherwise the next run does.
-    pub(super) fn has_recover(self) -> bool {
-        self == Self::Memory
-    }
 }
 
 /// So many parts may write checkpoints.

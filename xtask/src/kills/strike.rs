@@ -162,16 +162,15 @@ pub(super) fn recovering(chain: &mut Chain<'_>, random: &mut Random) -> Result<O
                 call => (call, 1 + random.below(3)),
             },
         };
-        let runs = !chain.world.profile.has_recover() || random.below(3) == 0;
-        let (subject, struck) = match runs {
-            true => {
+        let (subject, struck) = match random.below(3) {
+            0 => {
                 let (words, acks) = chain.next_run(&chain.data(), segment(random));
                 let struck = strike(chain, (call, nth), endless(words), Some(acks))?;
                 // Before the next one answers anything, which would hide what this one lost.
                 chain.verify_killed()?;
                 ("run", struck)
             }
-            false => ("recover", strike(chain, (call, nth), recover(chain), None)?),
+            _ => ("recover", strike(chain, (call, nth), recover(chain), None)?),
         };
         places.extend(struck.map(|place| format!("{subject} {place}")));
     }
@@ -187,27 +186,11 @@ fn recover(chain: &Chain<'_>) -> Vec<String> {
 }
 
 /// Kills a recovery at some time; where, unless it was over before.
-fn recover_for_a_while(
-    chain: &mut Chain<'_>,
-    random: &mut Random,
-) -> Result<Option<String>, String> {
+fn recover_for_a_while(chain: &Chain<'_>, random: &mut Random) -> Result<Option<String>, String> {
     wait_until_free(&chain.data())?;
-    let (words, acks) = match chain.world.profile.has_recover() {
-        true => (recover(chain), None),
-        false => {
-            let (words, acks) = chain.next_run(&chain.data(), segment(random));
-            (endless(words), Some(acks))
-        }
-    };
-    let mut process = chain.start(chain.world.program(), &words)?;
+    let mut process = chain.start(chain.world.program(), &recover(chain))?;
     process.wait_until(Duration::from_micros(random.below(RECOVERY_US)), || false);
     process.kill();
-    if let Some(acks) = acks {
-        killed(chain, process, &acks)?;
-        // Before the next one answers anything, which would hide what this one lost.
-        chain.verify_killed()?;
-        return Ok(Some("run time".to_owned()));
-    }
     let ended = process.finish(Duration::from_secs(10))?;
     match ended.status {
         _ if ended.was_killed() => Ok(Some(place::of_time(&chain.data(), "recover time"))),

@@ -117,6 +117,10 @@ impl ImageDirectories {
         let further = self.directories.iter().map(PathBuf::as_path);
         [own].into_iter().chain(further).collect()
     }
+
+    fn is_given(&self) -> bool {
+        !self.directories.is_empty()
+    }
 }
 
 /// The workload called `name`.

@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let place = &result.directory;
         match result.islands_before {
             Some(before) => format!(
-                "{place} has {islands} islands, and had {before}; rows copied: {}\n",
+                "{place}\n  islands    {islands}, {before} before\n  rows       {} copied\n",
                 result.rows
             ),
             None => format!("{place} has its new islands: what an earlier call began has ended\n"),

@@ -6,6 +6,7 @@ use tombolo_storage::memory::image::{ImageFailure, ImageSurvey, RingSurvey};
 use tombolo_storage::value_log::{SegmentState, SegmentSurvey};
 
 use super::rounded;
+use super::run::RestartResult;
 use super::terminal::Style;
 use super::text::text;
 use crate::files::{Recovery, notice};
@@ -58,6 +59,22 @@ impl RecoverResult {
     /// The same for people.
     pub fn text(&self, style: Style) -> String {
         text("recover", Value::from(Serde(self)), style).trim_end().to_owned()
+    }
+}
+
+/// A result of `recover` on a paged store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "cli.md says what each field means")]
+pub struct RecoverPagesResult {
+    pub directory: String,
+    /// The work of the restart; none where the database had been closed.
+    pub restart: Option<RestartResult>,
+}
+
+impl RecoverPagesResult {
+    /// The same for people.
+    pub fn text(&self, style: Style) -> String {
+        text("restart", Value::from(Serde(self)), style).trim_end().to_owned()
     }
 }
 

@@ -172,9 +172,9 @@ impl Keys {
         let Self::Ranges(bounds) = self else { return Ok(()) };
         if bounds.len() + 1 != islands {
             return refuse(format!(
-                "{islands} islands have {} bounds between their keys, and {} were given",
-                islands - 1,
-                bounds.len()
+                "{} bounds between the islands' keys were given, and they have {}: one less than there are islands",
+                bounds.len(),
+                islands - 1
             ));
         }
         match bounds.is_sorted_by(|a, b| a < b) {

@@ -19,7 +19,7 @@ use crate::report::check::CheckResult;
 use crate::report::listed::{
     Listed, RepartitionResult, ReportResult, SettingsResult, VerifyResult,
 };
-use crate::report::recovery::{InspectResult, RecoverResult};
+use crate::report::recovery::{InspectResult, RecoverPagesResult, RecoverResult};
 use crate::report::run::{ProfileResult, RunResult};
 use crate::report::{Headed, Header};
 use crate::sweep::Summary;
@@ -40,6 +40,7 @@ pub(super) enum Found {
     CallRatios(calls::RatioResult),
     Check(CheckResult),
     Recover(Box<RecoverResult>),
+    RecoverPages(Box<RecoverPagesResult>),
     Inspect(Box<InspectResult>),
     Settings(SettingsResult),
     Report(ReportResult),
@@ -153,6 +154,7 @@ fn stored(file: &str, line: usize, object: Map<String, Json>) -> Result<Stored, 
         "compare" if has("what") => from(&object, Found::Call),
         "compare" => from(&object, Found::Engine),
         "check" | "dump" => from(&object, Found::Check),
+        "recover" if has("restart") => from(&object, Found::RecoverPages),
         "recover" => from(&object, Found::Recover),
         "inspect" => from(&object, Found::Inspect),
         "settings" => from(&object, Found::Settings),

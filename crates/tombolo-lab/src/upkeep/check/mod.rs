@@ -11,7 +11,7 @@
 
 mod islands;
 mod logged;
-mod saved;
+pub(super) mod saved;
 
 use std::path::Path;
 

@@ -1,5 +1,6 @@
-//! Checking the files of a paged store: opened as they are, with what is written kept in memory. So a database
-//! that was not closed is restarted there, and the directory stays as it was.
+//! Looking after the files of a paged store, of any profile. Where they are checked, what is written stays in memory: a
+//! database that was not closed is restarted there, and the directory stays as it was. Where they are recovered, it
+//! is restarted in its directory and closed.
 //!
 //! Which profile made them is not known; how they are laid out is, by the files themselves, and any
 //! profile that lays data out so will do. Not here: what a store verifies.
@@ -7,7 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tombolo_storage::disk::OsDisk;
+use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::log::{Durability, LogFailure};
 use tombolo_storage::paged::pool::{PAGES_FILE, PageFailure};
 use tombolo_storage::paged::store::{OpenError, Restart};
@@ -31,7 +32,7 @@ const REMEDY: &str = "restore a copy of the directory, or make it again";
 const POOL_BYTES_MIN: u64 = 64 << 20;
 
 /// Whether `directory` holds the files of a paged store.
-pub(super) fn is_saved(directory: &Path) -> bool {
+pub(in crate::upkeep) fn is_saved(directory: &Path) -> bool {
     directory.join(PAGES_FILE).exists()
 }
 
@@ -74,7 +75,7 @@ fn check_with(
     directory: &Path,
     verify: impl FnOnce(Quiescent<'_>) -> Result<Checked, Failure>,
 ) -> Result<Checked, Failure> {
-    match open(directory)? {
+    match open(directory, Writes::InMemory)? {
         Ok(mut instance) => {
             let restart = instance.restart();
             let mut checked = verify(instance.rest()?)?;
@@ -88,6 +89,32 @@ fn check_with(
     }
 }
 
+/// Restarts the database in `directory` if it was not closed, and closes it; the work of the restart.
+///
+/// # Errors
+/// When it is in use, damaged, cannot be read or written, or was not closed and has no log to be restarted by.
+pub(in crate::upkeep) fn recover(directory: &Path) -> Result<Option<Restart>, Failure> {
+    match open(directory, Writes::InDirectory)? {
+        Ok(instance) => {
+            let restart = instance.restart();
+            instance.save()?;
+            Ok(restart)
+        }
+        Err(Finding { what, file, offset, .. }) => {
+            let file = file.unwrap_or_else(|| directory.display().to_string());
+            let offset = offset.map_or(String::new(), |offset| format!(" at offset {offset}"));
+            Err(Failure::environment(format!("{file} is damaged{offset}: {what}: {REMEDY}")))
+        }
+    }
+}
+
+/// Where a database that is opened here writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writes {
+    InMemory,
+    InDirectory,
+}
+
 /// The notice about a restart that had to precede the check.
 fn notice(restart: &Restart) -> String {
     format!(
@@ -99,7 +126,10 @@ fn notice(restart: &Restart) -> String {
 
 /// Opens the files with the first profile that lays data out as they are; damage that keeps them
 /// from being opened is a finding.
-fn open(directory: &Path) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, Failure> {
+fn open(
+    directory: &Path,
+    writes: Writes,
+) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, Failure> {
     let has_log = holds_log(directory);
     let fitting = PROFILES
         .iter()
@@ -107,9 +137,9 @@ fn open(directory: &Path) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, F
     let mut refused = None;
     for profile in fitting {
         // Not restarted unless it has to be: a restart puts back what is torn, and here that is damage.
-        let opened = match open_with(profile.name, directory, has_log, false)? {
+        let opened = match open_with(profile.name, (directory, writes), has_log, false)? {
             Err(NoDatabase::Refused(error)) if has_log && error.is_not_closed() => {
-                open_with(profile.name, directory, has_log, true)?
+                open_with(profile.name, (directory, writes), has_log, true)?
             }
             opened => opened,
         };
@@ -131,11 +161,11 @@ fn open(directory: &Path) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, F
 /// Opens the files with a profile, restarted or not.
 fn open_with(
     profile: &str,
-    directory: &Path,
+    (directory, writes): (&Path, Writes),
     has_log: bool,
     restarts: bool,
 ) -> Result<Result<Box<dyn Instance<Scale>>, NoDatabase>, Failure> {
-    let mut options = options(directory)?;
+    let mut options = options(directory, writes)?;
     options.paged.restarts = restarts;
     if has_log {
         // With less than this the log's file would not even be looked at.
@@ -144,12 +174,16 @@ fn open_with(
     Ok(drive::open_saved(profile, &options))
 }
 
-/// Reads from the directory, writes into memory; the pool holds all of the file if it can.
-fn options(directory: &Path) -> Result<Options, Failure> {
+/// Reads from the directory; the pool holds all of the file if it can.
+fn options(directory: &Path, writes: Writes) -> Result<Options, Failure> {
     let disk = OsDisk::open(directory).or_environment()?;
+    let disk: Arc<dyn Disk> = match writes {
+        Writes::InMemory => Arc::new(OverlayDisk::new(disk)),
+        Writes::InDirectory => Arc::new(disk),
+    };
     let pages = std::fs::metadata(directory.join(PAGES_FILE)).map_or(0, |file| file.len());
     let wanted = (pages + pages / 8).max(POOL_BYTES_MIN);
-    let mut options = Options { disk: Arc::new(OverlayDisk::new(disk)), ..Options::default() };
+    let mut options = Options { disk, ..Options::default() };
     options.paged.pool_bytes = wanted.min(host::available_bytes() / 4 * 3) as usize;
     Ok(options)
 }
@@ -188,7 +222,7 @@ fn judge(directory: &Path, error: &OpenError) -> Result<Finding, Failure> {
     let text = match error {
         _ if error.is_not_closed() => {
             format!(
-                "{path} was not closed and cannot be checked: without a log it cannot be restarted: {error}"
+                "{path} was not closed, and without a log it cannot be restarted: {error}"
             )
         }
         _ if error.is_in_use() => format!("{path} is in use: end what uses it first: {error}"),
