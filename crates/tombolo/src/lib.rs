@@ -97,6 +97,7 @@ mod open;
 mod paged;
 mod pages;
 pub mod procedure;
+mod processes;
 mod product;
 mod restore;
 mod scan;
@@ -125,8 +126,9 @@ pub use islands::{
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};
 pub use paged::{
-    Isolation, PagedBuilder, PagedDatabase, PagedIslands, PagedIslandsBuilder, PagedIslandsTx,
-    PagedProcedure, PagedRow, PagedRowId, PagedStatistics, PagedTx, Restart,
+    Isolation, PagedBindings, PagedBuilder, PagedDatabase, PagedIslandProcedure,
+    PagedIslandProcesses, PagedIslands, PagedIslandsBuilder, PagedIslandsTx, PagedProcedure,
+    PagedProcessesBuilder, PagedRow, PagedRowId, PagedStatistics, PagedSteps, PagedTx, Restart,
 };
 pub use pages::Pages;
 pub use restore::{Restore, Restored};

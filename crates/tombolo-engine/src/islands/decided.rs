@@ -62,6 +62,17 @@ impl Decided {
         })
     }
 
+    /// Deletes rows whose transactions have committed on all participants, durably.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn forget<S: Store>(&self, store: &mut S, rows: &[RowId]) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        transaction(store, |store| rows.iter().try_for_each(|&row| store.delete(&self.0, row)))
+    }
+
     /// Decides, in the open transaction, once it commits: writes the number over that in a row, or makes one. The row.
     ///
     /// # Errors

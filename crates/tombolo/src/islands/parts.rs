@@ -20,9 +20,9 @@ use tombolo_storage::sync::Mutex;
 
 use super::answers::{Answers, PlacedStep};
 use super::mail::Mail;
-use super::process::errors;
 use crate::calls::{Envelope, How, Otherwise, OverIslands, Ran, unless_held};
 use crate::error::{Error, Stop};
+use crate::processes::errors;
 use crate::product::{LOG_BYTES_PER_PART, Product};
 use crate::tx::{self, Tables};
 

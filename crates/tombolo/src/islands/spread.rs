@@ -101,8 +101,8 @@ pub(crate) fn spread<S: Spreadable>(
 ///
 /// # Errors
 /// As [`spread`].
-pub(super) fn spread_own(
-    store: &mut Product,
+pub(crate) fn spread_own(
+    store: &mut impl Spreadable,
     keys: &Keys,
     declared: &[Spread],
     (me, islands): (IslandId, usize),

@@ -114,6 +114,45 @@ pub struct PagedStatistics {
     pub checkpoint_failure: Option<String>,
 }
 
+impl PagedStatistics {
+    /// All numbers, in their order.
+    pub(super) fn numbers(&mut self) -> [&mut u64; 14] {
+        let Self {
+            committed,
+            over_islands,
+            aborted,
+            panicked,
+            deadlocks,
+            lock_timeouts,
+            sessions,
+            pool_pages,
+            pool_hits,
+            pool_misses,
+            flushes,
+            flushed_transactions,
+            flushed_bytes,
+            log_bytes,
+            checkpoint_failure: _,
+        } = self;
+        [
+            committed,
+            over_islands,
+            aborted,
+            panicked,
+            deadlocks,
+            lock_timeouts,
+            sessions,
+            pool_pages,
+            pool_hits,
+            pool_misses,
+            flushes,
+            flushed_transactions,
+            flushed_bytes,
+            log_bytes,
+        ]
+    }
+}
+
 /// How a transaction runs.
 #[derive(Clone, Copy)]
 pub(super) struct How {

@@ -32,7 +32,10 @@ mod tests;
 
 pub use builder::PagedBuilder;
 pub use database::{PagedDatabase, PagedStatistics};
-pub use islands::{PagedIslands, PagedIslandsBuilder, PagedIslandsTx};
+pub use islands::{
+    PagedBindings, PagedIslandProcedure, PagedIslandProcesses, PagedIslands, PagedIslandsBuilder,
+    PagedIslandsTx, PagedProcessesBuilder, PagedSteps,
+};
 pub use procedure::PagedProcedure;
 pub use tombolo_storage::paged::store::{Isolation, Restart};
 pub use tx::{PagedRow, PagedRowId, PagedTx};

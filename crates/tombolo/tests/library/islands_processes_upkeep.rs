@@ -9,7 +9,7 @@ use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::on_each;
 
 use super::islands::{ACCOUNTS, AccountKey, builder};
-use super::islands_processes::{Bank, declared, stop, until_run};
+use super::islands_processes::{Bank, Branches as _, declared, stop, until_run};
 
 /// What is on accounts, as islands of one process find it in a directory.
 fn cents(directory: &Path, islands: usize, ids: &[u64]) -> Vec<i64> {

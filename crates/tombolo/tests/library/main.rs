@@ -37,6 +37,7 @@ mod own_errors;
 mod paged;
 mod paged_backups;
 mod paged_islands;
+mod paged_islands_processes;
 mod paged_islands_repartition;
 mod paged_islands_spread;
 mod paged_loads;

@@ -221,9 +221,7 @@ fn judge(directory: &Path, error: &OpenError) -> Result<Finding, Failure> {
     let path = directory.display();
     let text = match error {
         _ if error.is_not_closed() => {
-            format!(
-                "{path} was not closed, and without a log it cannot be restarted: {error}"
-            )
+            format!("{path} was not closed, and without a log it cannot be restarted: {error}")
         }
         _ if error.is_in_use() => format!("{path} is in use: end what uses it first: {error}"),
         _ => format!("{path} cannot be opened: {error}"),

@@ -11,12 +11,14 @@ use tombolo_engine::command_log::Arguments;
 use tombolo_engine::link::all_counted;
 
 use super::super::key::IslandKey;
-use super::code::{answers, decoded, put_step};
-use super::database::{IslandProcesses, refuse_long, unlike};
-use super::wire::{self, Item};
-use super::{IslandProcedure, errors};
+use super::IslandProcedure;
+use super::code::{answers, put_step};
+use super::database::IslandProcesses;
 use crate::calls::wait_a_moment;
 use crate::error::Error;
+use crate::processes::own::{refuse_long, unlike};
+use crate::processes::wire::{self, Item};
+use crate::processes::{decoded, errors};
 
 /// How long a transaction waits until islands that are up reach each other.
 const REACHED_MAX: Duration = Duration::from_secs(5);
@@ -146,7 +148,7 @@ impl<'d> AcrossProcesses<'d> {
             return Ok(SentAnswers { parts: Vec::new() });
         };
         refuse_long(first, parts.iter().map(|part| part.bytes.len() + 8).sum())?;
-        let seats = &database.supervised.seats;
+        let seats = &database.supervised().seats;
         let item = |call| {
             let begin = Item::new(wire::BEGIN).u64(call);
             let add = |begin: Item, part: &PartOfIsland| {
@@ -159,7 +161,7 @@ impl<'d> AcrossProcesses<'d> {
             if let Some(down) = parts.iter().find(|part| !seats[part.island].is_up()) {
                 return Err(seats[down.island].refusal());
             }
-            match database.supervised.call(first, item) {
+            match database.supervised().call(first, item) {
                 // All are up, and have not greeted each other yet.
                 Err(error) if errors::is_unreached(&error) && waited < REACHED_MAX => {
                     wait_a_moment(REACHED_WAIT);

@@ -1,185 +1,67 @@
-//! The process of an island: opens it, and runs what arrives, until the database closes or its process ends.
+//! An island of a memory store in a process of its own: what it does with what arrives.
 //!
 //! ```text
-//!   receiving thread: calls ──► run here (in memory), or queued ──► answers ─► outward.rs
+//!   receiving thread: calls ──► run here (in memory), or queued ──► answers ─► outward
 //!                     what other islands say, links ──► the island's inbox
 //! ```
 //!
-//! The receiving thread waits for the link only, and for room in the queue of calls, which its island empties without
-//! it. When the link ends, the island is closed, so that its directory is free. Not here: starting it
-//! (`supervisor.rs`).
+//! The receiving thread waits for room in the queue of calls, which its island empties without it. Not here: the
+//! process (`processes/host.rs`).
 
-use std::process::exit;
 use std::sync::Arc;
-use std::time::Duration;
-use std::{env, io};
 
 use tombolo_engine::islands::commit::{Event, IslandId};
-use tombolo_engine::link::{
-    Link, LinkKind, UnixLink, accept, all_counted, bundle, inherited, put_counted,
-};
+use tombolo_engine::link::put_counted;
 use tombolo_engine::threads::Running;
 
-use super::super::mail::{Item as Arrived, Outwards};
+use super::super::mail::Item as Arrived;
 use super::super::opening::OneIsland;
 use super::super::parts::{Transaction, Why};
 use super::code::Code;
-use super::outward::Outward;
+use super::outwards::IslandOutward;
 use super::upkeep::{self, Upkeep};
-use super::wire::{self, In, Item, Welcome};
-use super::{Bindings, ProcessesBuilder, VARIABLE, errors};
+use super::{Bindings, ProcessesBuilder};
 use crate::calls::{CallOptions, Pending, Settled, Started};
 use crate::core::{Core, Patience};
 use crate::error::Error;
-
-/// How long the process waits for its welcome.
-const WELCOME_MAX: Duration = Duration::from_secs(30);
-
-/// How long it waits at once for what is to do.
-const WAIT: Duration = Duration::from_secs(60);
-
-/// Whether this process was started as an island of another one.
-pub(super) fn is_asked() -> bool {
-    env::var_os(VARIABLE).is_some()
-}
-
-/// Is an island, to the end of the process.
-pub(super) fn run(builder: ProcessesBuilder) -> ! {
-    let Ok(link) = inherited() else {
-        // There is no process that this could be reported to.
-        eprintln!(
-            "{VARIABLE} is set, but no database has started this process as an island: unset it"
-        );
-        exit(1)
-    };
-    exit(match serve(builder, link) {
-        Ok(()) => 0,
-        Err(_) => 1,
-    })
-}
-
-/// Why a process ends in failure: it is reported over the link, if there still is one.
-struct Failed;
-
-fn serve(builder: ProcessesBuilder, link: UnixLink) -> Result<(), Failed> {
-    let mut control = link;
-    let refused = |error: &Error| Item::new(wire::REFUSED).rest(&errors::encode(error));
-    let welcome = match welcomed(&builder, &mut control) {
-        Ok(welcome) => welcome,
-        Err(error) => {
-            // No bundle: the database's process may be of another version.
-            _ = control.send(&[&refused(&error)]);
-            return Err(Failed);
-        }
-    };
-    let (receiving, sending) = linked(control, builder.link).map_err(|_| Failed)?;
-    let outward = Arc::new(Outward::new(sending, builder.silence_max));
-    let sends = outward.clone();
-    let Ok(sender) = Running::start("tombolo-sending", move || sends.run()) else {
-        return Err(Failed);
-    };
-    // From now on it is noticed if this process hangs.
-    outward.lives();
-    outward.send_now().map_err(|_| Failed)?;
-    let ended = match open(builder, &welcome) {
-        Ok(island) => island.serve(receiving, &outward),
-        Err(error) => {
-            outward.put(refused(&error));
-            Err(Failed)
-        }
-    };
-    outward.end();
-    sender.join();
-    ended
-}
+use crate::processes::ProcessSettings;
+use crate::processes::host::{Hosts, Island, Next};
+use crate::processes::outward::Outward;
+use crate::processes::wire::{self, In, Welcome};
 
 /// An island that is open.
-struct Child {
+pub(crate) struct Child {
     me: IslandId,
     one: OneIsland,
     code: Arc<Code>,
     upkeep: Arc<Upkeep>,
 }
 
-/// The link of this kind, as one that receives and one that sends. Another one than that over which the process was
-/// welcomed, the database offers as soon as this process says something.
-fn linked(mut control: UnixLink, kind: LinkKind) -> io::Result<(Box<dyn Link>, Box<dyn Link>)> {
-    let link: Box<dyn Link> = if kind == LinkKind::Unix {
-        Box::new(control)
-    } else {
-        let mut alive = Vec::new();
-        bundle(&[Item::new(wire::ALIVE).end()], &mut alive);
-        control.send(&[&alive]).map_err(io::Error::other)?;
-        accept(control)?
-    };
-    link.split()
-}
+impl Hosts for ProcessesBuilder {
+    type Island = Child;
 
-/// What the database says that this process is to be.
-fn welcomed(builder: &ProcessesBuilder, receiving: &mut UnixLink) -> Result<Welcome, Error> {
-    let failed =
-        |what: String| Error::System(format!("an island's process has no welcome: {what}"));
-    receiving.wait(WELCOME_MAX);
-    let bytes = receiving.receive().map_err(|end| failed(end.to_string()))?;
-    let bytes = bytes.ok_or_else(|| failed("the database does not send it".to_owned()))?;
-    let welcome = Welcome::decode(bytes).map_err(Error::OtherVersion)?;
-    builder.refuse_other(&welcome.declaration)?;
-    Ok(welcome)
-}
-
-/// Opens the island that the welcome says.
-fn open(builder: ProcessesBuilder, welcome: &Welcome) -> Result<Child, Error> {
-    let (me, directory) = (welcome.island, welcome.directory.as_deref().map(str::as_ref));
-    let one = builder.islands.open_one(directory, me.into())?;
-    let bindings = Bindings { database: &one.database };
-    let bound = builder.procedures.iter().map(|procedure| (procedure.bind)(&bindings));
-    let code = Arc::new(Code::new(bound.collect::<Result<_, _>>()?));
-    Ok(Child { me: IslandId(me), one, code, upkeep: Arc::default() })
-}
-
-impl Child {
-    fn serve(self, mut receiving: Box<dyn Link>, outward: &Arc<Outward>) -> Result<(), Failed> {
-        outward.opened(self.code.clone());
-        self.one.mail.set_outwards(self.me, outward.clone());
-        Outward::sends_later();
-        outward.put(Item::new(wire::READY).u32(std::process::id()).end());
-        let is_asked_to_close = self.receive(&mut *receiving, outward);
-        outward.closes();
-        let closed = self.one.close();
-        let words = closed.as_ref().err().map(errors::encode).unwrap_or_default();
-        outward.put(Item::new(wire::CLOSED).rest(&words));
-        if is_asked_to_close && closed.is_ok() { Ok(()) } else { Err(Failed) }
+    fn words(&self) -> String {
+        self.words()
     }
 
-    /// Runs what arrives; returns whether the database closes. Otherwise its process is gone, or sends what is
-    /// damaged.
-    fn receive(&self, receiving: &mut dyn Link, outward: &Arc<Outward>) -> bool {
-        let core = self.one.database.core();
-        loop {
-            loop {
-                let bundle = match receiving.receive() {
-                    Ok(Some(bundle)) => bundle,
-                    Ok(None) => break,
-                    Err(_) => return false,
-                };
-                let Some(items) = all_counted(bundle) else { return false };
-                for item in items {
-                    match self.arrived(item, outward) {
-                        Some(Next::GoesOn) => {}
-                        Some(Next::Closes) => return true,
-                        None => return false,
-                    }
-                }
-            }
-            while !core.is_durable() && core.help() {}
-            if outward.send_now().is_err() {
-                return false;
-            }
-            receiving.wait(WAIT);
-        }
+    fn settings(&self) -> &ProcessSettings {
+        &self.settings
     }
 
-    /// Does what an item asks for; `None` if it is none.
+    fn open(self, welcome: &Welcome, outward: &Arc<Outward>) -> Result<Child, Error> {
+        let directory = welcome.directory.as_deref().map(str::as_ref);
+        let me = IslandId(welcome.island);
+        let one = self.islands.open_one(directory, me.index())?;
+        let bindings = Bindings { database: &one.database };
+        let bound = self.procedures.iter().map(|procedure| (procedure.bind)(&bindings));
+        let code = Arc::new(Code::new(bound.collect::<Result<_, _>>()?));
+        let outwards = IslandOutward { outward: outward.clone(), code: code.clone() };
+        one.mail.set_outwards(me, Arc::new(outwards));
+        Ok(Child { me, one, code, upkeep: Arc::default() })
+    }
+}
+
+impl Island for Child {
     fn arrived(&self, item: &[u8], outward: &Arc<Outward>) -> Option<Next> {
         let mut from = In(item);
         let put = |arrived| self.one.mail.put(self.me, arrived);
@@ -232,6 +114,17 @@ impl Child {
         Some(Next::GoesOn)
     }
 
+    fn pauses(&self) {
+        let core = self.one.database.core();
+        while !core.is_durable() && core.help() {}
+    }
+
+    fn close(self) -> Result<(), Error> {
+        self.one.close()
+    }
+}
+
+impl Child {
     /// Does on a thread of its own what may take long, and answers it then.
     fn aside(
         &self,
@@ -274,12 +167,6 @@ impl Child {
             }
         });
     }
-}
-
-/// What follows an item.
-enum Next {
-    GoesOn,
-    Closes,
 }
 
 /// The parts of a transaction: those of an island behind its number.

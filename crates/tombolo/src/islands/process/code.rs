@@ -3,7 +3,7 @@
 //! Inputs come as bytes and answers leave as bytes ([`Arguments`]); in between a procedure is what it is in a database
 //! of one process. Not here: how they are declared (`mod.rs`), links (`child.rs`).
 
-use tombolo_engine::command_log::{Arguments, Decoder, Encoder};
+use tombolo_engine::command_log::Arguments;
 use tombolo_engine::hints::Hints;
 use tombolo_engine::islands::commit::IslandId;
 use tombolo_engine::islands::island::{Executed, holder};
@@ -12,32 +12,15 @@ use tombolo_storage::memory::held::Locks;
 
 use super::super::answers::Answers;
 use super::super::parts::{Transaction, Why};
-use super::errors;
-use super::wire::In;
 use crate::calls::{Body, Registered};
 use crate::error::Stop;
+use crate::processes::wire::In;
+use crate::processes::{decoded, encoded, errors};
 use crate::product::Product;
 use crate::tx::{Guards, Tables};
 
 /// A procedure whose input and answer are bytes.
 pub(super) type Coded = Registered<Vec<u8>, Vec<u8>>;
-
-/// The bytes of a value.
-pub(super) fn encoded(value: &impl Arguments) -> Vec<u8> {
-    let mut bytes = vec![0; value.bytes_max()];
-    let mut out = Encoder::new(&mut bytes);
-    value.encode(&mut out);
-    let length = out.len();
-    bytes.truncate(length);
-    bytes
-}
-
-/// The value in these bytes; `None` if they are none of its type.
-pub(super) fn decoded<T: Arguments>(bytes: &[u8]) -> Option<T> {
-    let mut from = Decoder::new(bytes);
-    let value = T::decode(&mut from).ok()?;
-    from.end().ok().map(|()| value)
-}
 
 /// The code of a procedure, with bytes around it.
 pub(super) struct CodedBody<B>(pub(super) B);
@@ -147,18 +130,4 @@ impl Code {
 /// The answers of the steps of a part.
 pub(super) fn answers(part: &[u8]) -> Option<Vec<Vec<u8>>> {
     Some(all_counted(part)?.into_iter().map(<[u8]>::to_vec).collect())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_value_is_all_of_its_bytes() {
-        let value = (7u64, String::from("Trave"), None::<i32>);
-        let mut bytes = encoded(&value);
-        assert_eq!(decoded(&bytes), Some(value));
-        bytes.push(0);
-        assert_eq!(decoded::<(u64, String, Option<i32>)>(&bytes), None);
-    }
 }

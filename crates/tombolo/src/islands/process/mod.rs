@@ -1,45 +1,24 @@
 //! Islands as processes: each is a process of its own, started from the program's own file (ISL-2, ISL-11).
 //!
-//! ```text
-//!   program: router, callers, supervision                     the same program again, once for each island
-//!   ┌───────────────────────────────────┐      links       ┌──────────────────────────────────────────────┐
-//!   │ call ─► seat ─► sleeps            │ ◄──────────────► │ receiving ─► its engine ─► sending           │
-//!   │ supervisor: one thread an island  │                  └──────────────────────────────────────────────┘
-//!   └───────────────────────────────────┘ ◄──────────────►  …
-//! ```
-//!
 //! | file | contains |
 //! |---|---|
 //! | `database.rs` | the database as its program sees it: opening, calls, closing |
 //! | `across.rs` | transactions over several islands |
-//! | `seat.rs` | the calls that wait for an island's answers |
-//! | `line.rs` | its link, and which thread reads what arrives |
-//! | `reading.rs` | what arrives, handed on |
-//! | `supervisor.rs` | processes started, linked with each other, and started again |
-//! | `silence.rs` | whether a process hangs |
-//! | `child.rs` | the process of an island |
-//! | `outward.rs` | what it sends |
+//! | `child.rs` | an island in its process |
+//! | `outwards.rs` | what it says to others |
 //! | `upkeep.rs` | statistics, checkpoints, backups |
 //! | `code.rs` | procedures by number, with bytes as input and answer |
-//! | `wire.rs`, `errors.rs` | messages and errors as bytes |
 //!
 //! A process runs what was declared by name and nothing else: a closure of the calling process is not there (decision
-//! 0059). Not here: the commit between islands (the engine's `islands/`), an island's engine, which is that of a
-//! database of one process.
+//! 0059). Not here: processes, and what passes between them (`crate::processes`), the commit between islands (the
+//! engine's `islands/`), an island's engine, which is that of a database of one process.
 
 mod across;
 mod child;
 pub(super) mod code;
 mod database;
-pub(super) mod errors;
-mod line;
-mod outward;
-mod reading;
-mod seat;
-mod silence;
-mod supervisor;
+mod outwards;
 mod upkeep;
-mod wire;
 
 use std::any::type_name;
 use std::ffi::OsString;
@@ -58,15 +37,12 @@ use super::opening::{AtomicCommit, IslandsBuilder};
 use crate::calls::{ClosureBody, ProcedureBody, register};
 use crate::database::Database;
 use crate::error::{Error, Stop};
+use crate::processes::{ProcessSettings, host};
 use crate::tx::{Tx, next_number};
 use code::{Coded, CodedBody};
 
 pub use across::{AcrossProcesses, SentAnswers, SentPart};
 pub use database::IslandProcesses;
-
-/// In the environment of a process that is an island. Programs of this repository take what begins with `TOMBOLO_` for
-/// settings.
-const VARIABLE: &str = "ISLAND_OF_TOMBOLO";
 
 /// The tables of an island, to which a procedure binds.
 #[derive(Debug)]
@@ -131,18 +107,8 @@ pub struct ProcessesBuilder {
     procedures: Vec<Declared>,
     /// By which its procedures are known.
     number: u32,
-    arguments: Option<Vec<OsString>>,
-    /// How long the process of an island may be silent.
-    silence_max: Option<Duration>,
-    link: LinkKind,
+    settings: ProcessSettings,
 }
-
-/// How long the process of an island may be silent by default. Too short a time costs a restart with recovery, too
-/// long a time only the waiting callers of one island.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
-
-/// Below that a busy machine would look like a process that hangs.
-const SILENCE_MIN: Duration = Duration::from_millis(100);
 
 impl fmt::Debug for ProcessesBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -168,9 +134,8 @@ impl IslandsBuilder {
     #[doc = include_str!("../../../examples/processes.rs")]
     /// ```
     pub fn processes(self) -> ProcessesBuilder {
-        let (procedures, number, arguments) = (Vec::new(), next_number(), None);
-        let (silence_max, link) = (Some(SILENCE_MAX), LinkKind::Unix);
-        ProcessesBuilder { islands: self, procedures, number, arguments, silence_max, link }
+        let (procedures, number) = (Vec::new(), next_number());
+        ProcessesBuilder { islands: self, procedures, number, settings: ProcessSettings::default() }
     }
 }
 
@@ -221,7 +186,7 @@ impl ProcessesBuilder {
 
     /// Arguments of the program in the processes of islands, instead of those that it was started with.
     pub fn arguments<W: Into<OsString>>(mut self, arguments: impl IntoIterator<Item = W>) -> Self {
-        self.arguments = Some(arguments.into_iter().map(Into::into).collect());
+        self.settings.arguments = Some(arguments.into_iter().map(Into::into).collect());
         self
     }
 
@@ -234,7 +199,7 @@ impl ProcessesBuilder {
     /// Not noticed is a program that hangs before it opens the database, and an endless loop in an opening or a
     /// closing. An island in memory is not started again.
     pub fn silence_max(mut self, time: impl Into<Option<Duration>>) -> Self {
-        self.silence_max = time.into();
+        self.settings.silence_max = time.into();
         self
     }
 
@@ -243,15 +208,15 @@ impl ProcessesBuilder {
     /// A ring and message queues are refused by [`ProcessesBuilder::open`]: one thread has to receive and to send
     /// there.
     pub const fn link(mut self, kind: LinkKind) -> Self {
-        self.link = kind;
+        self.settings.link = kind;
         self
     }
 
     /// In a process that was started as an island, is that island and does not return; otherwise does nothing. `open`
     /// calls it. A program that does something else first, which its islands should not do, calls it before.
     pub fn become_island(self) -> Self {
-        if child::is_asked() {
-            child::run(self);
+        if host::is_asked() {
+            host::run(self);
         }
         self
     }
@@ -263,18 +228,7 @@ impl ProcessesBuilder {
             let what = "islands in processes commit by AtomicCommit::TwoPhase: their logs cannot be flushed together";
             return Err(Error::Setting(what.to_owned()));
         }
-        if own.silence_max.is_some_and(|time| time < SILENCE_MIN) {
-            let what = format!("silence_max is at least {SILENCE_MIN:?}, or None");
-            return Err(Error::Setting(what));
-        }
-        if !own.link.has_halves() {
-            let kind = own.link.name();
-            let what = format!(
-                "islands in processes are not linked by {kind}: one thread receives while others send; choose unix, \
-                 tcp, pipe or fifo"
-            );
-            return Err(Error::Setting(what));
-        }
+        own.settings.check()?;
         if own.islands.is_auto {
             let what = "islands in processes are as many as the program says: give islands(n)";
             return Err(Error::Setting(what.to_owned()));
@@ -290,7 +244,7 @@ impl ProcessesBuilder {
             format!("version {} of the library", env!("CARGO_PKG_VERSION")),
             format!("{} islands, keys by {}", islands.islands, islands.keys),
             format!("tables spread {:?}", islands.spreads),
-            format!("links of kind {}", self.link.name()),
+            format!("links of kind {}", self.settings.link.name()),
         ];
         lines.extend(
             islands.builder.own_tables().iter().flatten().map(|table| format!("{table:?}")),
@@ -300,25 +254,6 @@ impl ProcessesBuilder {
             format!("procedure {} ({input}) -> {answer}", declared.name)
         }));
         lines.join("\n")
-    }
-
-    /// Refuses to be an island of a program that declares something else.
-    fn refuse_other(&self, declared: &str) -> Result<(), Error> {
-        let own = self.words();
-        if own == declared {
-            return Ok(());
-        }
-        let (mut own, mut other) = (own.lines(), declared.lines());
-        let (own, other) = loop {
-            match (own.next(), other.next()) {
-                (own, other) if own == other => {}
-                (own, other) => break (own.unwrap_or("nothing"), other.unwrap_or("nothing")),
-            }
-        };
-        Err(Error::OtherVersion(format!(
-            "the process of an island declares {own}, where the database's process declares {other}: declare the same \
-             tables and procedures in the same order whenever the program runs"
-        )))
     }
 }
 
@@ -336,11 +271,12 @@ mod tests {
         let (mut one, mut other) = (builder(), builder());
         twice(&mut one, "twice");
         twice(&mut other, "double");
-        assert_eq!(one.refuse_other(&one.words()), Ok(()));
-        let refused = one.refuse_other(&other.words()).unwrap_err().to_string();
+        assert_eq!(host::refuse_other(&one.words(), &one.words()), Ok(()));
+        let refused = host::refuse_other(&one.words(), &other.words()).unwrap_err().to_string();
         assert!(refused.contains("twice") && refused.contains("double"), "{refused}");
         let more = Database::builder().islands(3).processes();
-        let refused = more.refuse_other(&builder().words()).unwrap_err().to_string();
+        let refused =
+            host::refuse_other(&more.words(), &builder().words()).unwrap_err().to_string();
         assert!(refused.contains("3 islands") && refused.contains("2 islands"), "{refused}");
     }
 

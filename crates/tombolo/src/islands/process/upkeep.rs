@@ -24,14 +24,15 @@ use tombolo_storage::sync::Mutex;
 use tombolo_storage::value_log::{LogPosition, LogSettings};
 
 use super::super::backup::{refuse_islands, remove_copies};
-use super::database::{IslandProcesses, unreadable};
-use super::seat::Seat;
-use super::wire::{self, In, Item};
+use super::database::IslandProcesses;
 use crate::backup::Backup;
 use crate::calls::on_database_thread;
 use crate::core::Core;
 use crate::error::Error;
 use crate::open::make_directory;
+use crate::processes::own::unreadable;
+use crate::processes::seat::Seat;
+use crate::processes::wire::{self, In, Item};
 use crate::statistics::Statistics;
 
 /// How long an island has to answer what it need not wait for.
@@ -55,7 +56,7 @@ impl IslandProcesses {
             let answer = seat.ask(wire::STATISTICS, ANSWER_MAX)?;
             decode_statistics(&answer).ok_or_else(|| unreadable(island))
         };
-        self.supervised.seats.iter().enumerate().map(|(island, seat)| of(island, seat)).collect()
+        self.supervised().seats.iter().enumerate().map(|(island, seat)| of(island, seat)).collect()
     }
 
     /// Writes a checkpoint of each island; see [`Database::checkpoint`](crate::Database::checkpoint).
@@ -64,7 +65,7 @@ impl IslandProcesses {
     /// As there, of the first island that has one; [`Error::IslandRestarts`], [`Error::AnswerLost`].
     pub fn checkpoint(&self) -> Result<(), Error> {
         let checkpoint = |call| Item::new(wire::CHECKPOINT).u64(call).end();
-        of_all(&self.supervised.seats, |_, seat| seat.call(checkpoint)).map(drop)
+        of_all(&self.supervised().seats, |_, seat| seat.call(checkpoint)).map(drop)
     }
 
     /// Copies all islands into a new or an empty directory while they run, as
@@ -79,7 +80,7 @@ impl IslandProcesses {
         if on_database_thread() {
             return Err(Error::Nested);
         }
-        if self.supervised.is_in_memory() {
+        if self.supervised().is_in_memory() {
             let what = "not done: a database in memory has no files to copy";
             return Err(Error::Directory(what.to_owned()));
         }
@@ -92,7 +93,7 @@ impl IslandProcesses {
         let _alone = self.backs_up.lock();
         let to = make_directory(&path)?;
         refuse_islands(&path)?;
-        let seats = &*self.supervised.seats;
+        let seats = &*self.supervised().seats;
         let _holds = Holding(seats);
         of_all(seats, |_, seat| seat.call(|call| Item::new(wire::HOLD).u64(call).end()))?;
         let moment = moment(seats)?;
@@ -223,8 +224,8 @@ mod tests {
     use tombolo_engine::threads::pause;
     use tombolo_storage::sync::{Arc, AtomicBool, AtomicU32, Ordering};
 
-    use super::super::line::Line;
     use super::*;
+    use crate::processes::line::Line;
 
     /// An island that counts its calls, and is said to have flushed so many groups. It looks at the question only when
     /// nothing has arrived for some time, or a hundred calls later.

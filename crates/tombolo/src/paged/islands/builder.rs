@@ -27,6 +27,7 @@ use tombolo_storage::store::Store as _;
 use tombolo_storage::sync::{AtomicU64, Mutex};
 use tombolo_storage::value_log::refuse_copy;
 
+use super::super::PagedDatabase;
 use super::super::builder::{POOL_BYTES_MIN, PagedBuilder, define, refuse_other_store};
 use super::super::lender::Lender;
 use super::super::sessions::Store;
@@ -35,7 +36,7 @@ use super::resolve::resolve;
 use crate::error::Error;
 use crate::islands::identity::Asked;
 use crate::islands::key::{Keys, Router};
-use crate::islands::spread::spread;
+use crate::islands::spread::{spread, spread_own};
 use crate::open::refuse_exchanged;
 use crate::tx::next_number;
 
@@ -156,6 +157,28 @@ impl PagedIslandsBuilder {
         opened.islands.iter().try_for_each(|island| island.sessions.take().map(drop))?;
         opened.crew().map(drop)?;
         Ok(opened)
+    }
+
+    /// Opens one island of the database in `directory`, whose others other processes open: what is prepared on it stays
+    /// so.
+    pub(super) fn open_one(
+        mut self,
+        directory: &Path,
+        island: usize,
+    ) -> Result<PagedDatabase, Error> {
+        self.divide()?;
+        let asked = self.asked(directory);
+        let place = asked.place(island);
+        let missing = || Error::Directory(format!("{} is no island", place.display()));
+        if !place.join(PAGES_FILE).is_file() {
+            return Err(missing());
+        }
+        let mut store = self.paged.open_store(&place)?;
+        let (own, _) = membership(&mut store).map_err(damaged)?.ok_or_else(missing)?;
+        asked.compare(&own, island)?;
+        asked.compare_keys(&own, island, &self.keys)?;
+        spread_own(&mut store, &self.keys, &self.spreads, (own.island, self.islands))?;
+        self.paged.start(store, next_number())
     }
 
     /// Makes the settings those of one island; the tables.

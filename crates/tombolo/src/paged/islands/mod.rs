@@ -10,6 +10,7 @@
 //! | `commit.rs` | how it commits: on all islands or on none |
 //! | `repartition.rs` | another number of islands for a directory |
 //! | `backup.rs` | copies of all islands as of one moment |
+//! | `process/` | islands that are processes |
 //!
 //! A transaction of one island is one of a [`PagedDatabase`], and knows nothing of the others. Keys are spread as
 //! those of islands of memory stores are (`crate::islands::key`). Not here: what a prepared transaction is (storage
@@ -45,6 +46,7 @@ mod backup;
 mod builder;
 mod commit;
 mod crew;
+mod process;
 mod repartition;
 mod resolve;
 mod transaction;
@@ -53,6 +55,9 @@ mod transaction;
 mod tests;
 
 pub use builder::PagedIslandsBuilder;
+pub use process::{
+    PagedBindings, PagedIslandProcedure, PagedIslandProcesses, PagedProcessesBuilder, PagedSteps,
+};
 pub use transaction::PagedIslandsTx;
 
 use crew::{Crew, Member};
@@ -100,7 +105,7 @@ use crew::{Crew, Member};
 ///
 /// What [`Islands`](crate::Islands) has and this has not: declared parts
 /// ([`Islands::across`](crate::Islands::across); a closure of [`PagedIslands::transaction`] serves instead), ordered
-/// execution, placement, another number of islands for a directory.
+/// execution, placement.
 pub struct PagedIslands {
     pub(super) islands: Vec<PagedDatabase>,
     router: Router,
@@ -301,6 +306,16 @@ impl PagedIslands {
     /// As there, of the first island that has one.
     pub fn checkpoint(&self) -> Result<(), Error> {
         self.islands.iter().try_for_each(PagedDatabase::checkpoint)
+    }
+
+    /// Deletes the rows of decisions, which all participants know.
+    fn forget_decisions(&self) -> Result<(), Error> {
+        for (island, rows) in self.islands.iter().zip(&self.spare) {
+            let mut session = island.take()?;
+            let rows = std::mem::take(&mut *rows.lock());
+            self.decided.forget(&mut session.store, &rows).map_err(Error::Refused)?;
+        }
+        Ok(())
     }
 
     /// Closes the islands; see [`PagedDatabase::close`].

@@ -29,7 +29,7 @@ use crate::islands::IslandKey;
 
 /// Intervals ([`super::builder::WAIT_INTERVAL_MS`]) for which a transaction that has reached several islands waits for
 /// a lock, times the number of its tries.
-const SHORT_WAITS: u32 = 5;
+pub(super) const SHORT_WAITS: u32 = 5;
 
 /// A transaction over several islands, as its closure sees it; see [`PagedIslands::transaction`].
 pub struct PagedIslandsTx<'d> {

@@ -18,7 +18,7 @@ use std::time::Duration;
 const PAUSES: u32 = 4;
 
 /// See the file's head.
-pub(super) struct Silence {
+pub(crate) struct Silence {
     /// How long it may last after the question; without limit if there is none.
     time_max: Option<Duration>,
     quiet: Duration,
@@ -26,27 +26,27 @@ pub(super) struct Silence {
 }
 
 impl Silence {
-    pub(super) const fn new(time_max: Option<Duration>) -> Self {
+    pub(crate) const fn new(time_max: Option<Duration>) -> Self {
         Self { time_max, quiet: Duration::ZERO, is_asked: false }
     }
 
     /// The process has said something.
-    pub(super) const fn ends(&mut self) {
+    pub(crate) const fn ends(&mut self) {
         (self.quiet, self.is_asked) = (Duration::ZERO, false);
     }
 
     /// The process is expected to say something without being asked.
-    pub(super) const fn expects(&mut self) {
+    pub(crate) const fn expects(&mut self) {
         self.is_asked = true;
     }
 
     /// How long to wait at once for a message, at most `time_max`.
-    pub(super) fn pause(&self, time_max: Duration) -> Duration {
+    pub(crate) fn pause(&self, time_max: Duration) -> Duration {
         self.time_max.map_or(time_max, |limit| time_max.min(limit / PAUSES))
     }
 
     /// So much time has passed without a message. Returns whether the process is to be asked.
-    pub(super) fn lasts(&mut self, time: Duration) -> bool {
+    pub(crate) fn lasts(&mut self, time: Duration) -> bool {
         self.quiet += time;
         let is_long = self.time_max.is_some_and(|limit| self.quiet >= limit / PAUSES);
         if self.is_asked || !is_long {
@@ -57,7 +57,7 @@ impl Silence {
     }
 
     /// Why the process is taken for hanging, if it is.
-    pub(super) fn hangs(&self) -> Option<String> {
+    pub(crate) fn hangs(&self) -> Option<String> {
         let limit = self.time_max.filter(|limit| self.is_asked && self.quiet >= *limit)?;
         Some(format!("it hung: it did not answer for {limit:?}, and was killed"))
     }

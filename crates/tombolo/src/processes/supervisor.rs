@@ -14,8 +14,8 @@
 //! Invariant: an island learns that a link was made before it receives anything on it, and that the link broke
 //! before it is made again. Not here: calls (`database.rs`).
 
-use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{env, fmt, io};
 
@@ -36,24 +36,24 @@ const PAUSE: Duration = Duration::from_millis(2);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// How long a thread waits at once for what a process sends, before it tries again to send what a full link left.
-pub(super) const WAIT: Duration = Duration::from_secs(1);
+pub(crate) const WAIT: Duration = Duration::from_secs(1);
 
 /// How the process of an island is started.
-pub(super) struct Starting {
-    pub(super) program: Program,
+pub(crate) struct Starting {
+    pub(crate) program: Program,
     /// What it has to declare, too.
-    pub(super) declaration: String,
+    pub(crate) declaration: String,
     /// Of the database; none for one in memory.
-    pub(super) directory: Option<String>,
+    pub(crate) directory: Option<String>,
     /// How long it may be silent.
-    pub(super) silence_max: Option<Duration>,
+    pub(crate) silence_max: Option<Duration>,
     /// What links it with this process.
-    pub(super) kind: LinkKind,
+    pub(crate) kind: LinkKind,
 }
 
 /// What the threads of all islands share.
-pub(super) struct Supervised {
-    pub(super) seats: Vec<Seat>,
+pub(crate) struct Supervised {
+    pub(crate) seats: Vec<Seat>,
     starting: Starting,
     /// Held while islands are linked or parted.
     linking: Mutex<()>,
@@ -62,10 +62,12 @@ pub(super) struct Supervised {
     restarts: AtomicU64,
     /// The first error of closing.
     closed: Mutex<Option<Error>>,
+    /// Called with an island whose process was started again, once it takes calls.
+    pub(crate) risen: OnceLock<Box<dyn Fn(usize) + Send + Sync>>,
 }
 
 impl Supervised {
-    pub(super) fn new(islands: usize, starting: Starting) -> Self {
+    pub(crate) fn new(islands: usize, starting: Starting) -> Self {
         let is_in_memory = starting.directory.is_none();
         Self {
             seats: (0..islands).map(|island| Seat::new(island, is_in_memory)).collect(),
@@ -74,20 +76,21 @@ impl Supervised {
             closes: AtomicBool::new(false),
             restarts: AtomicU64::new(0),
             closed: Mutex::new(None),
+            risen: OnceLock::new(),
         }
     }
 
-    pub(super) const fn is_in_memory(&self) -> bool {
+    pub(crate) const fn is_in_memory(&self) -> bool {
         self.starting.directory.is_none()
     }
 
     /// How often a process was started again.
-    pub(super) fn restarts(&self) -> u64 {
+    pub(crate) fn restarts(&self) -> u64 {
         self.restarts.load(Ordering::Relaxed)
     }
 
     /// Lets each island close.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         self.closes.store(true, Ordering::SeqCst);
         for seat in &self.seats {
             seat.send([Item::new(wire::CLOSE).end()]); // one that is down has nothing to close
@@ -95,7 +98,7 @@ impl Supervised {
     }
 
     /// The first error of closing.
-    pub(super) fn closed(&self) -> Result<(), Error> {
+    pub(crate) fn closed(&self) -> Result<(), Error> {
         self.closed.lock().take().map_or(Ok(()), Err)
     }
 
@@ -105,7 +108,7 @@ impl Supervised {
 
     /// Keeps an island's process running until the database closes. `first` learns whether it opened, and if not, it
     /// is not tried again.
-    pub(super) fn supervise(&self, island: usize, first: &Sender<Result<(), Error>>) {
+    pub(crate) fn supervise(&self, island: usize, first: &Sender<Result<(), Error>>) {
         let (mut is_first, mut pauses) = (true, PAUSE);
         while !self.closes() {
             match self.start(island) {
@@ -115,6 +118,7 @@ impl Supervised {
                         _ = first.send(Ok(()));
                     } else {
                         self.restarts.fetch_add(1, Ordering::Relaxed);
+                        self.risen.get().into_iter().for_each(|risen| risen(island));
                     }
                     self.run(island, began);
                     if self.is_in_memory() {

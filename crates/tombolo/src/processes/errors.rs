@@ -13,7 +13,7 @@ use crate::calls::Outcome;
 use crate::error::Error;
 
 /// Where bytes that are no words of an island begin: no UTF-8 text does.
-pub(super) const MARK: u8 = 0xFF;
+pub(crate) const MARK: u8 = 0xFF;
 
 /// Reasons of aborts that are kept for the rest of the process: each is a literal of the program.
 const REASONS_MAX: usize = 4_096;
@@ -61,7 +61,7 @@ const UNREACHABLE: u8 = 23;
 const DISK_FULL: u8 = 24;
 
 /// The bytes of an error: a mark, its kind, its words.
-pub(super) fn encode(error: &Error) -> Vec<u8> {
+pub(crate) fn encode(error: &Error) -> Vec<u8> {
     let (kind, words) = match error {
         Error::Aborted(reason) => (ABORTED, (*reason).to_owned()),
         Error::Duplicate { index } => (DUPLICATE, index.clone()),
@@ -77,7 +77,7 @@ pub(super) fn encode(error: &Error) -> Vec<u8> {
         Error::Repeated(Outcome::Aborted) => (REPEATED_ABORTED, String::new()),
         Error::Repeated(_) => (REPEATED_UNKNOWN, String::new()),
         Error::Unknown(why) => (UNKNOWN, why.to_string()),
-        Error::Poisoned(why) => (STOPPED, why.to_string()),
+        Error::Poisoned(why) | Error::IslandRestarts { why, .. } => (STOPPED, why.to_string()),
         Error::Closed => (STOPPED, "it closes".to_owned()),
         Error::InUse { file } => (IN_USE, file.clone()),
         Error::Directory(what) => (DIRECTORY, what.clone()),
@@ -98,7 +98,7 @@ pub(super) fn encode(error: &Error) -> Vec<u8> {
 }
 
 /// The error in bytes that an island has sent.
-pub(in super::super) fn decode(bytes: &[u8], island: usize) -> Error {
+pub(crate) fn decode(bytes: &[u8], island: usize) -> Error {
     let (kind, words) = match bytes {
         [MARK, kind, words @ ..] => (*kind, words),
         words => (NOT_PREPARED, words),
@@ -141,7 +141,7 @@ pub(in super::super) fn decode(bytes: &[u8], island: usize) -> Error {
 const UNREACHED: &str = "another island does not reach it";
 
 /// Whether an island was not reached by another one: as soon as it is there, the transaction may run.
-pub(super) fn is_unreached(error: &Error) -> bool {
+pub(crate) fn is_unreached(error: &Error) -> bool {
     matches!(error, Error::IslandRestarts { why, .. } if &**why == UNREACHED)
 }
 

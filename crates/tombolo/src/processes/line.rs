@@ -23,11 +23,11 @@ use crate::error::Error;
 
 /// How long the supervisor leaves reading to callers before it looks whether one of them does. What an island says to
 /// others, and no caller reads, waits no longer than this.
-pub(super) const LEFT_WAIT: Duration = Duration::from_millis(1);
+pub(crate) const LEFT_WAIT: Duration = Duration::from_millis(1);
 
 /// See the file's head.
-pub(super) struct Line {
-    pub(super) outbox: Outbox,
+pub(crate) struct Line {
+    pub(crate) outbox: Outbox,
     reading: Mutex<Reading>,
     is_read: AtomicBool,
     /// How many bundles have arrived.
@@ -37,19 +37,19 @@ pub(super) struct Line {
 }
 
 /// What the thread that reads has.
-pub(super) struct Reading {
-    pub(super) link: Box<dyn Link>,
+pub(crate) struct Reading {
+    pub(crate) link: Box<dyn Link>,
     /// Why the island ends, if it says so.
-    pub(super) reason: Option<Error>,
+    pub(crate) reason: Option<Error>,
     /// Islands whose links may be full.
-    pub(super) full: BTreeSet<usize>,
+    pub(crate) full: BTreeSet<usize>,
     /// Whether something has arrived that no island says.
-    pub(super) is_damaged: bool,
+    pub(crate) is_damaged: bool,
 }
 
 impl Line {
     /// Over these halves; the links of `islands` others may be full.
-    pub(super) fn new(receiving: Box<dyn Link>, sending: Box<dyn Link>, islands: usize) -> Self {
+    pub(crate) fn new(receiving: Box<dyn Link>, sending: Box<dyn Link>, islands: usize) -> Self {
         let full = (0..islands).collect();
         let reading = Reading { link: receiving, reason: None, full, is_damaged: false };
         Self {
@@ -62,33 +62,33 @@ impl Line {
     }
 
     /// Begins to read, unless another thread does.
-    pub(super) fn take(&self) -> Option<MutexGuard<'_, Reading>> {
+    pub(crate) fn take(&self) -> Option<MutexGuard<'_, Reading>> {
         (!self.is_read.swap(true, Ordering::SeqCst)).then(|| self.reading.lock())
     }
 
     /// Ends it. A caller looks afterwards whether others wait: one that came before saw that this one reads.
-    pub(super) fn leave(&self, reading: MutexGuard<'_, Reading>) {
+    pub(crate) fn leave(&self, reading: MutexGuard<'_, Reading>) {
         drop(reading);
         self.is_read.store(false, Ordering::SeqCst);
     }
 
-    pub(super) fn hears(&self) {
+    pub(crate) fn hears(&self) {
         self.heard.fetch_add(1, Ordering::Relaxed);
     }
 
     /// How many bundles have arrived.
-    pub(super) fn heard(&self) -> u64 {
+    pub(crate) fn heard(&self) -> u64 {
         self.heard.load(Ordering::Relaxed)
     }
 
     /// The supervisor leaves reading to callers for a while.
-    pub(super) fn leave_to_callers(&self) -> Duration {
+    pub(crate) fn leave_to_callers(&self) -> Duration {
         _ = self.supervisor.park_for(LEFT_WAIT);
         LEFT_WAIT
     }
 
     /// The supervisor is to read.
-    pub(super) fn wake_supervisor(&self) {
+    pub(crate) fn wake_supervisor(&self) {
         self.supervisor.unpark(());
     }
 }

@@ -23,10 +23,10 @@ use super::wire::Item;
 use crate::error::Error;
 
 /// After how long a full link is tried again.
-pub(super) const ROOM_WAIT: Duration = Duration::from_millis(1);
+pub(crate) const ROOM_WAIT: Duration = Duration::from_millis(1);
 
 /// A process to which nothing is sent; dropped, what was held back is.
-pub(super) struct Held(Arc<Line>);
+pub(crate) struct Held(Arc<Line>);
 
 impl Drop for Held {
     fn drop(&mut self) {
@@ -36,7 +36,7 @@ impl Drop for Held {
 }
 
 /// What a call is answered.
-pub(super) type Answer = Result<Vec<u8>, Error>;
+pub(crate) type Answer = Result<Vec<u8>, Error>;
 
 thread_local! {
     /// Where this thread sleeps until its call is answered.
@@ -44,12 +44,12 @@ thread_local! {
 }
 
 /// A call that was put.
-pub(super) struct Begun {
-    pub(super) line: Arc<Line>,
+pub(crate) struct Begun {
+    pub(crate) line: Arc<Line>,
     number: u64,
-    pub(super) sleeper: Arc<Parker<Answer>>,
+    pub(crate) sleeper: Arc<Parker<Answer>>,
     /// Whether no other call of the island waited then.
-    pub(super) is_alone: bool,
+    pub(crate) is_alone: bool,
 }
 
 /// The calls that wait for an island.
@@ -62,7 +62,7 @@ struct Calls {
 }
 
 /// See the file's head.
-pub(super) struct Seat {
+pub(crate) struct Seat {
     island: usize,
     calls: Mutex<Calls>,
     numbers: AtomicU64,
@@ -75,7 +75,7 @@ pub(super) struct Seat {
 }
 
 impl Seat {
-    pub(super) fn new(island: usize, is_in_memory: bool) -> Self {
+    pub(crate) fn new(island: usize, is_in_memory: bool) -> Self {
         Self {
             island,
             calls: Mutex::default(),
@@ -87,16 +87,16 @@ impl Seat {
     }
 
     /// The number of its process in the system, if there is one.
-    pub(super) fn process(&self) -> Option<u32> {
+    pub(crate) fn process(&self) -> Option<u32> {
         Some(self.process.load(Ordering::SeqCst)).filter(|process| *process > 0)
     }
 
-    pub(super) fn is_up(&self) -> bool {
+    pub(crate) fn is_up(&self) -> bool {
         self.calls.lock().is_up
     }
 
     /// The error of a call that is not run.
-    pub(super) fn refusal(&self) -> Error {
+    pub(crate) fn refusal(&self) -> Error {
         match self.is_in_memory {
             true => Error::IslandStopped(self.island),
             false => Error::IslandRestarts { island: self.island, why: self.why.lock().clone() },
@@ -104,28 +104,37 @@ impl Seat {
     }
 
     /// Sends a call, which `item` puts together with its number, and sleeps until it is answered.
-    pub(super) fn call(&self, item: impl FnOnce(u64) -> Vec<u8>) -> Answer {
+    pub(crate) fn call(&self, item: impl FnOnce(u64) -> Vec<u8>) -> Answer {
         self.wait(self.begin(item)?, None)
     }
 
     /// Asks the process, past what is held back, and sleeps until it answers, for `time_max` at most.
-    pub(super) fn ask(&self, kind: u8, time_max: Duration) -> Answer {
+    pub(crate) fn ask(&self, kind: u8, time_max: Duration) -> Answer {
         let item = |number| Item::new(kind).u64(number).end();
-        self.wait(self.put(item, Outbox::put_past)?, Some(time_max))
+        let sleeper = SLEEPER.with(Arc::clone);
+        self.wait(self.put(item, sleeper, Outbox::put_past)?, Some(time_max))
     }
 
     /// Notes a call, and puts it behind what is to be sent.
-    pub(super) fn begin(&self, item: impl FnOnce(u64) -> Vec<u8>) -> Result<Begun, Error> {
-        self.put(item, Outbox::put)
+    pub(crate) fn begin(&self, item: impl FnOnce(u64) -> Vec<u8>) -> Result<Begun, Error> {
+        self.put(item, SLEEPER.with(Arc::clone), Outbox::put)
+    }
+
+    /// The same for a thread that begins several calls before it waits for them.
+    pub(crate) fn begin_one_of(&self, item: impl FnOnce(u64) -> Vec<u8>) -> Result<Begun, Error> {
+        let begun = self.put(item, Arc::default(), Outbox::put)?;
+        _ = begun.line.outbox.send(); // what a full link leaves goes while one is waited for
+        begun.line.wake_supervisor();
+        Ok(begun)
     }
 
     fn put(
         &self,
         item: impl FnOnce(u64) -> Vec<u8>,
+        sleeper: Arc<Parker<Answer>>,
         put: impl FnOnce(&Outbox, Vec<u8>) -> bool,
     ) -> Result<Begun, Error> {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed);
-        let sleeper = SLEEPER.with(Arc::clone);
         let mut calls = self.calls.lock();
         let Some(line) = calls.line.clone().filter(|_| calls.is_up) else {
             drop(calls);
@@ -142,7 +151,7 @@ impl Seat {
     }
 
     /// Sends what was put, and sleeps until a call is answered, for `time_max` at most.
-    pub(super) fn wait(&self, begun: Begun, time_max: Option<Duration>) -> Answer {
+    pub(crate) fn wait(&self, begun: Begun, time_max: Option<Duration>) -> Answer {
         let Begun { line, number, sleeper, .. } = begun;
         let mut left = time_max;
         loop {
@@ -166,7 +175,7 @@ impl Seat {
     }
 
     /// Whether no call waits.
-    pub(super) fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.calls.lock().waiting.is_empty()
     }
 
@@ -177,14 +186,14 @@ impl Seat {
     }
 
     /// Holds back what is sent to its process, except for questions, while the answer lives.
-    pub(super) fn hold(&self) -> Option<Held> {
+    pub(crate) fn hold(&self) -> Option<Held> {
         let line = self.calls.lock().line.clone()?;
         line.outbox.hold();
         Some(Held(line))
     }
 
     /// Sends an item past what is held back.
-    pub(super) fn send_past(&self, item: Vec<u8>) {
+    pub(crate) fn send_past(&self, item: Vec<u8>) {
         let Some(line) = self.calls.lock().line.clone() else { return };
         if line.outbox.put_past(item) {
             _ = line.outbox.send();
@@ -192,7 +201,7 @@ impl Seat {
     }
 
     /// Sends these, or as much as the link has room for; what there is no process for is lost.
-    pub(super) fn send(&self, items: impl IntoIterator<Item = Vec<u8>>) {
+    pub(crate) fn send(&self, items: impl IntoIterator<Item = Vec<u8>>) {
         let Some(line) = self.calls.lock().line.clone() else { return };
         if items.into_iter().all(|item| line.outbox.put(item)) {
             _ = line.outbox.send(); // what is left, its supervisor sends; an ended link it notices
@@ -200,13 +209,13 @@ impl Seat {
     }
 
     /// Sends what is left; returns whether the link is full.
-    pub(super) fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         let line = self.calls.lock().line.clone();
         line.is_some_and(|line| line.outbox.send() == Ok(false))
     }
 
     /// Hands a call its answer.
-    pub(super) fn answered(&self, number: u64, answer: Answer) {
+    pub(crate) fn answered(&self, number: u64, answer: Answer) {
         let waiting = self.calls.lock().waiting.remove(&number);
         if let Some(sleeper) = waiting {
             sleeper.unpark(answer);
@@ -214,17 +223,17 @@ impl Seat {
     }
 
     /// A process is there; it takes calls from [`Seat::opens`] on.
-    pub(super) fn begins(&self, line: Arc<Line>, process: u32) {
+    pub(crate) fn begins(&self, line: Arc<Line>, process: u32) {
         self.calls.lock().line = Some(line);
         self.process.store(process, Ordering::SeqCst);
     }
 
-    pub(super) fn opens(&self) {
+    pub(crate) fn opens(&self) {
         self.calls.lock().is_up = true;
     }
 
     /// The process is gone: those that wait for an answer do not know whether they were run.
-    pub(super) fn ends(&self, why: &Arc<str>) {
+    pub(crate) fn ends(&self, why: &Arc<str>) {
         *self.why.lock() = why.clone();
         self.process.store(0, Ordering::SeqCst);
         let Calls { line, waiting, .. } = std::mem::take(&mut *self.calls.lock());
@@ -238,7 +247,7 @@ impl Seat {
     }
 
     /// Its process could not be started.
-    pub(super) fn fails(&self, why: Arc<str>) {
+    pub(crate) fn fails(&self, why: Arc<str>) {
         *self.why.lock() = why;
     }
 }

@@ -16,7 +16,7 @@ use crate::error::Error;
 
 impl Supervised {
     /// Sends an island a call, which `item` puts together with its number, and blocks until it is answered.
-    pub(super) fn call(&self, island: usize, item: impl FnOnce(u64) -> Vec<u8>) -> Answer {
+    pub(crate) fn call(&self, island: usize, item: impl FnOnce(u64) -> Vec<u8>) -> Answer {
         let seat = &self.seats[island];
         let begun = seat.begin(item)?;
         if let Some(answer) = self.read_alone(island, &begun) {
@@ -56,7 +56,7 @@ impl Supervised {
     ///
     /// # Errors
     /// Why the link has ended, in words.
-    pub(super) fn read(
+    pub(crate) fn read(
         &self,
         island: usize,
         line: &Line,

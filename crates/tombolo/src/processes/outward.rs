@@ -17,19 +17,12 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tombolo_engine::islands::commit::{IslandId, Refusal};
-use tombolo_engine::islands::island::Executed;
 use tombolo_engine::link::{ITEM_BYTES_MAX, Link, LinkEnd, Outbox};
-use tombolo_storage::memory::held::Locks;
 use tombolo_storage::sync::{AtomicBool, Mutex, Ordering, Parker};
 
-use super::super::mail::Outwards;
-use super::code::Code;
 use super::errors;
-use super::wire::{ALIVE, ANSWER, CLOSED, FAILED, Item, MESSAGE};
+use super::wire::{ALIVE, ANSWER, CLOSED, FAILED, Item};
 use crate::error::Error;
-use crate::product::Product;
-use crate::tx::Tables;
 
 /// After how long the sending thread looks whether a full link has room again. It does not wait at the link, because
 /// the receiving thread must not wait for it.
@@ -69,9 +62,7 @@ impl Wake for Wakes {
 }
 
 /// What a process sends. See the file's head.
-pub(super) struct Outward {
-    /// Present when the island is open.
-    code: OnceLock<Arc<Code>>,
+pub(crate) struct Outward {
     outbox: Outbox,
     /// How often to say that this process is alive while the island has no turns.
     sign: Option<Duration>,
@@ -88,11 +79,10 @@ pub(super) struct Outward {
 
 impl Outward {
     /// For an island that opens. `silence_max` is how long it may say nothing.
-    pub(super) fn new(link: Box<dyn Link>, silence_max: Option<Duration>) -> Self {
+    pub(crate) fn new(link: Box<dyn Link>, silence_max: Option<Duration>) -> Self {
         let wakes = Arc::new(Wakes::default());
         let waker = Waker::from(wakes.clone());
         Self {
-            code: OnceLock::new(),
             outbox: Outbox::new(link),
             sign: silence_max.map(|time| time / SIGNS),
             has_no_turns: AtomicBool::new(true),
@@ -104,25 +94,35 @@ impl Outward {
         }
     }
 
-    /// The island is open, and runs this.
-    pub(super) fn opened(&self, code: Arc<Code>) {
-        self.code.get_or_init(|| code);
+    /// The island is open.
+    pub(crate) fn opened(&self) {
         self.has_no_turns.store(false, Ordering::SeqCst);
     }
 
     /// The island closes.
-    pub(super) fn closes(&self) {
+    pub(crate) fn closes(&self) {
         self.has_no_turns.store(true, Ordering::SeqCst);
         self.wakes.parker.unpark(());
     }
 
     /// The calling thread sends what it puts by [`Outward::send_now`].
-    pub(super) fn sends_later() {
+    pub(crate) fn sends_later() {
         SENDS_LATER.set(true);
     }
 
+    /// Says that this process is alive.
+    pub(crate) fn lives(&self) {
+        self.put(Item::new(ALIVE).end());
+    }
+
+    /// The island runs no transactions any more, for this reason: the process ends.
+    pub(crate) fn stopped(&self, why: Arc<str>) {
+        self.stopped.get_or_init(|| why);
+        self.wakes.parker.unpark(());
+    }
+
     /// Puts an item behind those that are to be sent.
-    pub(super) fn put(&self, item: Vec<u8>) {
+    pub(crate) fn put(&self, item: Vec<u8>) {
         self.outbox.put(item);
         if !SENDS_LATER.get() {
             self.wakes.parker.unpark(());
@@ -130,12 +130,12 @@ impl Outward {
     }
 
     /// Answers a call.
-    pub(super) fn answer(&self, number: u64, answer: &Result<Vec<u8>, Error>) {
+    pub(crate) fn answer(&self, number: u64, answer: &Result<Vec<u8>, Error>) {
         self.put(answer_item(number, answer));
     }
 
     /// Answers a call when it is done.
-    pub(super) fn answer_later(
+    pub(crate) fn answer_later(
         &self,
         number: u64,
         answer: impl Future<Output = Result<Vec<u8>, Error>> + Send + 'static,
@@ -148,7 +148,7 @@ impl Outward {
     ///
     /// # Errors
     /// When the link has ended.
-    pub(super) fn send_now(&self) -> Result<(), LinkEnd> {
+    pub(crate) fn send_now(&self) -> Result<(), LinkEnd> {
         if !self.outbox.send()? {
             self.wakes.parker.unpark(());
         }
@@ -156,7 +156,7 @@ impl Outward {
     }
 
     /// Sends, and answers calls when they are done, until the process ends. For a thread of its own.
-    pub(super) fn run(&self) {
+    pub(crate) fn run(&self) {
         let mut awaited: Vec<Awaited> = Vec::new();
         let mut context = Context::from_waker(&self.waker);
         loop {
@@ -210,40 +210,8 @@ impl Outward {
     }
 
     /// The sending thread ends when it has sent what there is.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
-        self.wakes.parker.unpark(());
-    }
-}
-
-impl Outwards for Outward {
-    fn send(&self, to: IslandId, message: &[u8]) {
-        if message.len() < ITEM_BYTES_MAX / 2 {
-            self.put(Item::new(MESSAGE).u16(to.0).rest(message));
-        }
-    }
-
-    fn run_part(
-        &self,
-        me: IslandId,
-        site: (&mut Product, &Tables),
-        locks: &Locks,
-        part: &[u8],
-    ) -> Executed {
-        let code = self.code.get().expect("an island that runs parts is open");
-        code.run_part(me, site, locks, part)
-    }
-
-    fn refuse_peer(&self, peer: IslandId, why: Refusal) {
-        self.stopped(format!("{peer} is not understood: {why}").into());
-    }
-
-    fn lives(&self) {
-        self.put(Item::new(ALIVE).end());
-    }
-
-    fn stopped(&self, why: Arc<str>) {
-        self.stopped.get_or_init(|| why);
         self.wakes.parker.unpark(());
     }
 }
