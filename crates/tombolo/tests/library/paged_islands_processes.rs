@@ -1,17 +1,21 @@
 //! Islands of paged stores as processes: calls, transactions over several, processes that are killed, programs that do
 //! not fit. A test starts its own program again for each island, which then runs the same test up to the opening.
 
+use std::env;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
+use std::time::Duration;
 
 use tombolo::{
     Database, Error, PagedIslandProcedure, PagedIslandProcesses, PagedIslandsBuilder,
     PagedProcessesBuilder, Stop,
 };
 use tombolo_engine::rng::Rng;
-use tombolo_engine::threads::on_each;
+use tombolo_engine::threads::{on_each, pause};
 
 use super::islands::{ACCOUNTS, Account, AccountKey};
 use super::islands_processes::{Branches, money_survives_kills, until_run};
+use super::kills::{CHILD, child};
 
 #[derive(Clone, Copy)]
 struct Procedures {
@@ -27,7 +31,10 @@ struct Bank {
 }
 
 fn builder(islands: usize) -> PagedIslandsBuilder {
-    Database::builder().define::<Account>().paged().pool_bytes(8 << 20).islands(islands)
+    // No test waits so long for a lock.
+    let lock_wait_max = Duration::from_secs(1_000);
+    let paged = Database::builder().define::<Account>().paged().pool_bytes(8 << 20);
+    paged.lock_wait_max(lock_wait_max).islands(islands)
 }
 
 /// Accounts in processes of which each runs `test`. In such a process it does not return.
@@ -204,4 +211,40 @@ fn killed_processes_lose_nothing_that_was_answered_and_no_money() {
     let gained = money_survives_kills(&bank);
     bank.db.close().unwrap();
     assert_eq!(money_of_one_process(place.path(), 2), 1_000 * ACCOUNTS as i64 + gained);
+}
+
+#[test]
+fn processes_whose_program_was_killed_undo_what_is_open_and_leave_the_directory() {
+    let test = "processes_whose_program_was_killed_undo_what_is_open_and_leave_the_directory";
+    let (db, to) = declared(test, 2);
+    if let Some(directory) = env::var_os(CHILD) {
+        let bank = Bank::open((db, to), directory.as_ref());
+        bank.give_all(1_000);
+        let (account, _) = bank.apart();
+        let works = bank.db.transaction(|tx| {
+            tx.run(&bank.to.book, &account, &(account, 1))?;
+            // Calls wait for it, one of them in a transaction of its own.
+            on_each(0..3, |caller| match caller {
+                0 => {
+                    println!("open");
+                    loop {
+                        pause(Duration::from_secs(1));
+                    }
+                }
+                1 => bank.book(account, 0).map(drop),
+                _ => bank.transfer(account, account, 1).map(drop),
+            });
+            Ok(())
+        });
+        return works.unwrap();
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut parent = child(&format!("paged_islands_processes::{test}"), place.path());
+    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.ends_with("open")));
+    pause(Duration::from_millis(100));
+    parent.kill().unwrap(); // SIGKILL
+    parent.wait().unwrap();
+    let bank = Bank::open((db, to), place.path());
+    assert_eq!(bank.money(), Ok(1_000 * ACCOUNTS as i64));
 }

@@ -54,8 +54,16 @@ struct Served {
     database: PagedDatabase,
     procedures: Vec<Run>,
     decided: Decided,
+    seats: Mutex<Seats>,
+}
+
+/// Sessions of transactions over several islands.
+#[derive(Default)]
+struct Seats {
     /// By the number that the database's process gave each; none while a job has one.
-    seats: Mutex<BTreeMap<u32, Option<Seated>>>,
+    all: BTreeMap<u32, Option<Seated>>,
+    /// The island closes: a transaction is undone as soon as no job has its session.
+    closes: bool,
 }
 
 impl Hosts for PagedProcessesBuilder {
@@ -118,11 +126,11 @@ impl Island for Child {
     }
 
     fn close(self) -> Result<(), Error> {
+        self.served.undo_open();
         self.workers.end();
         let Some(served) = Arc::into_inner(self.served) else {
             return Err(Error::System("an island's threads have not ended".to_owned()));
         };
-        // What a transaction left open is undone with its session.
         drop(served.seats);
         served.database.close()
     }
@@ -263,21 +271,32 @@ impl Served {
         seat: u32,
         work: impl FnOnce(&Self, &mut Seated) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let known = self.seats.lock().insert(seat, None);
+        let known = self.seats.lock().all.insert(seat, None);
         let mut seated = match known {
             Some(Some(seated)) => seated,
             Some(None) => return Err(Error::Nested), // the database's process sends one item at a time
             None => match self.database.sessions.open() {
                 Ok(store) => Seated { session: Session::new(store), row: None },
                 Err(error) => {
-                    self.seats.lock().remove(&seat);
+                    self.seats.lock().all.remove(&seat);
                     return Err(error);
                 }
             },
         };
         let done = work(self, &mut seated);
-        self.seats.lock().insert(seat, Some(seated));
+        let mut seats = self.seats.lock();
+        if seats.closes {
+            undo(&mut seated);
+        }
+        seats.all.insert(seat, Some(seated));
         done
+    }
+
+    /// Undoes what is open: jobs may wait for its locks, and nothing ends it any more.
+    fn undo_open(&self) {
+        let mut seats = self.seats.lock();
+        seats.closes = true;
+        seats.all.values_mut().flatten().for_each(undo);
     }
 
     /// Begins the transaction here, or finds it begun.
