@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::by_page::ByPage;
 use super::damaged_record;
 use crate::log::record::{Content, Record};
 use crate::log::{LockEntry, parse_prepared};
@@ -58,7 +59,7 @@ pub(in crate::paged::store) struct Known {
     /// From where on the log is needed.
     pub(super) from: u64,
     /// Pages that may lack changes.
-    pub(super) dirty: BTreeMap<PageId, DirtyPage>,
+    pub(super) dirty: ByPage<DirtyPage>,
     /// Transactions that have not ended.
     pub(super) unended: BTreeMap<u64, Unended>,
     /// The greatest number that a transaction has.
@@ -191,7 +192,7 @@ impl Analysis {
 
     fn note_page(&mut self, page: PageId, recovery_lsn: u64, is_whole: bool) {
         let fresh = DirtyPage { recovery_lsn, is_whole, newest: recovery_lsn };
-        let dirty = self.known.dirty.entry(page).or_insert(fresh);
+        let dirty = self.known.dirty.slot(page).get_or_insert(fresh);
         dirty.newest = recovery_lsn.max(dirty.newest);
     }
 
@@ -219,7 +220,7 @@ impl Analysis {
         }
         self.checkpoint = began;
         self.known.dirty.retain(|page, dirty| {
-            let lacks_from = listed.get(page).copied().unwrap_or(began);
+            let lacks_from = listed.get(&page).copied().unwrap_or(began);
             if dirty.recovery_lsn < lacks_from {
                 (dirty.recovery_lsn, dirty.is_whole) = (lacks_from, false);
             }

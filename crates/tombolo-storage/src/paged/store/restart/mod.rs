@@ -22,6 +22,7 @@
 //! what that found in the file. Pages that a restart changes are written by the checkpoints that follow.
 
 mod analysis;
+mod by_page;
 mod prepared;
 mod redo;
 mod undo;

@@ -10,6 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::analysis::{Analysis, Prepared, Unended};
+use super::by_page::ByPage;
 use super::{Restart, SizeOf, damaged_record};
 use crate::log::record::{Content, Record};
 use crate::log::{ChangeKind, Logging};
@@ -74,7 +75,7 @@ struct Pass<'a, P: PagedProfile> {
     end: u64,
     indexes: BTreeMap<StoreId, EntryRedo<P::Keys>>,
     /// Pages that were looked at before or have changes in the window, and whether they have some.
-    met: BTreeMap<PageId, bool>,
+    met: ByPage<bool>,
     window: Vec<u8>,
     waiting: Vec<Waiting>,
     redone: Redone<<P::Log as Logging>::Transaction>,
@@ -112,7 +113,7 @@ pub(super) fn redo<P: PagedProfile>(
         newest: known.newest,
         heap_pages: BTreeSet::new(),
     };
-    let first = known.dirty.values().map(|page| page.recovery_lsn);
+    let first = known.dirty.iter().map(|(_, dirty)| dirty.recovery_lsn);
     let first = first.chain(known.unended.values().map(|unended| unended.first)).min();
     let (met, window, waiting) = Default::default();
     let indexes = indexes.collect();
@@ -161,17 +162,19 @@ impl<P: PagedProfile> Pass<'_, P> {
             left.note(record);
         }
         let Some(page) = record.page() else { return Ok(()) };
-        let dirty = self.analysis.known.dirty.get(&page);
+        let dirty = self.analysis.known.dirty.get(page);
         let is_redone = dirty.is_some_and(|dirty| lsn >= dirty.recovery_lsn);
         if !is_redone || self.analysis.void.contains(&lsn) {
             return Ok(());
         }
-        if self.met.get(&page) == Some(&false)
+        if self.met.get(page) == Some(&false)
             && let Some(held) = self.database.pages.fix_resident_alone(page)
         {
             return self.make_now(held, lsn, record);
         }
-        self.met.entry(page).and_modify(|waits| *waits = true);
+        if let Some(waits) = self.met.slot(page) {
+            *waits = true;
+        }
         let start = record.encode(&mut self.window);
         self.waiting.push(Waiting { page, lsn, start });
         if self.window.len() >= WINDOW_BYTES {
@@ -212,8 +215,8 @@ impl<P: PagedProfile> Pass<'_, P> {
 
     /// Whether what the file holds of a page does not matter.
     fn is_made_whole(&self, id: PageId) -> bool {
-        let is_whole = self.analysis.known.dirty.get(&id).is_some_and(|dirty| dirty.is_whole);
-        is_whole && !self.met.contains_key(&id)
+        let is_whole = self.analysis.known.dirty.get(id).is_some_and(|dirty| dirty.is_whole);
+        is_whole && self.met.get(id).is_none()
     }
 
     /// Makes the changes of one page.
@@ -223,7 +226,7 @@ impl<P: PagedProfile> Pass<'_, P> {
             true => pages.install(id, StoreId(0), PageKind::Free)?,
             false => pages.fix_exclusive(id)?,
         };
-        self.redone.restart.pages_redone += u64::from(self.met.insert(id, false).is_none());
+        self.redone.restart.pages_redone += u64::from(self.met.slot(id).replace(false).is_none());
         let damaged = |what: &str| PageError::damaged_page::<SizeOf<P>>(id, what);
         if page.page().id() != id {
             return Err(damaged("the page is not whole, and the log does not hold it").into());
