@@ -67,7 +67,7 @@ Usage: cargo xtask COMMAND
   sim --plants all|N    the same for all of them, or for a sample of N that differs by commit
   kills [--count N] [--seed S] [--threads N] [--seconds N] [--program TOMBOLO] [--out FILE]
                         kill, starve and damage real processes, and verify that every answered call survives (100)
-  kills --processes N [--seed S] [--out FILE]
+  kills --processes N [--profile memory|conventional] [--seed S] [--out FILE]
                         kill N processes of islands while money moves between them, and verify the same
   soak [--seconds N] [--threads N] [--directory DIR] [--program SOAK] [--out FILE]
                         let 20 threads call while an index is added and backups are taken (60 seconds, twice)

@@ -64,9 +64,10 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let number = |flag, default| given.number(flag, default);
     let (count, seed) = (number("--count", 100)? as usize, number("--seed", 1)?);
+    let profile = Profile::named(given.get("--profile").unwrap_or("memory"))?;
     if given.get("--processes").is_some() {
         let kills = number("--processes", 0)?;
-        return processes::run(root, kills, seed, given.get("--out"));
+        return processes::run(root, profile, kills, seed, given.get("--out"));
     }
     let threads = number("--threads", CHAINS_PER_CORE * cores as u64)?.max(1) as usize;
     let seconds = number("--seconds", u64::MAX)?;
@@ -75,7 +76,6 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
     if !needs::on_path("strace") {
         return Err(Failure::machine("kills: strace is missing; `cargo xtask test` installs it"));
     }
-    let profile = Profile::named(given.get("--profile").unwrap_or("memory"))?;
     let program = shipped::program(root, given.get("--program"))?;
     let clock = Stopwatch::start();
     let world = World::prepare(program, profile, crate::folders::target_folder(root), seed)?;

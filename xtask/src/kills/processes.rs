@@ -1,7 +1,8 @@
 //! `cargo xtask kills --processes N`: kills N processes of islands while callers move money between them.
 //!
-//! The database is the library's own test (`crates/tombolo/tests/library/islands_processes.rs`): two islands in
-//! processes, of which one is killed at a random moment, again and again. What was answered has to be there, money has
+//! The database is the library's own test (`crates/tombolo/tests/library/islands_processes.rs`, with `--profile
+//! conventional` that of paged stores, `paged_islands_processes.rs`): two islands in processes, of which one is killed
+//! at a random moment, again and again. What was answered has to be there, money has
 //! to be whole, and at the end islands of one process have to find the same in the directory. A run of all checks has
 //! 20 kills. Not here: processes that are whole databases (`mod.rs`).
 
@@ -10,13 +11,13 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::profile::Profile;
 use crate::failure::Failure;
 use crate::invocation::Invocation;
 use crate::provenance::{stamped, tenths};
 use crate::stopwatch::Stopwatch;
 
-const TEST: &str = "test -p tombolo --test library -- --nocapture --exact \
-    islands_processes::killed_processes_lose_nothing_that_was_answered_and_no_money";
+const TEST: &str = "killed_processes_lose_nothing_that_was_answered_and_no_money";
 
 /// What the test counts.
 #[derive(Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -42,9 +43,20 @@ struct Row {
 }
 
 /// Kills so many processes; the result is one line of JSON.
-pub(super) fn run(root: &Path, kills: u64, seed: u64, out: Option<&str>) -> Result<(), Failure> {
+pub(super) fn run(
+    root: &Path,
+    profile: Profile,
+    kills: u64,
+    seed: u64,
+    out: Option<&str>,
+) -> Result<(), Failure> {
     let start = Stopwatch::start();
-    let call = Invocation::cargo(TEST)
+    let (module, option) = match profile {
+        Profile::Memory => ("islands_processes", ""),
+        Profile::Conventional => ("paged_islands_processes", " --profile conventional"),
+    };
+    let test = format!("test -p tombolo --test library -- --nocapture --exact {module}::{TEST}");
+    let call = Invocation::cargo(&test)
         .env("TOMBOLO_KILLS", kills.to_string())
         .env("TOMBOLO_SEED", seed.to_string());
     eprintln!("xtask: {call}");
@@ -58,7 +70,7 @@ pub(super) fn run(root: &Path, kills: u64, seed: u64, out: Option<&str>) -> Resu
     let counts = counts(&String::from_utf8_lossy(&output))
         .filter(|counts| counts.kills == kills)
         .ok_or_else(|| Failure::check("kills: the test does not say what it has done"))?;
-    let command = format!("cargo xtask kills --processes {kills} --seed {seed}");
+    let command = format!("cargo xtask kills --processes {kills}{option} --seed {seed}");
     let wall_s = tenths(start.elapsed().as_secs_f64());
     let line = stamped(root, Row { command, seed, counts, failed: 0, wall_s });
     println!("{line}");
