@@ -171,10 +171,11 @@ impl Keys {
         }
         let Self::Ranges(bounds) = self else { return Ok(()) };
         if bounds.len() + 1 != islands {
+            let (needed, given) = (islands - 1, bounds.len());
+            let bound = if needed == 1 { "bound" } else { "bounds" };
+            let were = if given == 1 { "was" } else { "were" };
             return refuse(format!(
-                "{} bounds between the islands' keys were given, and they have {}: one less than there are islands",
-                bounds.len(),
-                islands - 1
+                "{islands} islands have {needed} {bound} between their keys, and {given} {were} given"
             ));
         }
         match bounds.is_sorted_by(|a, b| a < b) {

@@ -416,7 +416,7 @@ fn directories_of_another_kind_are_refused() {
     let ranges = paged().islands(2).ranges([10]).open(&own).unwrap_err().to_string();
     assert!(ranges.contains("spreads keys by hash, not by ranges from 10"), "{ranges}");
     let bounds = paged().islands(2).ranges([]).open(&own).unwrap_err().to_string();
-    assert!(bounds.contains("2 islands have 1 bounds"), "{bounds}");
+    assert!(bounds.contains("2 islands have 1 bound between"), "{bounds}");
     let small = paged().pool_bytes(1 << 20).islands(2).open(&own).unwrap_err().to_string();
     assert!(small.contains("each island has at least 1 MB"), "{small}");
     // One of them, and a database of the other kind.
