@@ -9,8 +9,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::time::Duration;
 
-use crate::pipeline::panic_message;
-
 /// Runs `work` once per element of `parts` on up to `threads` threads and hands each result to
 /// `consume` on the calling thread, in the order of `parts`, whatever the schedule was. At most a
 /// few results wait at any time.
@@ -82,6 +80,13 @@ pub fn both<A: Send, B>(there: impl FnOnce() -> A + Send, here: impl FnOnce() ->
         let here = here();
         (there.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), here)
     })
+}
+
+/// The message of a panic.
+pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> Box<str> {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("without a message").into()
 }
 
 /// Lets another thread run, for instance the one that this one gave way to.

@@ -6,10 +6,11 @@
 use std::error::Error;
 use std::path::Path;
 use std::process::{Command, abort};
-use std::{env, fs};
+use std::{array, env, fs};
 
 use tombolo::{Database, PagedDatabase, Table};
 use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::rng::Rng;
 
 /// About 220 bytes in a page.
 #[derive(Table)]
@@ -23,7 +24,7 @@ struct Item {
 /// Rows that change, whatever there is besides.
 const CHANGED: u64 = 100_000;
 /// How many rows one transaction changes.
-const PER_TRANSACTION: u64 = 10;
+const PER_TRANSACTION: usize = 10;
 const TRANSACTIONS: u64 = 60_000;
 
 fn open(directory: &Path) -> Result<PagedDatabase, tombolo::Error> {
@@ -45,14 +46,11 @@ fn make(directory: &Path, rows: u64) -> Result<(), Box<dyn Error>> {
 fn change(directory: &Path) -> Result<(), Box<dyn Error>> {
     let db = open(directory)?;
     let by_id = db.index::<ItemKey>()?;
-    let (clock, mut number) = (SystemClock::new(), 1u64);
+    let (clock, mut random) = (SystemClock::new(), Rng::stream(1, &[]));
     let before = db.statistics().flushed_bytes;
     let start_ns = clock.now_ns();
     for _ in 0..TRANSACTIONS {
-        let ids = [(); PER_TRANSACTION as usize].map(|()| {
-            number = number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            (number >> 33) % CHANGED
-        });
+        let ids: [u64; PER_TRANSACTION] = array::from_fn(|_| random.below(CHANGED));
         db.transaction(|tx| {
             for id in ids {
                 let Some((_, mut item)) = tx.find_row(&by_id, id)? else { continue };

@@ -119,18 +119,19 @@ pub use definition::Difference;
 pub use derived::{RowIndex, TableRow};
 pub use error::{Error, OwnError, Stop};
 pub use islands::{
-    Across, AcrossProcesses, Answers, AtIsland, AtomicCommit, Bindings, IslandKey, IslandProcedure,
-    IslandProcesses, Islands, IslandsBuilder, IslandsTx, OnIslands, Part, ProcessesBuilder,
-    Repartitioned, SentAnswers, SentPart,
+    Across, AcrossProcesses, Answers, AtIsland, AtomicCommit, Bindings, IslandKey, IslandProcesses,
+    Islands, IslandsBuilder, IslandsTx, OnIslands, Part, ProcessesBuilder, Repartitioned,
+    SentAnswers, SentPart,
 };
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};
 pub use paged::{
-    Isolation, PagedBindings, PagedBuilder, PagedDatabase, PagedIslandProcedure,
-    PagedIslandProcesses, PagedIslands, PagedIslandsBuilder, PagedIslandsTx, PagedProcedure,
-    PagedProcessesBuilder, PagedRow, PagedRowId, PagedStatistics, PagedSteps, PagedTx, Restart,
+    Isolation, PagedBindings, PagedBuilder, PagedDatabase, PagedIslandProcesses, PagedIslands,
+    PagedIslandsBuilder, PagedIslandsTx, PagedProcedure, PagedProcessesBuilder, PagedRow,
+    PagedRowId, PagedStatistics, PagedSteps, PagedTx, Restart,
 };
 pub use pages::Pages;
+pub use processes::declared::IslandProcedure;
 pub use restore::{Restore, Restored};
 pub use sequence::Sequence;
 pub use statistics::Statistics;

@@ -10,8 +10,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use tombolo_engine::pipeline::panic_message;
-use tombolo_engine::threads::Running;
+use tombolo_engine::threads::{Running, panic_message};
 
 use crate::calls::on_database_thread;
 use crate::database::Database;

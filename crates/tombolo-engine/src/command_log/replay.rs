@@ -28,7 +28,7 @@ use tombolo_storage::value_log::{
 };
 
 use super::procedures::{CommandStore, NotRun, ProcedureNumbers, Procedures, Run};
-use crate::pipeline::panic_message;
+use crate::threads::panic_message;
 
 /// A database that was opened from its log of commands.
 #[derive(Debug)]

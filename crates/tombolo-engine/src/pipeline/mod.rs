@@ -67,7 +67,7 @@ pub use stages::{
 pub use state::Flush;
 pub use transport::{
     Call, Durability, Failure, Load, Mailbox, NotPut, Outcome, Queue, Refusal, Reply, Signal, Sink,
-    Slots, Tagged, guarded, panic_message,
+    Slots, Tagged, guarded,
 };
 
 #[cfg(not(loom))]

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use crate::clock::Clock;
 use crate::pipeline::stage::{Stage, StageKind, Step};
-use crate::pipeline::transport::{Signal, panic_message};
+use crate::pipeline::transport::Signal;
+use crate::threads::panic_message;
 
 /// Called with the stage that panicked, and its message.
 pub type WhenBroken = Arc<dyn Fn(StageKind, &str) + Send + Sync>;

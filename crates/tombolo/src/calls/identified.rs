@@ -6,9 +6,9 @@
 use std::any::Any;
 
 use tombolo_engine::hints::Hints;
-use tombolo_engine::pipeline::panic_message;
 use tombolo_engine::procedure::Ahead;
 use tombolo_engine::requests::Once;
+use tombolo_engine::threads::panic_message;
 use tombolo_storage::memory::held::Guard;
 use tombolo_storage::owner::Owner;
 

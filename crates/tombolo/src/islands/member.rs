@@ -20,7 +20,8 @@ use tombolo_engine::islands::commit::{
     Answer, Deadline, Event, IslandId, Reason, Refusal, State, TransactionNumber, Work,
 };
 use tombolo_engine::islands::island::{Executed, Host, Island, holder};
-use tombolo_engine::pipeline::{Batch, panic_message};
+use tombolo_engine::pipeline::Batch;
+use tombolo_engine::threads::panic_message;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::held::{Guard, Locks};
 use tombolo_storage::profile::MemoryLogged;

@@ -74,8 +74,7 @@ pub use calls::{AtIsland, OnIslands};
 pub use key::IslandKey;
 pub use opening::{AtomicCommit, IslandsBuilder};
 pub use process::{
-    AcrossProcesses, Bindings, IslandProcedure, IslandProcesses, ProcessesBuilder, SentAnswers,
-    SentPart,
+    AcrossProcesses, Bindings, IslandProcesses, ProcessesBuilder, SentAnswers, SentPart,
 };
 pub use repartition::Repartitioned;
 pub use transaction::IslandsTx;

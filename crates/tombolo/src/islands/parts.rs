@@ -11,7 +11,8 @@ use std::sync::{Arc, OnceLock};
 
 use tombolo_engine::hints::Hints;
 use tombolo_engine::islands::commit::IslandId;
-use tombolo_engine::pipeline::{Refusal, panic_message};
+use tombolo_engine::pipeline::Refusal;
+use tombolo_engine::threads::panic_message;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::held::{Guard, Locks, Part as Held};
 use tombolo_storage::owner::Owner;

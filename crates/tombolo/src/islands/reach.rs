@@ -23,7 +23,8 @@
 use std::thread;
 
 use tombolo_engine::islands::commit::IslandId;
-use tombolo_engine::pipeline::{Durability, Stands, Taken, Terms, WhileTaken, panic_message};
+use tombolo_engine::pipeline::{Durability, Stands, Taken, Terms, WhileTaken};
+use tombolo_engine::threads::panic_message;
 use tombolo_engine::transaction::{Stop as EngineStop, begin, finish};
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::memory::held::{Guard, Part};

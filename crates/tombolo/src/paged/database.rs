@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_engine::clock::SystemClock;
-use tombolo_engine::pipeline::panic_message;
-use tombolo_engine::threads::Recurring;
+use tombolo_engine::threads::{Recurring, panic_message};
 use tombolo_engine::transaction::{Stop as EngineStop, execute_undoable};
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::paged::store::{Checkpoint, Isolation, OpenError, Restart};

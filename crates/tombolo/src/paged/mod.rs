@@ -33,8 +33,8 @@ mod tests;
 pub use builder::PagedBuilder;
 pub use database::{PagedDatabase, PagedStatistics};
 pub use islands::{
-    PagedBindings, PagedIslandProcedure, PagedIslandProcesses, PagedIslands, PagedIslandsBuilder,
-    PagedIslandsTx, PagedProcessesBuilder, PagedSteps,
+    PagedBindings, PagedIslandProcesses, PagedIslands, PagedIslandsBuilder, PagedIslandsTx,
+    PagedProcessesBuilder, PagedSteps,
 };
 pub use procedure::PagedProcedure;
 pub use tombolo_storage::paged::store::{Isolation, Restart};

@@ -11,6 +11,7 @@
 //!
 //! | file | contains |
 //! |---|---|
+//! | `declared.rs` | the procedures that a program declares |
 //! | `own.rs` | the database's process: starting those of its islands, and ending them |
 //! | `seat.rs` | the calls that wait for an island's answers |
 //! | `line.rs` | its link, and which thread reads what arrives |
@@ -31,6 +32,7 @@ use tombolo_engine::link::LinkKind;
 
 use crate::error::Error;
 
+pub(crate) mod declared;
 pub(crate) mod errors;
 pub(crate) mod host;
 pub(crate) mod line;

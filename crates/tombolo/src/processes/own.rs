@@ -3,20 +3,23 @@
 //!
 //! Not here: processes that end meanwhile (`supervisor.rs`), calls (`seat.rs`).
 
-use std::env;
 use std::path::{Path, absolute};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::Duration;
+use std::{env, fmt};
 
+use tombolo_engine::command_log::Arguments;
 use tombolo_engine::link::ITEM_BYTES_MAX;
 use tombolo_engine::pipeline::remote_checkpoint::Program;
 use tombolo_engine::threads::Running;
 use tombolo_storage::value_log::DirectoryLock;
 
-use super::ProcessSettings;
+use super::declared::IslandProcedure;
 use super::supervisor::{Starting, Supervised};
-use crate::calls::wait_a_moment;
+use super::wire::Item;
+use super::{ProcessSettings, decoded, encoded};
+use crate::calls::{on_database_thread, wait_a_moment};
 use crate::error::Error;
 use crate::open::make_directory;
 
@@ -76,17 +79,19 @@ pub(crate) struct Processes {
     pub(crate) supervised: Arc<Supervised>,
     threads: Vec<Running>,
     _directory: Option<OwnDirectory>,
+    /// Of the builder that declared what they run.
+    builder: u32,
 }
 
 impl Processes {
-    /// Starts one for each of `islands` islands, which declare `words`, of the database in a directory, or of one in
-    /// memory.
+    /// Starts one for each of `islands` islands, which declare `words` by this builder, of the database in a directory,
+    /// or of one in memory.
     ///
     /// # Errors
     /// The first that an island reports; when a process cannot be started.
     pub(crate) fn start(
         islands: usize,
-        words: String,
+        (builder, words): (u32, String),
         settings: ProcessSettings,
         directory: Option<OwnDirectory>,
     ) -> Result<Self, Error> {
@@ -110,9 +115,53 @@ impl Processes {
         }
         drop(first);
         // From here on dropping it closes what has started.
-        let own = Self { supervised, threads, _directory: directory };
+        let own = Self { supervised, threads, _directory: directory, builder };
         opened.iter().take(own.threads.len()).fold(started, Result::and)?;
         Ok(own)
+    }
+
+    /// The number of a procedure, and its input, to be sent to an island.
+    ///
+    /// # Errors
+    /// Within a transaction, of another builder's procedure, or if the input is too long.
+    pub(crate) fn ready<I: Arguments, A>(
+        &self,
+        procedure: &IslandProcedure<I, A>,
+        island: usize,
+        input: &I,
+    ) -> Result<(u32, Vec<u8>), Error> {
+        if on_database_thread() {
+            return Err(Error::Nested);
+        }
+        if procedure.builder != self.builder {
+            let what = "the procedure was declared for another database";
+            return Err(Error::Schema(what.to_owned()));
+        }
+        let input = encoded(input);
+        refuse_long(island, input.len())?;
+        Ok((procedure.number, input))
+    }
+
+    /// Sends an island a call that begins like this, given its number, and waits for its answer.
+    ///
+    /// # Errors
+    /// As [`Processes::ready`]; the reason that there is no answer.
+    pub(crate) fn call<I: Arguments, A: Arguments>(
+        &self,
+        procedure: &IslandProcedure<I, A>,
+        island: usize,
+        input: &I,
+        begins: impl FnOnce(u64) -> Item,
+    ) -> Result<A, Error> {
+        let (number, input) = self.ready(procedure, island, input)?;
+        let item = |call| begins(call).u32(number).rest(&input);
+        let answer = self.supervised.call(island, item)?;
+        decoded(&answer).ok_or_else(|| unlike(island))
+    }
+
+    /// The number of an island's process in the system, if it has one.
+    pub(crate) fn process_of(&self, island: usize) -> Option<u32> {
+        self.supervised.seats.get(island)?.process()
     }
 
     /// Closes each island, and ends its process.
@@ -123,6 +172,12 @@ impl Processes {
         self.supervised.close();
         self.threads.drain(..).for_each(Running::join);
         self.supervised.closed()
+    }
+}
+
+impl fmt::Debug for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.supervised.seats.iter().map(|seat| seat.process())).finish()
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tombolo::{
-    Database, Error, PagedIslandProcedure, PagedIslandProcesses, PagedIslandsBuilder,
+    Database, Error, IslandProcedure, PagedIslandProcesses, PagedIslandsBuilder,
     PagedProcessesBuilder, Stop,
 };
 use tombolo_engine::rng::Rng;
@@ -19,10 +19,10 @@ use super::kills::{CHILD, child};
 
 #[derive(Clone, Copy)]
 struct Procedures {
-    book: PagedIslandProcedure<(u64, i64), i64>,
-    insert: PagedIslandProcedure<u64, ()>,
-    sum: PagedIslandProcedure<(), i64>,
-    panic: PagedIslandProcedure<String, ()>,
+    book: IslandProcedure<(u64, i64), i64>,
+    insert: IslandProcedure<u64, ()>,
+    sum: IslandProcedure<(), i64>,
+    panic: IslandProcedure<String, ()>,
 }
 
 struct Bank {

@@ -14,7 +14,8 @@ use tombolo_storage::sync::{AtomicU64, Ordering};
 use crate::pipeline::stage::{Stage, StageKind, Step};
 use crate::pipeline::stages::output::Outbox;
 use crate::pipeline::state::{Shared, add};
-use crate::pipeline::transport::{Call, Queue, Refusal, Reply, call_load, panic_message};
+use crate::pipeline::transport::{Call, Queue, Refusal, Reply, call_load};
+use crate::threads::panic_message;
 
 /// What an input stage does with a request.
 pub trait Prepare<R>: Send {

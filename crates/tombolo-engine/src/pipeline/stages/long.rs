@@ -35,8 +35,9 @@ use crate::clock::Clock;
 use crate::pipeline::stages::executor::Executor;
 use crate::pipeline::state::{Shared, add, get};
 use crate::pipeline::transport::{
-    CallerId, Durability, Failure, Outcome, Queue, Refusal, Reply, guarded, panic_message,
+    CallerId, Durability, Failure, Outcome, Queue, Refusal, Reply, guarded,
 };
+use crate::threads::panic_message;
 use crate::transaction::Stop;
 
 /// Long works that wait or run simultaneously, at most; more are refused as a full queue.

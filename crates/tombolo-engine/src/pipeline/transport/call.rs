@@ -197,10 +197,3 @@ pub(crate) fn drop_guarded<T>(items: &mut Vec<T>) {
         });
     }
 }
-
-/// The message of a panic.
-pub fn panic_message(panic: &(dyn std::any::Any + Send)) -> Box<str> {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("without a message").into()
-}

@@ -11,7 +11,7 @@ pub(crate) mod slots;
 pub(crate) mod waiters;
 
 pub(crate) use call::{Answered, CallerId, call_load, drop_guarded};
-pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply, guarded, panic_message};
+pub use call::{Call, Durability, Failure, Outcome, Refusal, Reply, guarded};
 pub use mailbox::Mailbox;
 pub(crate) use pool::Pool;
 pub use queue::{Load, NotPut, Queue};

@@ -125,7 +125,7 @@ impl<'d> AcrossProcesses<'d> {
         I: Arguments,
         A: Arguments,
     {
-        let (number, input) = self.database.ready(procedure, island, input)?;
+        let (number, input) = self.database.processes.ready(procedure, island, input)?;
         let at = self.parts.iter().position(|part| part.island == island).unwrap_or_else(|| {
             self.parts.push(PartOfIsland { island, steps: 0, bytes: Vec::new() });
             self.parts.len() - 1

@@ -53,7 +53,7 @@ impl Hosts for ProcessesBuilder {
         let me = IslandId(welcome.island);
         let one = self.islands.open_one(directory, me.index())?;
         let bindings = Bindings { database: &one.database };
-        let bound = self.procedures.iter().map(|procedure| (procedure.bind)(&bindings));
+        let bound = self.declared.binds().map(|bind| bind(&bindings));
         let code = Arc::new(Code::new(bound.collect::<Result<_, _>>()?));
         let outwards = IslandOutward { outward: outward.clone(), code: code.clone() };
         one.mail.set_outwards(me, Arc::new(outwards));

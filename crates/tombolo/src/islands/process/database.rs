@@ -12,22 +12,18 @@ use tombolo_storage::sync::Mutex;
 use super::super::Router;
 use super::super::key::IslandKey;
 use super::{AcrossProcesses, IslandProcedure, ProcessesBuilder};
-use crate::calls::on_database_thread;
 use crate::error::Error;
-use crate::processes::own::{OwnDirectory, Processes, refuse_long, unlike};
+use crate::processes::own::{OwnDirectory, Processes};
 use crate::processes::supervisor::Supervised;
 use crate::processes::wire::{self, Item};
-use crate::processes::{decoded, encoded};
 
 /// A database of several islands, each in a process of its own; see
 /// [`IslandsBuilder::processes`](crate::IslandsBuilder::processes). If a process ends, however it does, calls of its
 /// island are refused ([`Error::IslandRestarts`], to be retried) until it has been started again and has recovered; the
 /// other islands go on.
 pub struct IslandProcesses {
-    processes: Processes,
+    pub(super) processes: Processes,
     router: Router,
-    /// Of the builder that declared its procedures.
-    builder: u32,
     /// Held by a caller that backs up.
     pub(super) backs_up: Mutex<()>,
 }
@@ -56,10 +52,10 @@ impl ProcessesBuilder {
     }
 
     fn start(self, directory: Option<OwnDirectory>) -> Result<IslandProcesses, Error> {
-        let (words, islands) = (self.words(), self.islands.islands);
-        let processes = Processes::start(islands, words, self.settings, directory)?;
+        let (declared, islands) = ((self.declared.builder, self.words()), self.islands.islands);
+        let processes = Processes::start(islands, declared, self.settings, directory)?;
         let router = Router { keys: self.islands.keys, islands };
-        Ok(IslandProcesses { processes, router, builder: self.number, backs_up: Mutex::default() })
+        Ok(IslandProcesses { processes, router, backs_up: Mutex::default() })
     }
 }
 
@@ -83,7 +79,7 @@ impl IslandProcesses {
 
     /// The number of an island's process in the system; `None` while there is none, or if there is no such island.
     pub fn process_of(&self, island: usize) -> Option<u32> {
-        self.supervised().seats.get(island)?.process()
+        self.processes.process_of(island)
     }
 
     /// How often a process was started again.
@@ -107,7 +103,8 @@ impl IslandProcesses {
         I: Arguments,
         A: Arguments,
     {
-        self.sent(procedure, key, input, |call| Item::new(wire::CALL).u64(call))
+        let begins = |call| Item::new(wire::CALL).u64(call);
+        self.processes.call(procedure, self.island_of(key)?, input, begins)
     }
 
     /// The same with a request id, which runs once whatever ends meanwhile: if the answer was lost, the same call is
@@ -126,50 +123,13 @@ impl IslandProcesses {
         I: Arguments,
         A: Arguments,
     {
-        self.sent(procedure, key, input, |call| Item::new(wire::CALL_ONCE).u64(call).u128(id))
-    }
-
-    /// Sends a call that begins like this, given its number, and waits for its answer.
-    fn sent<I, A>(
-        &self,
-        procedure: &IslandProcedure<I, A>,
-        key: &(impl IslandKey + ?Sized),
-        input: &I,
-        begins: impl FnOnce(u64) -> Item,
-    ) -> Result<A, Error>
-    where
-        I: Arguments,
-        A: Arguments,
-    {
-        let island = self.island_of(key)?;
-        let (number, input) = self.ready(procedure, island, input)?;
-        let item = |call| begins(call).u32(number).rest(&input);
-        let answer = self.supervised().call(island, item)?;
-        decoded(&answer).ok_or_else(|| unlike(island))
+        let begins = |call| Item::new(wire::CALL_ONCE).u64(call).u128(id);
+        self.processes.call(procedure, self.island_of(key)?, input, begins)
     }
 
     /// A transaction whose parts run on several islands, and commit together or not at all.
     pub fn across(&self) -> AcrossProcesses<'_> {
         AcrossProcesses::new(self)
-    }
-
-    /// The number and the input of a call that may be sent.
-    pub(super) fn ready<I: Arguments, A>(
-        &self,
-        procedure: &IslandProcedure<I, A>,
-        island: usize,
-        input: &I,
-    ) -> Result<(u32, Vec<u8>), Error> {
-        if on_database_thread() {
-            return Err(Error::Nested);
-        }
-        if procedure.builder != self.builder {
-            let what = "the procedure was declared for another database";
-            return Err(Error::Schema(what.to_owned()));
-        }
-        let input = encoded(input);
-        refuse_long(island, input.len())?;
-        Ok((procedure.number, input))
     }
 
     /// Closes each island, and ends its process.
@@ -183,7 +143,8 @@ impl IslandProcesses {
 
 impl fmt::Debug for IslandProcesses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let processes: Vec<_> = self.supervised().seats.iter().map(|seat| seat.process()).collect();
-        f.debug_struct("IslandProcesses").field("processes", &processes).finish_non_exhaustive()
+        f.debug_struct("IslandProcesses")
+            .field("processes", &self.processes)
+            .finish_non_exhaustive()
     }
 }

@@ -23,7 +23,6 @@ mod upkeep;
 use std::any::type_name;
 use std::ffi::OsString;
 use std::fmt;
-use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,8 +36,9 @@ use super::opening::{AtomicCommit, IslandsBuilder};
 use crate::calls::{ClosureBody, ProcedureBody, register};
 use crate::database::Database;
 use crate::error::{Error, Stop};
+use crate::processes::declared::{Declarations, IslandProcedure};
 use crate::processes::{ProcessSettings, host};
-use crate::tx::{Tx, next_number};
+use crate::tx::Tx;
 use code::{Coded, CodedBody};
 
 pub use across::{AcrossProcesses, SentAnswers, SentPart};
@@ -70,51 +70,19 @@ impl Bindings<'_> {
 
 type Bind = Box<dyn Fn(&Bindings<'_>) -> Result<Coded, Error>>;
 
-/// A procedure that was declared.
-struct Declared {
-    name: &'static str,
-    /// Of its input and its answer.
-    types: [&'static str; 2],
-    bind: Bind,
-}
-
-/// A procedure of islands that are processes. See [`ProcessesBuilder::closure`].
-pub struct IslandProcedure<I, A> {
-    builder: u32,
-    number: u32,
-    types: PhantomData<fn(I) -> A>,
-}
-
-impl<I, A> Clone for IslandProcedure<I, A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<I, A> Copy for IslandProcedure<I, A> {}
-
-impl<I, A> fmt::Debug for IslandProcedure<I, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IslandProcedure").field("number", &self.number).finish_non_exhaustive()
-    }
-}
-
 /// A database of islands in processes of their own, to be opened; see
 /// [`IslandsBuilder::processes`](crate::IslandsBuilder::processes).
 #[must_use = "there is no database before `open` or `in_memory` is called"]
 pub struct ProcessesBuilder {
     islands: IslandsBuilder,
-    procedures: Vec<Declared>,
-    /// By which its procedures are known.
-    number: u32,
+    declared: Declarations<Bind>,
     settings: ProcessSettings,
 }
 
 impl fmt::Debug for ProcessesBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let procedures: Vec<_> = self.procedures.iter().map(|declared| declared.name).collect();
         let mut debug = f.debug_struct("ProcessesBuilder");
-        debug.field("islands", &self.islands).field("procedures", &procedures);
+        debug.field("islands", &self.islands).field("procedures", &self.declared);
         debug.finish_non_exhaustive()
     }
 }
@@ -134,8 +102,8 @@ impl IslandsBuilder {
     #[doc = include_str!("../../../examples/processes.rs")]
     /// ```
     pub fn processes(self) -> ProcessesBuilder {
-        let (procedures, number) = (Vec::new(), next_number());
-        ProcessesBuilder { islands: self, procedures, number, settings: ProcessSettings::default() }
+        let (declared, settings) = (Declarations::new(), ProcessSettings::default());
+        ProcessesBuilder { islands: self, declared, settings }
     }
 }
 
@@ -160,7 +128,7 @@ impl ProcessesBuilder {
             let body = ClosureBody::new(move |tx: &mut Tx<'_>, input: &I| run(tx, &bound, input));
             Ok(register(bindings.database.core(), name, CodedBody(body)))
         });
-        self.declare(name, bind)
+        self.declared.declare(name, bind)
     }
 
     /// Declares a procedure.
@@ -175,13 +143,7 @@ impl ProcessesBuilder {
             let body = ProcedureBody::<P>::bind(&bindings.database.schema())?;
             Ok(register(bindings.database.core(), name, CodedBody(body)))
         });
-        self.declare(name, bind)
-    }
-
-    fn declare<I, A>(&mut self, name: &'static str, bind: Bind) -> IslandProcedure<I, A> {
-        let number = self.procedures.len() as u32;
-        self.procedures.push(Declared { name, types: [type_name::<I>(), type_name::<A>()], bind });
-        IslandProcedure { builder: self.number, number, types: PhantomData }
+        self.declared.declare(name, bind)
     }
 
     /// Arguments of the program in the processes of islands, instead of those that it was started with.
@@ -237,23 +199,12 @@ impl ProcessesBuilder {
         Ok(own)
     }
 
-    /// What the program declares, in lines, which the process of an island has to declare, too.
+    /// See [`Declarations::words`].
     fn words(&self) -> String {
         let islands = &self.islands;
-        let mut lines = vec![
-            format!("version {} of the library", env!("CARGO_PKG_VERSION")),
-            format!("{} islands, keys by {}", islands.islands, islands.keys),
-            format!("tables spread {:?}", islands.spreads),
-            format!("links of kind {}", self.settings.link.name()),
-        ];
-        lines.extend(
-            islands.builder.own_tables().iter().flatten().map(|table| format!("{table:?}")),
-        );
-        lines.extend(self.procedures.iter().map(|declared| {
-            let [input, answer] = declared.types;
-            format!("procedure {} ({input}) -> {answer}", declared.name)
-        }));
-        lines.join("\n")
+        let keys = format!("{} islands, keys by {}", islands.islands, islands.keys);
+        let tables = islands.builder.own_tables();
+        self.declared.words(keys, &islands.spreads, &self.settings, tables.iter().flatten())
     }
 }
 

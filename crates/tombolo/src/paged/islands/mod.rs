@@ -55,9 +55,7 @@ mod transaction;
 mod tests;
 
 pub use builder::PagedIslandsBuilder;
-pub use process::{
-    PagedBindings, PagedIslandProcedure, PagedIslandProcesses, PagedProcessesBuilder, PagedSteps,
-};
+pub use process::{PagedBindings, PagedIslandProcesses, PagedProcessesBuilder, PagedSteps};
 pub use transaction::PagedIslandsTx;
 
 use crew::{Crew, Member};

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tombolo_engine::pipeline::panic_message;
+use tombolo_engine::threads::panic_message;
 use tombolo_engine::transaction::Stop as EngineStop;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::store::{Phase, Store as _};

@@ -19,8 +19,8 @@ use crate::pipeline::stages::Executor;
 use crate::pipeline::stages::execution::Execution;
 use crate::pipeline::stages::execution::carried::{Carried, NotRun, Of, Panicked, Stands, Terms};
 use crate::pipeline::state::get;
-use crate::pipeline::transport::{Durability, Held, Refusal, Seat, panic_message};
-use crate::threads::{give_way, pause};
+use crate::pipeline::transport::{Durability, Held, Refusal, Seat};
+use crate::threads::{give_way, panic_message, pause};
 
 /// How often a waiting caller yields its core to other threads: one of them may hold execution
 /// and have been descheduled. Loom has no such threads.

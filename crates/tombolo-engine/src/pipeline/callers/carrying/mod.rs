@@ -39,7 +39,8 @@ use crate::clock::Clock;
 use crate::pipeline::stage::StageKind;
 use crate::pipeline::stage_loop::WhenBroken;
 use crate::pipeline::state::Shared;
-use crate::pipeline::transport::{Refusal, Sleeper, panic_message};
+use crate::pipeline::transport::{Refusal, Sleeper};
+use crate::threads::panic_message;
 
 /// No timer.
 const NEVER_NS: u64 = u64::MAX;

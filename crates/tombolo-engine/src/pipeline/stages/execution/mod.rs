@@ -39,9 +39,8 @@ use crate::pipeline::stages::executor::{Batch, Executor, Replies};
 use crate::pipeline::stages::long::{Finished, LongWorks};
 use crate::pipeline::stages::output::{Outbox, Parcel};
 use crate::pipeline::state::{Shared, add};
-use crate::pipeline::transport::{
-    Answered, Call, Durability, Queue, Refusal, Reply, drop_guarded, panic_message,
-};
+use crate::pipeline::transport::{Answered, Call, Durability, Queue, Refusal, Reply, drop_guarded};
+use crate::threads::panic_message;
 
 /// The limits by which the execution stage divides its work.
 #[derive(Clone, Copy, Debug)]

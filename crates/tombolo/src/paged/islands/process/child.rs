@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use tombolo_engine::islands::commit::TransactionNumber;
 use tombolo_engine::islands::decided::Decided;
-use tombolo_engine::pipeline::panic_message;
+use tombolo_engine::threads::panic_message;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::owner::Owner;
 use tombolo_storage::paged::store::{Decision, Vote};
@@ -83,7 +83,7 @@ impl Hosts for PagedProcessesBuilder {
         };
         let database = self.islands.open_one(directory.as_ref(), welcome.island.into())?;
         let bindings = PagedBindings { database: &database };
-        let bound = self.procedures.iter().map(|procedure| (procedure.bind)(&bindings));
+        let bound = self.declared.binds().map(|bind| bind(&bindings));
         let procedures = bound.collect::<Result<_, _>>()?;
         let decided = Decided::of(&database.schema()).map_err(damaged)?;
         let served = Served { database, procedures, decided, seats: Mutex::default() };

@@ -13,18 +13,17 @@ use tombolo_engine::threads::on_each;
 use tombolo_storage::sync::{AtomicU32, AtomicU64};
 
 use super::super::super::lender::Lender;
+use super::PagedProcessesBuilder;
 use super::settle::{Settler, UnderWay};
 use super::steps::Crew;
-use super::{PagedIslandProcedure, PagedProcessesBuilder};
-use crate::calls::on_database_thread;
 use crate::error::Error;
 use crate::islands::IslandKey;
 use crate::islands::key::Router;
 use crate::paged::PagedStatistics;
-use crate::processes::own::{OwnDirectory, Processes, refuse_long, unlike, unreadable};
+use crate::processes::declared::IslandProcedure;
+use crate::processes::own::{OwnDirectory, Processes, unreadable};
 use crate::processes::supervisor::Supervised;
 use crate::processes::wire::{self, In, Item};
-use crate::processes::{decoded, encoded};
 
 /// How long an island has to answer what it need not wait for.
 const ANSWER_MAX: Duration = Duration::from_secs(1);
@@ -39,10 +38,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 pub struct PagedIslandProcesses {
     // Before the processes: its thread calls them.
     settler: Settler,
-    processes: Processes,
+    pub(super) processes: Processes,
     router: Router,
-    /// Of the builder that declared its procedures.
-    builder: u32,
     pub(super) crews: Lender<Crew>,
     /// How many crews there were.
     pub(super) seats: AtomicU32,
@@ -70,14 +67,13 @@ impl PagedProcessesBuilder {
         opened.forget_decisions()?;
         let (openings, lock_waits) = (opened.openings.clone(), opened.lock_waits);
         opened.close()?;
-        let (words, islands) = (own.words(), own.islands.islands);
-        let processes = Processes::start(islands, words, own.settings, Some(directory))?;
+        let (declared, islands) = ((own.declared.builder, own.words()), own.islands.islands);
+        let processes = Processes::start(islands, declared, own.settings, Some(directory))?;
         let under_way = UnderWay::default();
         Ok(PagedIslandProcesses {
             settler: Settler::start(&processes.supervised, under_way.clone())?,
             processes,
             router: Router { keys: own.islands.keys, islands },
-            builder: own.number,
             crews: Lender::new(own.islands.paged.sessions_max),
             seats: AtomicU32::new(0),
             openings,
@@ -109,7 +105,7 @@ impl PagedIslandProcesses {
 
     /// The number of an island's process in the system; `None` while there is none, or if there is no such island.
     pub fn process_of(&self, island: usize) -> Option<u32> {
-        self.supervised().seats.get(island)?.process()
+        self.processes.process_of(island)
     }
 
     /// How often a process was started again.
@@ -126,34 +122,12 @@ impl PagedIslandProcesses {
     /// so it may have committed.
     pub fn call<I: Arguments, A: Arguments>(
         &self,
-        procedure: &PagedIslandProcedure<I, A>,
+        procedure: &IslandProcedure<I, A>,
         key: &(impl IslandKey + ?Sized),
         input: &I,
     ) -> Result<A, Error> {
-        let island = self.island_of(key)?;
-        let (number, input) = self.ready(procedure, island, input)?;
-        let item = |call| Item::new(wire::CALL).u64(call).u32(number).rest(&input);
-        let answer = self.supervised().call(island, item)?;
-        decoded(&answer).ok_or_else(|| unlike(island))
-    }
-
-    /// The number and the input of a step that may be sent.
-    pub(super) fn ready<I: Arguments, A>(
-        &self,
-        procedure: &PagedIslandProcedure<I, A>,
-        island: usize,
-        input: &I,
-    ) -> Result<(u32, Vec<u8>), Error> {
-        if on_database_thread() {
-            return Err(Error::Nested);
-        }
-        if procedure.builder != self.builder {
-            let what = "the procedure was declared for another database";
-            return Err(Error::Schema(what.to_owned()));
-        }
-        let input = encoded(input);
-        refuse_long(island, input.len())?;
-        Ok((procedure.number, input))
+        let begins = |call| Item::new(wire::CALL).u64(call);
+        self.processes.call(procedure, self.island_of(key)?, input, begins)
     }
 
     /// The counters of each island since its process was started. An island that does not answer within a second has
@@ -197,9 +171,8 @@ impl Drop for PagedIslandProcesses {
 
 impl fmt::Debug for PagedIslandProcesses {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let processes: Vec<_> = self.supervised().seats.iter().map(|seat| seat.process()).collect();
         f.debug_struct("PagedIslandProcesses")
-            .field("processes", &processes)
+            .field("processes", &self.processes)
             .finish_non_exhaustive()
     }
 }

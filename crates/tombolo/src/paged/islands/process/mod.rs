@@ -13,10 +13,8 @@
 //! (`paged/islands/commit.rs`) with messages for calls, and what a crash leaves is resolved in the same way (0058).
 //! Not here: processes, and what passes between them (`crate::processes`).
 
-use std::any::type_name;
 use std::ffi::OsString;
 use std::fmt;
-use std::marker::PhantomData;
 use std::time::Duration;
 
 use tombolo_engine::command_log::Arguments;
@@ -27,8 +25,8 @@ use tombolo_storage::store::{Index, Table};
 use super::super::{PagedDatabase, PagedTx};
 use super::PagedIslandsBuilder;
 use crate::error::{Error, Stop};
+use crate::processes::declared::{Declarations, IslandProcedure};
 use crate::processes::{ProcessSettings, decoded, encoded, host};
-use crate::tx::next_number;
 
 mod child;
 mod database;
@@ -67,50 +65,18 @@ impl PagedBindings<'_> {
 type Run = Box<dyn Fn(&mut PagedTx<'_>, &[u8]) -> Result<Vec<u8>, Stop> + Send + Sync>;
 type Bind = Box<dyn Fn(&PagedBindings<'_>) -> Result<Run, Error>>;
 
-/// A procedure that was declared.
-struct Declared {
-    name: &'static str,
-    /// Of its input and its answer.
-    types: [&'static str; 2],
-    bind: Bind,
-}
-
-/// A procedure of islands of a paged database that are processes. See [`PagedProcessesBuilder::closure`].
-pub struct PagedIslandProcedure<I, A> {
-    builder: u32,
-    number: u32,
-    types: PhantomData<fn(I) -> A>,
-}
-
-impl<I, A> Clone for PagedIslandProcedure<I, A> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<I, A> Copy for PagedIslandProcedure<I, A> {}
-
-impl<I, A> fmt::Debug for PagedIslandProcedure<I, A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PagedIslandProcedure").field("number", &self.number).finish_non_exhaustive()
-    }
-}
-
 /// A paged database of islands in processes of their own, to be opened; see [`PagedIslandsBuilder::processes`].
 #[must_use = "there is no database before `open` is called"]
 pub struct PagedProcessesBuilder {
     islands: PagedIslandsBuilder,
-    procedures: Vec<Declared>,
-    /// By which its procedures are known.
-    number: u32,
+    declared: Declarations<Bind>,
     settings: ProcessSettings,
 }
 
 impl fmt::Debug for PagedProcessesBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let procedures: Vec<_> = self.procedures.iter().map(|declared| declared.name).collect();
         let mut debug = f.debug_struct("PagedProcessesBuilder");
-        debug.field("islands", &self.islands).field("procedures", &procedures);
+        debug.field("islands", &self.islands).field("procedures", &self.declared);
         debug.finish_non_exhaustive()
     }
 }
@@ -150,9 +116,8 @@ impl PagedIslandsBuilder {
     /// # Ok::<(), tombolo::Error>(())
     /// ```
     pub fn processes(self) -> PagedProcessesBuilder {
-        let (procedures, number) = (Vec::new(), next_number());
-        let settings = ProcessSettings::default();
-        PagedProcessesBuilder { islands: self, procedures, number, settings }
+        let (declared, settings) = (Declarations::new(), ProcessSettings::default());
+        PagedProcessesBuilder { islands: self, declared, settings }
     }
 }
 
@@ -165,7 +130,7 @@ impl PagedProcessesBuilder {
         name: &'static str,
         bind: impl Fn(&PagedBindings<'_>) -> Result<B, Error> + 'static,
         run: impl Fn(&mut PagedTx<'_>, &B, &I) -> Result<A, Stop> + Send + Sync + Clone + 'static,
-    ) -> PagedIslandProcedure<I, A>
+    ) -> IslandProcedure<I, A>
     where
         B: Send + Sync + 'static,
         I: Arguments + 'static,
@@ -180,9 +145,7 @@ impl PagedProcessesBuilder {
                 run(tx, &bound, &input).map(|answer| encoded(&answer))
             }))
         });
-        let number = self.procedures.len() as u32;
-        self.procedures.push(Declared { name, types: [type_name::<I>(), type_name::<A>()], bind });
-        PagedIslandProcedure { builder: self.number, number, types: PhantomData }
+        self.declared.declare(name, bind)
     }
 
     /// Arguments of the program in the processes of islands, instead of those that it was started with.
@@ -214,21 +177,11 @@ impl PagedProcessesBuilder {
         self
     }
 
-    /// What the program declares, in lines, which the process of an island has to declare, too.
+    /// See [`Declarations::words`].
     fn words(&self) -> String {
         let islands = &self.islands;
-        let mut lines = vec![
-            format!("version {} of the library", env!("CARGO_PKG_VERSION")),
-            format!("{} islands in pages, keys by {}", islands.islands, islands.keys),
-            format!("tables spread {:?}", islands.spreads),
-            format!("links of kind {}", self.settings.link.name()),
-        ];
+        let keys = format!("{} islands in pages, keys by {}", islands.islands, islands.keys);
         let tables = islands.paged.refuse_unknown().into_iter().flatten();
-        lines.extend(tables.map(|table| format!("{table:?}")));
-        lines.extend(self.procedures.iter().map(|declared| {
-            let [input, answer] = declared.types;
-            format!("procedure {} ({input}) -> {answer}", declared.name)
-        }));
-        lines.join("\n")
+        self.declared.words(keys, &islands.spreads, &self.settings, tables)
     }
 }

@@ -21,19 +21,19 @@ use std::time::Duration;
 
 use tombolo_engine::command_log::Arguments;
 use tombolo_engine::islands::commit::{IslandId, TransactionNumber};
-use tombolo_engine::pipeline::panic_message;
+use tombolo_engine::threads::panic_message;
 use tombolo_storage::error::Error as StoreError;
 use tombolo_storage::owner::Owner;
 use tombolo_storage::sync::Ordering;
 
 use super::super::super::again::Patience;
 use super::super::transaction::SHORT_WAITS;
-use super::PagedIslandProcedure;
 use super::database::PagedIslandProcesses;
 use super::settle::{has_decided, settle_item};
 use crate::calls::{on_database_thread, wait_a_moment};
 use crate::error::Error;
 use crate::islands::IslandKey;
+use crate::processes::declared::IslandProcedure;
 use crate::processes::decoded;
 use crate::processes::own::{unlike, unreadable};
 use crate::processes::seat::Begun;
@@ -87,7 +87,7 @@ impl PagedSteps<'_> {
     /// mean that it has to run again: return it.
     pub fn run<I: Arguments, A: Arguments>(
         &mut self,
-        procedure: &PagedIslandProcedure<I, A>,
+        procedure: &IslandProcedure<I, A>,
         key: &(impl IslandKey + ?Sized),
         input: &I,
     ) -> Result<A, Error> {
@@ -101,7 +101,7 @@ impl PagedSteps<'_> {
     /// As [`PagedSteps::run`].
     pub fn everywhere<I: Arguments, A: Arguments>(
         &mut self,
-        procedure: &PagedIslandProcedure<I, A>,
+        procedure: &IslandProcedure<I, A>,
         input: &I,
     ) -> Result<Vec<A>, Error> {
         (0..self.db.islands()).map(|island| self.run_on(island, procedure, input)).collect()
@@ -110,7 +110,7 @@ impl PagedSteps<'_> {
     fn run_on<I: Arguments, A: Arguments>(
         &mut self,
         island: usize,
-        procedure: &PagedIslandProcedure<I, A>,
+        procedure: &IslandProcedure<I, A>,
         input: &I,
     ) -> Result<A, Error> {
         if let Some(error) = &self.doomed {
@@ -122,10 +122,10 @@ impl PagedSteps<'_> {
     fn step<I: Arguments, A: Arguments>(
         &mut self,
         island: usize,
-        procedure: &PagedIslandProcedure<I, A>,
+        procedure: &IslandProcedure<I, A>,
         input: &I,
     ) -> Result<A, Error> {
-        let (number, input) = self.db.ready(procedure, island, input)?;
+        let (number, input) = self.db.processes.ready(procedure, island, input)?;
         let Crew { seat, reached, .. } = &mut *self.crew;
         let at = reached.iter().position(|(known, _)| *known == island);
         // From here on it is undone there, too.
