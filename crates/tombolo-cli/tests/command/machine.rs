@@ -1,6 +1,7 @@
 //! `topology`, `counters`, `links`: the machine's results, and the papers' figures made of them.
 
 use serde_json::Value;
+use tempfile::TempDir;
 use tombolo_lab::model::Machine;
 
 use crate::ended::{command, line};
@@ -73,24 +74,32 @@ fn tpcc_runs_on_islands() {
     assert_eq!((&found[0]["kind"], &found[0]["aborted"]), (&"payment".into(), &0.into()));
 }
 
-/// The same rows on islands of one process and on islands that are processes, which are this command again.
+/// The same rows on islands of one process and on islands that are processes, which are this command again: of either
+/// store.
 #[test]
 fn rows_run_on_islands_and_on_processes() {
     let run = "islands rows --processes --islands 2 --rows 2000 --update 2 --multisite 0,100";
-    let ended = line(&format!("{run} --time-ms 30 --rounds 1 --json"));
-    // That of the islands' processes, too.
-    assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
-    let found: Vec<Value> =
-        ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let of = |at: usize, field: &str| found[at][field].clone();
-    let points: Vec<_> =
-        (0..4).map(|at| (of(at, "processes"), of(at, "multisite_percent"))).collect();
-    let one = |is_of_processes: bool, multisite: u64| match is_of_processes {
-        true => (true.into(), multisite.into()),
-        false => (Value::Null, multisite.into()),
-    };
-    assert_eq!(points, [one(false, 0), one(false, 100), one(true, 0), one(true, 100)]);
-    assert!((0..4).all(|at| of(at, "committed").as_u64() > Some(0)), "{found:?}");
+    let files = TempDir::new().unwrap();
+    let data = files.path().join("data");
+    let on_pages =
+        format!("--store paged --pool-bytes 4MB --durability group --data {}", data.display());
+    for (store, of_store) in [(Value::Null, ""), ("paged".into(), &*on_pages)] {
+        let ended = line(&format!("{run} {of_store} --time-ms 30 --rounds 1 --json"));
+        // That of the islands' processes, too.
+        assert_eq!((ended.status, ended.stderr.as_str()), (0, ""), "{ended:?}");
+        let found: Vec<Value> =
+            ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        let of = |at: usize, field: &str| found[at][field].clone();
+        let points: Vec<_> = (0..4)
+            .map(|at| (of(at, "store"), of(at, "processes"), of(at, "multisite_percent")))
+            .collect();
+        let one = |is_of_processes: bool, multisite: u64| match is_of_processes {
+            true => (store.clone(), true.into(), multisite.into()),
+            false => (store.clone(), Value::Null, multisite.into()),
+        };
+        assert_eq!(points, [one(false, 0), one(false, 100), one(true, 0), one(true, 100)]);
+        assert!((0..4).all(|at| of(at, "committed").as_u64() > Some(0)), "{found:?}");
+    }
 }
 
 /// Every modelled figure of the islands paper: rows that say they are modelled, and constants with their sources.

@@ -49,6 +49,7 @@ Examples:
   tombolo islands rows --update 2 --islands 1,2 --durability group --data DIR
   tombolo islands rows --store paged --islands 1,2 --durability group --data DIR
   tombolo islands rows --update 2 --islands 2 --processes
+  tombolo islands rows --store paged --processes --durability group --data DIR
   tombolo islands tpcc --mix payment --remote 0 --islands 1,2
   tombolo islands tpcc --store paged --durability group --data DIR
   tombolo islands tpcc --warehouses 8 --remote 0,default,50";
@@ -127,7 +128,7 @@ struct RowsArguments {
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_024))]
     per_call: Option<u32>,
     /// rows: each island in a process of its own, compared with the same islands in one process
-    #[arg(long, conflicts_with_all = ["commit", "placement", "store", "per_call"])]
+    #[arg(long, conflicts_with_all = ["commit", "placement", "per_call"])]
     processes: bool,
     #[command(flatten)]
     transactions: TransactionArguments,
@@ -246,6 +247,11 @@ fn rows_of_a_transaction() -> clap::builder::RangedI64ValueParser<u32> {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.of_rows.processes {
+        // Before anything else: this process may be an island, which has other arguments.
+        let store = arguments.store_of_processes()?;
+        arguments.islands.iter().for_each(|islands| store.become_island(*islands));
+    }
     if let Some(data) = arguments.data.as_ref().filter(|data| data.exists()) {
         return Err(Failure::usage(format!(
             "directory {} exists: give one that does not",
@@ -369,6 +375,16 @@ impl Arguments {
         How { placement: self.placement, is_ordered: self.commit == "ordered" }
     }
 
+    /// Where the rows of islands in processes are.
+    fn store_of_processes(&self) -> Result<processes::Store, Failure> {
+        let pool_bytes = self.flags.settings()?.number(&POOL_BYTES);
+        let pool_bytes = pool_bytes.map_or(paged_rows::POOL_BYTES, |bytes| bytes as usize);
+        Ok(match self.store == "paged" {
+            true => processes::Store::Pages { pool_bytes },
+            false => processes::Store::Memory,
+        })
+    }
+
     /// Where databases are, if they are not in memory.
     fn data(&self, effort: &Effort) -> Option<&Path> {
         self.data.as_deref().filter(|_| effort.is_durable)
@@ -381,10 +397,6 @@ impl Arguments {
         let pool_bytes = settings.number(&POOL_BYTES);
         let header = self.header(&[("rows", rows.into())])?;
         let (output, data) = (Output::new(self.flags.json), self.data(effort));
-        // Before anything else is opened: this process may be an island itself.
-        let of_processes = self.islands.iter().filter(|_| self.of_rows.processes);
-        let of_processes = of_processes.map(|islands| processes::open(*islands, rows, data));
-        let of_processes = of_processes.collect::<Result<Vec<_>, _>>()?;
         let open = |islands: &u16| -> Result<Box<dyn RowsDeployment>, Failure> {
             match data.filter(|_| self.store == "paged") {
                 Some(data) => Ok(Box::new(OnPages::open(*islands, rows, (data, pool_bytes))?)),
@@ -393,7 +405,12 @@ impl Arguments {
         };
         let deployments = self.islands.iter().map(open);
         let mut deployments = deployments.collect::<Result<Vec<_>, _>>()?;
-        deployments.extend(of_processes);
+        if self.of_rows.processes {
+            let store = self.store_of_processes()?;
+            for islands in &self.islands {
+                deployments.push(store.open(*islands, rows, data)?);
+            }
+        }
         output.people(|style| {
             let verb = if access.is_update { "update" } else { "read" };
             let skew = match access.skew {

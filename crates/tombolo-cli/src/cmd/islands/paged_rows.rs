@@ -32,7 +32,7 @@ pub(super) struct OnPages {
 }
 
 /// Bytes of memory for pages, unless others are given: all rows stay there.
-const POOL_BYTES: usize = 512 << 20;
+pub(super) const POOL_BYTES: usize = 512 << 20;
 
 impl OnPages {
     /// Opens one in a directory of its own below `data`, with so much memory for pages of all islands.
@@ -55,34 +55,48 @@ impl OnPages {
         let (items, by_key) = (islands.table()?, islands.index()?);
         Ok(Self { islands, keys, items, by_key, _files: None })
     }
+}
 
-    /// One part of a transaction; the sum of the counters that were found.
-    fn part(&self, tx: &mut PagedTx<'_>, input: &Input) -> Result<i64, Stop> {
-        let is_update = input.kind() == UPDATE;
-        input.keys().iter().try_fold(0, |sum, &key| {
-            let found = match is_update {
-                true => tx.lookup_for_update(&self.by_key, key)?,
-                false => tx.lookup(&self.by_key, key)?,
-            };
-            let row = found.ok_or(Stop::Abort(NO_SUCH_KEY))?;
-            let updates = tx.get(&self.items, row)?.get(Item::UPDATES);
-            if is_update {
-                tx.set(&self.items, row, Item::UPDATES, updates + 1)?;
-            }
-            Ok(sum + updates)
-        })
-    }
+/// One part of a transaction; the sum of the counters that were found.
+pub(super) fn run_part(
+    tx: &mut PagedTx<'_>,
+    (items, by_key): (&Table<Item>, &Index<ItemKey>),
+    input: &Input,
+) -> Result<i64, Stop> {
+    let is_update = input.kind() == UPDATE;
+    input.keys().iter().try_fold(0, |sum, &key| {
+        let found = match is_update {
+            true => tx.lookup_for_update(by_key, key)?,
+            false => tx.lookup(by_key, key)?,
+        };
+        let row = found.ok_or(Stop::Abort(NO_SUCH_KEY))?;
+        let updates = tx.get(items, row)?.get(Item::UPDATES);
+        if is_update {
+            tx.set(items, row, Item::UPDATES, updates + 1)?;
+        }
+        Ok(sum + updates)
+    })
+}
 
-    fn load_some(&self, island: i32, keys: &[i32]) -> Result<(), Error> {
-        self.islands.at(&island)?.transaction(|tx| {
-            for &key in keys {
-                if tx.lookup(&self.by_key, key)?.is_none() {
-                    tx.insert(&self.items, |row| row.set(Item::KEY, key))?;
-                }
-            }
-            Ok(())
-        })
+/// Makes the rows of some keys that have none.
+pub(super) fn load_some(
+    tx: &mut PagedTx<'_>,
+    (items, by_key): (&Table<Item>, &Index<ItemKey>),
+    keys: &[i32],
+) -> Result<(), Stop> {
+    for &key in keys {
+        if tx.lookup(by_key, key)?.is_none() {
+            tx.insert(items, |row| row.set(Item::KEY, key))?;
+        }
     }
+    Ok(())
+}
+
+/// The sum of all counters of an island, and its rows.
+pub(super) fn total_of(tx: &mut PagedTx<'_>, items: &Table<Item>) -> Result<(i64, i64), Stop> {
+    tx.rows(items)?.into_iter().try_fold((0, 0), |(updates, rows), row| {
+        Ok((updates + tx.get(items, row)?.get(Item::UPDATES), rows + 1))
+    })
 }
 
 impl Deployment for OnPages {
@@ -101,14 +115,15 @@ impl Deployment for OnPages {
     }
 
     fn call(&self, parts: &Parts) -> Result<Called, Failure> {
+        let handles = (&self.items, &self.by_key);
         let ran = match &parts[..] {
             [(island, input)] => self
                 .islands
                 .at(&self.keys[*island])
-                .and_then(|island| island.transaction(|tx| self.part(tx, input))),
+                .and_then(|island| island.transaction(|tx| run_part(tx, handles, input))),
             parts => self.islands.transaction(|tx| {
                 parts.iter().try_fold(0, |sum, (island, input)| {
-                    Ok(sum + tx.at(&self.keys[*island], |tx| self.part(tx, input))?)
+                    Ok(sum + tx.at(&self.keys[*island], |tx| run_part(tx, handles, input))?)
                 })
             }),
         };
@@ -125,7 +140,9 @@ impl RowsDeployment for OnPages {
     fn load(&self, keys: std::ops::RangeInclusive<i32>) -> Result<(), Failure> {
         for keys in self.by_island(keys)? {
             for some in keys.chunks(LOADED_AT_ONCE) {
-                self.load_some(keys[0], some).map_err(failed)?;
+                let island = self.islands.at(&some[0]).map_err(failed)?;
+                let load = |tx: &mut PagedTx<'_>| load_some(tx, (&self.items, &self.by_key), some);
+                island.transaction(load).map_err(failed)?;
             }
         }
         Ok(())
@@ -133,17 +150,10 @@ impl RowsDeployment for OnPages {
 
     fn total(&self) -> Result<(i64, i64), Failure> {
         let summed = self.islands.read(|tx| {
-            let mut total = (0, 0);
-            for key in &self.keys {
-                tx.at(key, |tx| {
-                    for row in tx.rows(&self.items)? {
-                        let updates = tx.get(&self.items, row)?.get(Item::UPDATES);
-                        total = (total.0 + updates, total.1 + 1);
-                    }
-                    Ok(())
-                })?;
-            }
-            Ok(total)
+            self.keys.iter().try_fold((0, 0), |sum, key| {
+                let of = tx.at(key, |tx| total_of(tx, &self.items))?;
+                Ok((sum.0 + of.0, sum.1 + of.1))
+            })
         });
         summed.map_err(failed)
     }
