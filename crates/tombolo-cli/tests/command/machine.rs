@@ -102,6 +102,15 @@ fn rows_run_on_islands_and_on_processes() {
     }
 }
 
+/// Closures over both islands, which leave the counters that they answered.
+#[test]
+fn rows_run_as_closures_over_islands() {
+    let run = "islands rows --undeclared --islands 2 --rows 2000 --update 2 --multisite 100";
+    let found = &results(&format!("{run} --time-ms 30 --rounds 1 --json"))[0];
+    assert_eq!(found["undeclared"], true, "{found}");
+    assert!(found["distributed"].as_u64() > Some(0), "{found}");
+}
+
 /// Every modelled figure of the islands paper: rows that say they are modelled, and constants with their sources.
 #[test]
 fn modelled_figures_say_so() {

@@ -127,6 +127,9 @@ struct RowsArguments {
     /// rows: transactions over several islands that a caller commits in one call [default: 1]
     #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=1_024))]
     per_call: Option<u32>,
+    /// rows: transactions over several islands are closures that reach islands as they go, instead of declared parts
+    #[arg(long, conflicts_with_all = ["per_call", "processes"])]
+    undeclared: bool,
     /// rows: each island in a process of its own, compared with the same islands in one process
     #[arg(long, conflicts_with_all = ["commit", "placement", "per_call"])]
     processes: bool,
@@ -194,15 +197,16 @@ impl RowsArguments {
 
     /// An argument that was given.
     fn given(&self) -> Option<&'static str> {
-        let Self { multisite, multisite_callers, rows, per_call, processes, transactions } = self;
+        let Self { multisite, multisite_callers, rows, per_call, undeclared, .. } = self;
         [
             ("--multisite", multisite.is_some()),
             ("--multisite-callers", multisite_callers.is_some()),
             ("--rows", rows.is_some()),
             ("--per-call", per_call.is_some()),
-            ("--processes", *processes),
-            ("--read", transactions.read.is_some()),
-            ("--update", transactions.update.is_some()),
+            ("--undeclared", *undeclared),
+            ("--processes", self.processes),
+            ("--read", self.transactions.read.is_some()),
+            ("--update", self.transactions.update.is_some()),
         ]
         .into_iter()
         .find_map(|(name, is_given)| is_given.then_some(name))
@@ -352,6 +356,9 @@ impl Arguments {
             true if self.of_rows.per_call.is_some() => {
                 "islands of paged stores commit one transaction at a time: leave --per-call out"
             }
+            true if self.of_rows.undeclared => {
+                "transactions over several islands of paged stores are closures: leave --undeclared out"
+            }
             true if self.placement != Placement::Os => {
                 "where islands of paged stores run, the system decides: leave --placement out"
             }
@@ -372,7 +379,8 @@ impl Arguments {
     }
 
     fn how(&self) -> How {
-        How { placement: self.placement, is_ordered: self.commit == "ordered" }
+        let is_ordered = self.commit == "ordered";
+        How { placement: self.placement, is_ordered, is_undeclared: self.of_rows.undeclared }
     }
 
     /// Where the rows of islands in processes are.

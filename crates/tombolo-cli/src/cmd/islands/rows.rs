@@ -4,14 +4,16 @@
 
 use std::path::Path;
 
-use tombolo::{Database, Error, Islands, OnIslands};
+use tombolo::{Database, Error, Index, Islands, OnIslands, Stop, Table, Tx};
 use tombolo_lab::experiment::islands::deployments::{Called, Deployment, How};
 use tombolo_lab::experiment::islands::rows::{self, Parts, RowsDeployment};
 use tombolo_lab::failure::Failure;
 use tombolo_lab::files::{Medium, WorkDirectory};
+use tombolo_lab::workload::WorkloadInput as _;
+use tombolo_lab::workload::microbenchmark::UPDATE;
 use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
-use tombolo_lab::workload::microbenchmark::transaction::Transactions;
+use tombolo_lab::workload::microbenchmark::transaction::{NO_SUCH_KEY, Transactions};
 
 use super::opening::{failed, opened_so};
 use super::{LOADED_AT_ONCE, first_keys, put_together, run_parts, sum_of_all};
@@ -21,7 +23,11 @@ pub(super) struct Own {
     islands: Islands,
     /// A key of each island.
     keys: Vec<i32>,
+    items: Table<Item>,
+    by_key: Index<ItemKey>,
     transaction: OnIslands<Input, i64>,
+    /// Whether transactions over several islands are closures.
+    is_undeclared: bool,
     load: OnIslands<Vec<i32>, ()>,
     total: OnIslands<(), (i64, i64)>,
     /// Where its files are, if they go with it.
@@ -43,10 +49,10 @@ impl Own {
             None => builder.in_memory(),
         };
         let islands = opened.map_err(|error| Failure::environment(error.to_string()))?;
-        Self::register(islands, rows).map_err(failed)
+        Self::register(islands, rows, how.is_undeclared).map_err(failed)
     }
 
-    fn register(islands: Islands, rows: i32) -> Result<Self, Error> {
+    fn register(islands: Islands, rows: i32, is_undeclared: bool) -> Result<Self, Error> {
         let (items, by_key) = (islands.table::<Item>()?, islands.index::<ItemKey>()?);
         let transaction = islands.register::<Transactions>()?;
         let load = islands.register_closure("load", move |tx, keys: &Vec<i32>| {
@@ -65,7 +71,29 @@ impl Own {
             Ok((updates, rows))
         });
         let keys = first_keys(islands.islands(), rows, |key| islands.island_of(key))?;
-        Ok(Self { islands, keys, transaction, load, total, _files: None })
+        Ok(Self {
+            islands,
+            keys,
+            items,
+            by_key,
+            transaction,
+            is_undeclared,
+            load,
+            total,
+            _files: None,
+        })
+    }
+
+    /// One part of a closure; the sum of the counters that were found.
+    fn part(&self, tx: &mut Tx<'_>, input: &Input) -> Result<i64, Stop> {
+        input.keys().iter().try_fold(0, |sum, &key| {
+            let row = tx.lookup(&self.by_key, key)?.ok_or(Stop::Abort(NO_SUCH_KEY))?;
+            let updates = tx.get(&self.items, row)?.get(Item::UPDATES);
+            if input.kind() == UPDATE {
+                tx.set(&self.items, row, Item::UPDATES, updates + 1)?;
+            }
+            Ok(sum + updates)
+        })
     }
 }
 
@@ -81,7 +109,16 @@ impl Deployment for Own {
     }
 
     fn call(&self, parts: &Parts) -> Result<Called, Failure> {
-        run_parts(&self.islands, (&self.transaction, &self.keys), parts)?;
+        if self.is_undeclared && parts.len() > 1 {
+            let summed = self.islands.transaction(|tx| {
+                parts.iter().try_fold(0, |sum, (island, input)| {
+                    Ok(sum + tx.at(&self.keys[*island], |tx| self.part(tx, input))?)
+                })
+            });
+            summed.map_err(failed)?;
+        } else {
+            run_parts(&self.islands, (&self.transaction, &self.keys), parts)?;
+        }
         Ok(Called { has_committed: true, is_distributed: parts.len() > 1 })
     }
 

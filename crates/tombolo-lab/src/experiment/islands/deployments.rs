@@ -48,6 +48,8 @@ pub struct How {
     pub placement: Placement,
     /// Whether transactions over several islands are ordered, rather than prepared and decided.
     pub is_ordered: bool,
+    /// Whether transactions over several islands are closures that reach islands as they go, rather than declared parts.
+    pub is_undeclared: bool,
 }
 
 /// How each point is measured.
@@ -158,6 +160,9 @@ pub struct DeploymentResult {
     /// Absent where each is committed by itself.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_call: Option<usize>,
+    /// Whether transactions over several islands are closures.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub undeclared: bool,
     /// Whether each island is a process.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub processes: bool,
@@ -282,6 +287,7 @@ impl<D: Deployment + ?Sized> Point<'_, D> {
                 .then(|| effort.how.placement.name().to_owned()),
             atomic_commit: effort.how.is_ordered.then(|| "ordered".to_owned()),
             per_call: (effort.per_call > 1).then_some(effort.per_call),
+            undeclared: effort.how.is_undeclared,
             processes: self.deployment.is_of_processes(),
             round,
             committed: all.committed,

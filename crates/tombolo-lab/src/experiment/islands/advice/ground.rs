@@ -156,7 +156,7 @@ impl Ground<'_> {
         };
         let placements: Vec<_> = Placement::ALL.into_iter().filter(differs).collect();
         let databases = placements.iter().map(|&placement| {
-            let how = How { placement, is_ordered: of.is_ordered };
+            let how = How { placement, is_ordered: of.is_ordered, ..How::default() };
             open(of.islands as u16, access.rows, how, question.data)
         });
         let databases = databases.collect::<Result<Vec<_>, _>>()?;
