@@ -4,8 +4,8 @@
 //! `cargo build --release -p tombolo --example call_costs`, then for each KIND of `lone` and `island`
 //! `valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/call_costs KIND 20000`
 //!
-//! A call reads two rows and changes them, on its caller's thread, and nothing is on disk. Both kinds have the same rows
-//! in one engine; `island` also finds the island of the key among two. Not here: time (`tombolo islands rows`).
+//! A call reads two rows and changes them, on its caller's thread, and nothing is on disk. `island` calls one of two
+//! islands, which it also finds by the key. Not here: time (`tombolo islands rows`).
 
 use tombolo::{Database, Error, Index, Stop, Table, Tx};
 

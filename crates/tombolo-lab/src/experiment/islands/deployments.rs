@@ -48,7 +48,7 @@ pub struct How {
     pub placement: Placement,
     /// Whether transactions over several islands are ordered, rather than prepared and decided.
     pub is_ordered: bool,
-    /// Whether transactions over several islands are closures that reach islands as they go, rather than declared parts.
+    /// Whether transactions over several islands are closures that reach islands as they go, not declared parts.
     pub is_undeclared: bool,
 }
 
