@@ -8,6 +8,8 @@
 //!
 //! Not here: which pages are in memory, the write-ahead rule.
 
+use std::time::Duration;
+
 use super::copies::{Copies, PageBatch, batch_pages};
 use super::error::PageFailure;
 use super::space::SpaceState;
@@ -18,10 +20,14 @@ use crate::paged::page::{
     FORMAT_VERSION, HEADER_BYTES, MAGIC, Page, PageBuffer, PageId, PageKind, PageMut, PageSize,
     StoreId,
 };
-use crate::sync::{Mutex, MutexGuard};
+use crate::sync::{Mutex, MutexGuard, pause};
 
 /// The data file's name in its directory.
 pub const PAGES_FILE: &str = "pages";
+
+/// A file that another process has is refused after so many tries, two seconds.
+const LOCK_TRIES: u32 = 1_000;
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
 
 /// The file grows by an eighth of its length, at least and at most by these.
 const EXTENT_BYTES_MIN: u64 = 256 << 10;
@@ -131,11 +137,16 @@ impl<S: PageSize> PageFile<S> {
         Self { file, writer: Mutex::new(PageWriter { copies, batch: PageBatch::new() }) }
     }
 
+    /// Takes the file for this process. One that was killed keeps it until the system has carried out, or dropped,
+    /// the transfers that the process had under way, some milliseconds after its end.
     fn locked(file: Box<dyn DiskFile>) -> Result<Box<dyn DiskFile>> {
-        match file.try_lock()? {
-            true => Ok(file),
-            false => Err(PageFailure::InUse { file: file.name().to_owned() }.into()),
+        for _ in 0..LOCK_TRIES {
+            if file.try_lock()? {
+                return Ok(file);
+            }
+            pause(LOCK_PAUSE);
         }
+        Err(PageFailure::InUse { file: file.name().to_owned() }.into())
     }
 
     fn offset(id: PageId) -> u64 {

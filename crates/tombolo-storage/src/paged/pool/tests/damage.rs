@@ -1,5 +1,7 @@
 //! Bad input: flipped bits, truncated files, other versions, full and failing disks.
 
+use std::time::Duration;
+
 use super::*;
 use crate::disk::{DiskFile, Open};
 use crate::memory::test_random::Random;
@@ -227,4 +229,18 @@ fn memory_that_ends_is_an_error() {
     assert!(matches!(refused.unwrap().failure(), PageFailure::Memory(_)));
     assert_eq!(direct.page_count(), 20);
     assert_eq!(direct.check(), []);
+}
+
+/// A process that was killed keeps its file until its transfers are over.
+#[test]
+fn a_file_that_is_given_up_in_a_moment_is_waited_for() {
+    let (disk, other) = closed();
+    assert!(other.try_lock().unwrap());
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            drop(other);
+        });
+        assert_eq!(first_failure(&disk), None);
+    });
 }
