@@ -12,7 +12,7 @@
 //!
 //! `misses N read`, `misses N change` reach random pages of a file twice as large as its pool of N frames, and
 //! print how many of these were not in memory: instructions divided by these are the cost of a miss, in which a page
-//! leaves that is clean, or changed and has to be written.
+//! leaves that is clean, or changed and has to be written. What is collected is `*work_beyond_memory*`.
 
 use std::hint::black_box;
 
