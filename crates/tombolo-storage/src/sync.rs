@@ -39,14 +39,6 @@ pub fn give_way() {
     library::thread::yield_now();
 }
 
-/// Sleeps for a moment while the system ends something by itself, which no thread reports.
-pub fn pause(moment: Duration) {
-    match cfg!(any(loom, shuttle)) {
-        true => give_way(),
-        false => std::thread::sleep(moment),
-    }
-}
-
 /// Mutual exclusion that ignores poisoning (see the head of this file).
 #[derive(Debug, Default)]
 pub struct Mutex<T>(library::sync::Mutex<T>);

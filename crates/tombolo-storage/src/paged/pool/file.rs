@@ -20,7 +20,7 @@ use crate::paged::page::{
     FORMAT_VERSION, HEADER_BYTES, MAGIC, Page, PageBuffer, PageId, PageKind, PageMut, PageSize,
     StoreId,
 };
-use crate::sync::{Mutex, MutexGuard, pause};
+use crate::sync::{Mutex, MutexGuard, Parker};
 
 /// The data file's name in its directory.
 pub const PAGES_FILE: &str = "pages";
@@ -144,7 +144,8 @@ impl<S: PageSize> PageFile<S> {
             if file.try_lock()? {
                 return Ok(file);
             }
-            pause(LOCK_PAUSE);
+            // No thread has a word for this one.
+            Parker::<()>::default().park_for(LOCK_PAUSE);
         }
         Err(PageFailure::InUse { file: file.name().to_owned() }.into())
     }

@@ -6,6 +6,7 @@ use super::*;
 use crate::disk::{DiskFile, Open};
 use crate::memory::test_random::Random;
 use crate::paged::pool::SpaceStep;
+use crate::sync::Parker;
 
 const PAGES: u64 = 10;
 
@@ -238,7 +239,7 @@ fn a_file_that_is_given_up_in_a_moment_is_waited_for() {
     assert!(other.try_lock().unwrap());
     std::thread::scope(|scope| {
         scope.spawn(move || {
-            std::thread::sleep(Duration::from_millis(50));
+            Parker::<()>::default().park_for(Duration::from_millis(50));
             drop(other);
         });
         assert_eq!(first_failure(&disk), None);
