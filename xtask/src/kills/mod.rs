@@ -12,7 +12,7 @@
 //! several runs to reproduce. Its directory is kept.
 //!
 //! With `--profile conventional` the database is the paged store: neither its
-//! memory is limited nor are its files damaged (`tombolo check` reads every byte: `results/kills/every-byte.jsonl`).
+//! memory is limited nor are its files damaged (a test of the storage crate damages every byte of a small one).
 //! With `--processes N` processes of islands are killed instead (`processes.rs`).
 //!
 //! It does not crash the machine or the disk; the simulator does that (`cargo xtask sim`).

@@ -271,7 +271,7 @@ fn a_flipped_bit_is_refused_with_file_and_offset() {
 }
 
 #[test]
-#[ignore = "takes long: cargo test --release -p tombolo-storage --lib -- --ignored --nocapture every_byte_of_pages"]
+#[ignore = "takes long: cargo test --profile quick -p tombolo-storage --lib -- --ignored every_byte_of_pages"]
 fn every_byte_of_pages_may_be_wrong() {
     flipped_bits_are_named(10, |bytes| (0..bytes).collect());
 }
