@@ -230,8 +230,8 @@ fn bytes_of(disk: &MemDisk, name: &str) -> Vec<u8> {
     bytes
 }
 
-/// Damages a closed database at these offsets of its pages, by turns: opening or checking finds which page it is. Page 0
-/// says whether the file was closed, so it is repaired from its copy like a page that a crash tore.
+/// Damages a closed database at each of these offsets in turn: opening or checking finds which page it is. Page 0 says
+/// whether the file was closed, so it is repaired from its copy like a page that a crash tore.
 fn flipped_bits_are_named(accounts: i32, offsets: impl Fn(u64) -> Vec<u64>) {
     let disk = MemDisk::new();
     let bank = Bank::<Conventional>::create(&disk, accounts);
