@@ -197,16 +197,24 @@ impl RowsArguments {
 
     /// An argument that was given.
     fn given(&self) -> Option<&'static str> {
-        let Self { multisite, multisite_callers, rows, per_call, undeclared, .. } = self;
+        let Self {
+            multisite,
+            multisite_callers,
+            rows,
+            per_call,
+            undeclared,
+            processes,
+            transactions,
+        } = self;
         [
             ("--multisite", multisite.is_some()),
             ("--multisite-callers", multisite_callers.is_some()),
             ("--rows", rows.is_some()),
             ("--per-call", per_call.is_some()),
             ("--undeclared", *undeclared),
-            ("--processes", self.processes),
-            ("--read", self.transactions.read.is_some()),
-            ("--update", self.transactions.update.is_some()),
+            ("--processes", *processes),
+            ("--read", transactions.read.is_some()),
+            ("--update", transactions.update.is_some()),
         ]
         .into_iter()
         .find_map(|(name, is_given)| is_given.then_some(name))

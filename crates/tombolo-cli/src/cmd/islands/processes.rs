@@ -18,8 +18,7 @@ use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::Transactions;
 
-use super::paged_rows::{load_some, run_part, total_of};
-use super::{LOADED_AT_ONCE, failed, first_keys};
+use super::{LOADED_AT_ONCE, failed, first_keys, paged_rows as on_pages, rows as in_memory};
 
 /// The system's unit of a process's time, in milliseconds.
 const TICK_MS: u64 = 10;
@@ -38,8 +37,8 @@ impl Store {
     /// In the process of an island, is that island and does not return.
     pub(super) fn become_island(self, islands: u16) {
         match self {
-            Self::Memory => drop(in_memory(islands).0.become_island()),
-            Self::Pages { pool_bytes } => drop(on_pages(islands, pool_bytes).0.become_island()),
+            Self::Memory => drop(in_memory_stores(islands).0.become_island()),
+            Self::Pages { pool_bytes } => drop(paged_stores(islands, pool_bytes).0.become_island()),
         }
     }
 
@@ -52,7 +51,7 @@ impl Store {
     ) -> Result<Box<dyn RowsDeployment>, Failure> {
         match (self, data) {
             (Self::Memory, data) => {
-                let (builder, procedures) = in_memory(islands);
+                let (builder, procedures) = in_memory_stores(islands);
                 let opened = match data {
                     Some(data) => builder.open(data.join(format!("processes-{islands}"))),
                     None => builder.in_memory(),
@@ -61,7 +60,7 @@ impl Store {
             }
             (Self::Pages { .. }, None) => Err(Failure::usage("paged stores are on disk")),
             (Self::Pages { pool_bytes }, Some(data)) => {
-                let (builder, procedures) = on_pages(islands, pool_bytes);
+                let (builder, procedures) = paged_stores(islands, pool_bytes);
                 let opened = builder.open(data.join(format!("paged-processes-{islands}")));
                 of_processes(opened.map(Islands::OnPages), rows, procedures)
             }
@@ -82,37 +81,24 @@ fn arguments(islands: u16) -> Vec<String> {
     own.map(str::to_owned).to_vec()
 }
 
-fn in_memory(islands: u16) -> (ProcessesBuilder, Procedures) {
+fn in_memory_stores(islands: u16) -> (ProcessesBuilder, Procedures) {
     let builder = Database::builder().table(rows::table()).islands(islands.into());
     let mut builder = builder.processes().arguments(arguments(islands));
     let transaction = builder.procedure::<Transactions>();
     let load = builder.closure(
         "load",
         |island| Ok((island.table::<Item>()?, island.index::<ItemKey>()?)),
-        |tx, (items, by_key), keys: &Vec<i32>| {
-            for &key in keys {
-                if tx.lookup(by_key, key)?.is_none() {
-                    tx.insert(items, |row| row.set(Item::KEY, key))?;
-                }
-            }
-            Ok(())
-        },
+        |tx, (items, by_key), keys: &Vec<i32>| in_memory::load_some(tx, (items, by_key), keys),
     );
     let total = builder.closure(
         "total",
         |island| island.table::<Item>(),
-        |tx, items, (): &()| {
-            let (mut updates, mut rows) = (0, 0);
-            for (_, item) in tx.iter_table(items)? {
-                (updates, rows) = (updates + item.get(Item::UPDATES), rows + 1);
-            }
-            Ok((updates, rows))
-        },
+        |tx, items, (): &()| in_memory::total_of(tx, items),
     );
     (builder, Procedures { transaction, load, total })
 }
 
-fn on_pages(islands: u16, pool_bytes: usize) -> (PagedProcessesBuilder, Procedures) {
+fn paged_stores(islands: u16, pool_bytes: usize) -> (PagedProcessesBuilder, Procedures) {
     let builder = Database::builder().table(rows::table()).paged().pool_bytes(pool_bytes);
     let of_pages = ["--store", "paged", "--pool-bytes", &pool_bytes.to_string()];
     let arguments = arguments(islands).into_iter().chain(of_pages.map(str::to_owned));
@@ -120,17 +106,17 @@ fn on_pages(islands: u16, pool_bytes: usize) -> (PagedProcessesBuilder, Procedur
     let transaction = builder.closure(
         "transaction",
         |island| Ok((island.table::<Item>()?, island.index::<ItemKey>()?)),
-        |tx, (items, by_key), input: &Input| run_part(tx, (items, by_key), input),
+        |tx, (items, by_key), input: &Input| on_pages::run_part(tx, (items, by_key), input),
     );
     let load = builder.closure(
         "load",
         |island| Ok((island.table::<Item>()?, island.index::<ItemKey>()?)),
-        |tx, (items, by_key), keys: &Vec<i32>| load_some(tx, (items, by_key), keys),
+        |tx, (items, by_key), keys: &Vec<i32>| on_pages::load_some(tx, (items, by_key), keys),
     );
     let total = builder.closure(
         "total",
         |island| island.table::<Item>(),
-        |tx, items, (): &()| total_of(tx, items),
+        |tx, items, (): &()| on_pages::total_of(tx, items),
     );
     (builder, Procedures { transaction, load, total })
 }

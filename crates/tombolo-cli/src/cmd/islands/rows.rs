@@ -56,20 +56,9 @@ impl Own {
         let (items, by_key) = (islands.table::<Item>()?, islands.index::<ItemKey>()?);
         let transaction = islands.register::<Transactions>()?;
         let load = islands.register_closure("load", move |tx, keys: &Vec<i32>| {
-            for &key in keys {
-                if tx.lookup(&by_key, key)?.is_none() {
-                    tx.insert(&items, |row| row.set(Item::KEY, key))?;
-                }
-            }
-            Ok(())
+            load_some(tx, (&items, &by_key), keys)
         });
-        let total = islands.register_closure("total", move |tx, (): &()| {
-            let (mut updates, mut rows) = (0, 0);
-            for (_, item) in tx.iter_table(&items)? {
-                (updates, rows) = (updates + item.get(Item::UPDATES), rows + 1);
-            }
-            Ok((updates, rows))
-        });
+        let total = islands.register_closure("total", move |tx, (): &()| total_of(tx, &items));
         let keys = first_keys(islands.islands(), rows, |key| islands.island_of(key))?;
         Ok(Self {
             islands,
@@ -83,18 +72,45 @@ impl Own {
             _files: None,
         })
     }
+}
 
-    /// One part of a closure; the sum of the counters that were found.
-    fn part(&self, tx: &mut Tx<'_>, input: &Input) -> Result<i64, Stop> {
-        input.keys().iter().try_fold(0, |sum, &key| {
-            let row = tx.lookup(&self.by_key, key)?.ok_or(Stop::Abort(NO_SUCH_KEY))?;
-            let updates = tx.get(&self.items, row)?.get(Item::UPDATES);
-            if input.kind() == UPDATE {
-                tx.set(&self.items, row, Item::UPDATES, updates + 1)?;
-            }
-            Ok(sum + updates)
-        })
+/// One part of a closure; the sum of the counters that were found.
+fn run_part(
+    tx: &mut Tx<'_>,
+    (items, by_key): (&Table<Item>, &Index<ItemKey>),
+    input: &Input,
+) -> Result<i64, Stop> {
+    input.keys().iter().try_fold(0, |sum, &key| {
+        let row = tx.lookup(by_key, key)?.ok_or(Stop::Abort(NO_SUCH_KEY))?;
+        let updates = tx.get(items, row)?.get(Item::UPDATES);
+        if input.kind() == UPDATE {
+            tx.set(items, row, Item::UPDATES, updates + 1)?;
+        }
+        Ok(sum + updates)
+    })
+}
+
+/// Makes the rows of some keys that have none.
+pub(super) fn load_some(
+    tx: &mut Tx<'_>,
+    (items, by_key): (&Table<Item>, &Index<ItemKey>),
+    keys: &[i32],
+) -> Result<(), Stop> {
+    for &key in keys {
+        if tx.lookup(by_key, key)?.is_none() {
+            tx.insert(items, |row| row.set(Item::KEY, key))?;
+        }
     }
+    Ok(())
+}
+
+/// The sum of all counters of an island, and its rows.
+pub(super) fn total_of(tx: &mut Tx<'_>, items: &Table<Item>) -> Result<(i64, i64), Stop> {
+    let (mut updates, mut rows) = (0, 0);
+    for (_, item) in tx.iter_table(items)? {
+        (updates, rows) = (updates + item.get(Item::UPDATES), rows + 1);
+    }
+    Ok((updates, rows))
 }
 
 impl Deployment for Own {
@@ -110,9 +126,10 @@ impl Deployment for Own {
 
     fn call(&self, parts: &Parts) -> Result<Called, Failure> {
         if self.is_undeclared && parts.len() > 1 {
+            let handles = (&self.items, &self.by_key);
             let summed = self.islands.transaction(|tx| {
                 parts.iter().try_fold(0, |sum, (island, input)| {
-                    Ok(sum + tx.at(&self.keys[*island], |tx| self.part(tx, input))?)
+                    Ok(sum + tx.at(&self.keys[*island], |tx| run_part(tx, handles, input))?)
                 })
             });
             summed.map_err(failed)?;
