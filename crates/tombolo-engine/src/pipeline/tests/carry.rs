@@ -116,8 +116,8 @@ fn carry(carrier: &Carrier<Noting>, ask: Ask, durability: Durability) -> Option<
 }
 
 /// The outcome of a call once execution is free: the stage's own thread may have it for a moment.
-fn when_free<T>(call: impl FnMut() -> Option<Carried<T>>) -> Carried<T> {
-    std::iter::repeat_with(call).find_map(|carried| carried).unwrap()
+fn when_free<T>(call: impl FnMut() -> Option<T>) -> T {
+    std::iter::repeat_with(call).flatten().next().unwrap()
 }
 
 /// The outcome of a transaction that ran.
@@ -356,4 +356,25 @@ fn a_pipeline_that_times_each_call_is_taken_all_the_same() {
     let taken = std::iter::repeat_with(|| carrier.take(terms, WhileTaken::Sleep));
     let taken = taken.take(100_000).flatten().next().unwrap().unwrap();
     assert_eq!(taken.end(0), Ok(Stands::Volatile));
+}
+
+#[test]
+fn transactions_over_several_pipelines_in_a_row_are_counted() {
+    let options = Options { spread: Spread::Carried, ..options() };
+    let builder = Builder::new(Accounts::default(), options);
+    let pipeline = builder.start(Arc::new(SystemClock::new())).unwrap();
+    let carrier = pipeline.carrier().unwrap();
+    let terms = Terms { durability: Async, log_bytes_max: 0 };
+    let run = || {
+        let taken = when_free(|| carrier.take(terms, WhileTaken::Sleep)).unwrap();
+        let in_a_row = carrier.execution.for_several();
+        assert_eq!(taken.end(0), Ok(Stands::Volatile));
+        assert_eq!(carrier.execution.for_several(), 0, "it is given back");
+        in_a_row
+    };
+    assert_eq!([run(), run(), run()], [1, 2, 3]);
+    let call = |accounts: &mut Accounts| (accounts.run(&Ask::Read(1)).unwrap(), 0);
+    let called = when_free(|| carrier.run(terms, call));
+    assert!(matches!(called, Carried::Ran { .. }), "{called:?}");
+    assert_eq!([run(), run()], [1, 2]);
 }

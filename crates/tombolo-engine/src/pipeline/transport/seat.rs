@@ -27,7 +27,7 @@
 use std::sync::Arc;
 
 use tombolo_storage::plant::{self, Plant};
-use tombolo_storage::sync::{AtomicBool, AtomicU32, Ordering};
+use tombolo_storage::sync::{AtomicU32, Ordering};
 
 use crate::pipeline::transport::signal::Signal;
 
@@ -45,8 +45,8 @@ pub(crate) struct Seat<T> {
     state: AtomicU32,
     /// Not 0 while a thread waits to which others leave the seat. Like the next one it decides nothing.
     wanted_by: AtomicU32,
-    /// Whether its holder has other seats, too.
-    is_for_several: AtomicBool,
+    /// Not 0 while its holder has other seats, too: how many transactions in a row that was so.
+    for_several: AtomicU32,
     stage: StageCell<T>,
     /// The signal of the stage's own thread.
     signal: Arc<Signal>,
@@ -63,8 +63,8 @@ impl<T> Seat<T> {
     /// A free seat with `stage`, whose own thread `signal` wakes.
     pub(crate) fn new(stage: T, signal: Arc<Signal>) -> Self {
         let (state, wanted_by) = (AtomicU32::new(FREE), AtomicU32::new(0));
-        let is_for_several = AtomicBool::new(false);
-        Self { state, wanted_by, is_for_several, stage: StageCell::new(stage), signal }
+        let for_several = AtomicU32::new(0);
+        Self { state, wanted_by, for_several, stage: StageCell::new(stage), signal }
     }
 
     /// Takes the seat, or asks its holder to look again.
@@ -113,14 +113,15 @@ impl<T> Seat<T> {
         self.wanted_by.load(Ordering::Relaxed)
     }
 
-    /// The holder says whether it has other seats, too.
-    pub(crate) fn set_for_several(&self, is_for_several: bool) {
-        self.is_for_several.store(is_for_several, Ordering::Relaxed);
+    /// The holder says that it has other seats, too, and in how many transactions in a row a holder had; 0 if it has
+    /// this one only.
+    pub(crate) fn set_for_several(&self, in_a_row: u32) {
+        self.for_several.store(in_a_row, Ordering::Relaxed);
     }
 
-    /// Whether the holder has other seats, too.
-    pub(crate) fn is_for_several(&self) -> bool {
-        self.is_for_several.load(Ordering::Relaxed)
+    /// What the holder said.
+    pub(crate) fn for_several(&self) -> u32 {
+        self.for_several.load(Ordering::Relaxed)
     }
 
     /// Whether the holder was asked to look again.

@@ -29,6 +29,10 @@ const GIVES_WAY: u32 = if cfg!(loom) { 0 } else { 8 };
 /// If others have run this many transactions since a caller began to wait, one of them calls without a pause.
 const BURST: u64 = 16;
 
+/// If so many transactions over several pipelines ran in a row, with no call between, the threads that run them take
+/// turns.
+const IN_A_ROW: u32 = 4;
+
 /// The first sleep of a caller while another one calls without a pause. That one then runs alone and keeps its
 /// rows in its cache and its core for itself.
 const NAP: Duration = Duration::from_micros(400);
@@ -64,6 +68,17 @@ pub enum WhileTaken {
     Spin,
     /// It leaves it.
     Leave,
+}
+
+/// How a thread waits for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// It leaves time for many transactions, and may sleep.
+    Naps,
+    /// It leaves time for many transactions: they are over several pipelines, as its own is.
+    Burst,
+    /// It looks often: it has another pipeline, or has not tried long.
+    Spins,
 }
 
 /// A pipeline's execution in the hands of a thread that runs a transaction over several. Its owner ends or undoes the
@@ -159,7 +174,7 @@ impl<E: Executor> Taken<'_, E> {
         let Some(held) = self.held.take() else {
             return Err(Refusal::Unknown("a stage of another pipeline broke".into()));
         };
-        self.carrier.execution.set_for_several(false);
+        self.carrier.execution.set_for_several(0);
         if let Some(stands) = self.put {
             self.carrier.give_back(held, stands);
             return Ok(stands);
@@ -205,7 +220,7 @@ impl<E: Executor> Drop for Taken<'_, E> {
     /// its stage does: what it had begun there is not known.
     fn drop(&mut self) {
         let Some(held) = self.held.take() else { return };
-        self.carrier.execution.set_for_several(false);
+        self.carrier.execution.set_for_several(0);
         if let Some(stands) = self.put {
             return self.carrier.give_back(held, stands);
         }
@@ -257,7 +272,8 @@ impl<E: Executor> Carrier<E> {
         if self.execution.wanted_by() != 0 {
             self.give_precedence();
         }
-        let mut held = self.execution.try_take().or_else(|| self.wait_for_a_turn(true))?;
+        let mut held =
+            self.execution.try_take().or_else(|| self.wait_for_a_turn(Patience::Naps))?;
         let stage = held.stage();
         match caught(|| stage.admit_call(terms)) {
             Ok(Ok(())) => {}
@@ -315,14 +331,19 @@ impl<E: Executor> Carrier<E> {
         while_taken: WhileTaken,
     ) -> Option<Result<Taken<'_, E>, Refusal>> {
         let held = self.execution.try_take().or_else(|| match while_taken {
-            WhileTaken::Sleep => self.wait_with_precedence().or_else(|| self.wait_for_a_turn(true)),
+            WhileTaken::Sleep if self.execution.for_several() >= IN_A_ROW => {
+                self.wait_for_a_turn(Patience::Burst)
+            }
+            WhileTaken::Sleep => {
+                self.wait_with_precedence().or_else(|| self.wait_for_a_turn(Patience::Naps))
+            }
             WhileTaken::Spin => self.wait_with_precedence(),
             WhileTaken::Leave => None,
         });
         let mut held = held?;
         let refusal = match caught(|| self.admit_behind_queue(&mut held, terms)) {
             Ok(Ok(())) => {
-                self.execution.set_for_several(true);
+                self.execution.set_for_several(held.stage().begin_for_several());
                 return Some(Ok(Taken { carrier: self, held: Some(held), terms, put: None }));
             }
             Ok(Err(not_run)) => {
@@ -367,7 +388,7 @@ impl<E: Executor> Carrier<E> {
     #[cold]
     fn wait_with_precedence(&self) -> Option<Held<'_, Execution<E>>> {
         let (execution, number) = (&self.execution, own_number() as u32);
-        let is_local = || !execution.is_for_several() && !execution.is_asked_for();
+        let is_local = || execution.for_several() == 0 && !execution.is_asked_for();
         let mut held = None;
         if is_local() {
             execution.want(number);
@@ -377,7 +398,7 @@ impl<E: Executor> Carrier<E> {
             }
             execution.want_no_more(number);
         }
-        held.or_else(|| self.wait_for_a_turn(false))
+        held.or_else(|| self.wait_for_a_turn(Patience::Spins))
     }
 
     /// Leaves execution to a thread that waits for it with precedence, for a moment; then to none, since that one may
@@ -404,15 +425,16 @@ impl<E: Executor> Carrier<E> {
     /// several, which is short, and leaves it then, or runs some of those: nothing alternates, and this thread looks
     /// again soon.
     ///
-    /// Without `naps`, for a thread that has another pipeline or has not tried long, it spins and lets others run.
+    /// How long it waits between two looks depends on its patience.
     #[cold]
-    fn wait_for_a_turn(&self, naps: bool) -> Option<Held<'_, Execution<E>>> {
+    fn wait_for_a_turn(&self, patience: Patience) -> Option<Held<'_, Execution<E>>> {
         let is_own = || get(&self.carrying.shared.counters.carried_by) == own_number();
-        let mut spin = match (naps, is_own()) {
-            (true, false) => Spin::long(),
-            (true, true) => Spin::short_turns(),
-            (false, _) => Spin::transaction(),
+        let mut spin = match patience {
+            Patience::Naps if is_own() => Spin::short_turns(),
+            Patience::Naps | Patience::Burst => Spin::long(),
+            Patience::Spins => Spin::transaction(),
         };
+        let naps = patience == Patience::Naps;
         let (mut gives_way, mut nap) = (0..GIVES_WAY, NAP);
         let carried = || get(&self.carrying.shared.counters.carried_early);
         let before = carried();

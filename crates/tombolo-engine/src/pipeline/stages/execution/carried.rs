@@ -14,7 +14,7 @@ use crate::pipeline::log::Records;
 use crate::pipeline::stages::execution::Execution;
 use crate::pipeline::stages::execution::log_sender::Waiting;
 use crate::pipeline::stages::executor::Executor;
-use crate::pipeline::state::add_alone;
+use crate::pipeline::state::{add_alone, get};
 use crate::pipeline::transport::{Durability, Refusal};
 
 /// The condition for reporting the outcome of a transaction that ran.
@@ -81,6 +81,16 @@ impl<E: Executor> Execution<E> {
     #[inline(always)]
     pub(crate) fn run_carried<'e, T>(&'e mut self, run: impl FnOnce(&'e mut E) -> T) -> T {
         run(&mut self.executor)
+    }
+
+    /// Begins a transaction over several pipelines; returns how many of these ran in a row, with no call between.
+    pub(crate) fn begin_for_several(&mut self) -> u32 {
+        let counters = &self.shared.counters;
+        let ended = get(&counters.carried_early) + get(&counters.carried_waiting);
+        let (before, in_a_row) = self.for_several;
+        let in_a_row = if ended == before { in_a_row.saturating_add(1) } else { 1 };
+        self.for_several = (ended + 1, in_a_row); // it will have ended itself
+        in_a_row
     }
 
     /// Ends a transaction that ran and logged `log_bytes`, or panicked and was undone by its guard

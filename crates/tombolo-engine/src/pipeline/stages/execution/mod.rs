@@ -78,6 +78,9 @@ pub(crate) struct Execution<E: Executor> {
     is_fed: bool,
     /// Whether a caller's thread steps it; that thread steps the log itself.
     is_carried: bool,
+    /// How many transactions had ended when the last one over several pipelines will have, and how many of those ran
+    /// in a row.
+    for_several: (u64, u32),
     /// Receives the executor at the end.
     retired: Arc<Mutex<Option<E>>>,
 }
@@ -122,6 +125,7 @@ impl<E: Executor> Execution<E> {
             beginning,
             is_fed: false,
             is_carried: false,
+            for_several: (0, 0),
             retired,
         }
     }
