@@ -111,6 +111,20 @@ fn rows_run_as_closures_over_islands() {
     assert!(found["distributed"].as_u64() > Some(0), "{found}");
 }
 
+/// More islands than the machine has cores run, and are reported.
+#[test]
+fn more_islands_than_cores_are_allowed_and_reported() {
+    let cores = std::thread::available_parallelism().expect("cores").get();
+    let run = |islands: usize| {
+        let run = "islands rows --rows 2000 --multisite 0 --time-ms 10 --rounds 1 --json";
+        line(&format!("{run} --islands {islands}"))
+    };
+    let more = run(cores + 1);
+    let notice = format!("{} islands share {cores} cores", cores + 1);
+    assert!(more.status == 0 && more.stderr.contains(&notice), "{more:?}");
+    assert!(!run(1).stderr.contains("notice"), "one island has a core");
+}
+
 /// Every modelled figure of the islands paper: rows that say they are modelled, and constants with their sources.
 #[test]
 fn modelled_figures_say_so() {

@@ -26,6 +26,7 @@ fn commands_and_flags_that_do_not_exist() {
     refused("verify src/main.rs", 2, "src/main.rs: line 1: ");
     refused("recover no-such-directory", 2, "no-such-directory");
     refused("inspect src", 2, "holds no database of profile memory");
+    refused("run tpcc --islands 2", 2, "use --islands 1, or tombolo islands");
     refused("islands tpcc --multisite 5", 2, "--multisite is not for tpcc: leave it out");
     refused("islands tpcc --skew 0.5", 2, "--skew is not for tpcc: leave it out");
     refused("islands rows --pool-bytes 64MB", 2, "--pool-bytes is for rows in pages");

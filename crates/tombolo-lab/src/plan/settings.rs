@@ -126,7 +126,7 @@ pub(super) fn verify_profile(info: &ProfileInfo, settings: &Settings) -> Result<
     let islands = settings.count(&settings::ISLANDS);
     if islands > 1 {
         return Err(Failure::usage(format!(
-            "{islands} islands cannot be deployed, this version has one: use --islands 1"
+            "a run has one island, not {islands}: use --islands 1, or tombolo islands"
         )));
     }
     let is_logged = info.name == Memory::NAME;

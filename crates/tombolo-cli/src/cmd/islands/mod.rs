@@ -20,6 +20,7 @@ use std::time::Duration;
 use clap::value_parser;
 use tombolo::{Across, Error, IslandKey, Islands, OnIslands, Placement};
 use tombolo_engine::clock::SystemClock;
+use tombolo_engine::threads;
 use tombolo_lab::experiment::islands::deployments::{Callers, Effort, How};
 use tombolo_lab::experiment::islands::rows::{Access, Multisite, RowsDeployment};
 use tombolo_lab::experiment::islands::tpcc::{Mix, TpccDeployment};
@@ -33,7 +34,7 @@ use tombolo_lab::workload::tpcc::loader::Scale;
 use tombolo_lab::workload::tpcc::schema::WAREHOUSES_MAX;
 
 use crate::flags::{Flags, Scope};
-use crate::output::{Output, result_header};
+use crate::output::{self, Output, result_header};
 
 use opening::failed;
 use paged_rows::OnPages;
@@ -281,6 +282,13 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{other} is not for {workload}: leave it out")));
     }
     arguments.refuse_for_pages()?;
+    let (most, cores) = (arguments.islands.iter().max().copied(), threads::available());
+    if let Some(islands) = most.filter(|islands| usize::from(*islands) > cores) {
+        output::complain(&format!(
+            "notice: {islands} islands share {cores} cores and wait for each other: as many islands as cores are \
+             enough"
+        ));
+    }
     let effort = Effort {
         callers: Callers::Each(arguments.threads as usize),
         is_durable: arguments.durability == "group",
