@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The receiving thread waits for the link, and for what its island makes it wait for. When the link ends, the island
-//! is closed, so that its directory is free. Not here: starting it (`supervisor.rs`), what an island does with what
+//! is closed, so that its directory is free. If the database's process is gone and a transaction does not end, the
+//! process ends without it. Not here: starting it (`supervisor.rs`), what an island does with what
 //! arrives.
 
 use std::process::exit;
@@ -14,7 +15,8 @@ use std::time::Duration;
 use std::{env, io};
 
 use tombolo_engine::link::{Link, LinkKind, UnixLink, accept, all_counted, bundle, inherited};
-use tombolo_engine::threads::Running;
+use tombolo_engine::pipeline::remote_checkpoint::wait_for_parent;
+use tombolo_engine::threads::{Running, pause};
 
 use super::outward::Outward;
 use super::wire::{self, Item, Welcome};
@@ -23,6 +25,10 @@ use crate::error::Error;
 
 /// How long the process waits for its welcome.
 const WELCOME_MAX: Duration = Duration::from_secs(30);
+
+/// How long the island may take to close when the database's process is gone. A transaction may never end, but what
+/// was answered is in the log.
+const CLOSING_MAX: Duration = Duration::from_secs(5);
 
 /// How long it waits at once for what is to do.
 const WAIT: Duration = Duration::from_secs(60);
@@ -79,6 +85,12 @@ pub(crate) fn run(program: impl Hosts) -> ! {
         );
         exit(1)
     };
+    let _watching = Running::start("tombolo-parent", || {
+        if wait_for_parent() {
+            pause(CLOSING_MAX);
+            exit(1)
+        }
+    });
     exit(match serve(program, link) {
         Ok(()) => 0,
         Err(_) => 1,

@@ -2,11 +2,11 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use tombolo::{Database, Error, Outcome};
-use tombolo_engine::threads::on_each;
 
+use super::together::{until, until_one_ends};
 use super::{Counter, Counters, adding, builder, open, value};
 
 const ACCOUNTS: i32 = 200;
@@ -36,27 +36,26 @@ fn a_backup_under_load_has_all_that_was_answered_and_conserves_balances() {
     let second = place.path().join("second");
     let db = builder().checkpoint_directories([&second]).set("checkpoint_log_bytes", "64 KB");
     let db = db.open(place.path().join("own")).unwrap();
-    let (moving, add, is_over) = (moving(&db), adding(&db), AtomicBool::new(false));
+    let (moving, add) = (moving(&db), adding(&db));
     db.once(77).transaction(|_| Ok(())).unwrap();
     let copy = |number: usize| place.path().join(format!("copy {number}"));
     let mut answered = Vec::new();
     let known: [std::sync::atomic::AtomicI64; 2] = Default::default();
     let answers = std::sync::Mutex::new(&mut answered);
-    on_each(0..3, |thread| {
+    until_one_ends(0..3, |thread, over| {
         if thread == 2 {
             for number in 0..3 {
-                while db.statistics().checkpoints < 2 * (number as u64 + 1) {
-                    std::thread::yield_now();
-                }
+                let is_enough = || db.statistics().checkpoints >= 2 * (number as u64 + 1);
+                until("checkpoints", || is_enough().then_some(()));
                 let before = known.each_ref().map(|known| known.load(Ordering::SeqCst));
                 let made = db.backup(copy(number)).unwrap();
                 let after = known.each_ref().map(|known| known.load(Ordering::SeqCst) + 1);
                 answers.lock().unwrap().push((before, after, made));
             }
-            return is_over.store(true, Ordering::SeqCst);
+            return;
         }
         let mut round = 0;
-        while !is_over.load(Ordering::SeqCst) {
+        while !over.is_set() {
             let from = (round * 7 + thread * 50) % ACCOUNTS;
             let moved = moving.submit((from, (from + 13) % ACCOUNTS)).unwrap();
             let counted = add.call(1_000 + thread).unwrap();

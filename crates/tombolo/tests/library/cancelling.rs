@@ -8,6 +8,7 @@ use tombolo::{CallOptions, Error, Outcome};
 
 use super::bounds::{Endless, answer, both};
 use super::calls::{Holding, block_on};
+use super::together::until;
 use super::{Counters, adding, value};
 
 #[test]
@@ -76,17 +77,13 @@ fn a_call_that_has_committed_is_not_undone() {
         let add = adding(&db);
         for n in 1..=50 {
             let call = add.submit(1).unwrap();
-            while db.statistics().committed < n {
-                std::thread::yield_now();
-            }
+            until("it has committed", || (db.statistics().committed >= n).then_some(()));
             call.cancel();
             assert_eq!(call.wait(), Ok(n as i64));
             assert_eq!(db.statistics().cancelled, 0);
         }
         let done = add.submit(1).unwrap();
-        while !done.is_done() {
-            std::thread::yield_now();
-        }
+        until("it is done", || done.is_done().then_some(()));
         done.cancel();
         assert_eq!((done.wait(), value(&db, 1)), (Ok(51), 51));
         db.close().unwrap();

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use tombolo::{CallOptions, Database, Error, IndexKind, TableDef, Value, types};
 
 use super::kills::{CHILD, child};
+use super::together::until;
 use super::{Counter, Counters, adding, builder, definition, open, value};
 
 #[test]
@@ -336,12 +337,10 @@ fn mistakes_in_settings_and_tables_are_reported() {
 
 /// Opens a directory whose database closes on a thread of its own, soon.
 fn open_soon(directory: &Path) -> Database {
-    loop {
-        match open(directory) {
-            Err(error) if error.is_retryable() => std::thread::yield_now(),
-            opened => break opened.unwrap(),
-        }
-    }
+    until("it has closed", || match open(directory) {
+        Err(error) if error.is_retryable() => None,
+        opened => Some(opened.unwrap()),
+    })
 }
 
 #[test]

@@ -2,7 +2,6 @@
 //! that is killed.
 
 use std::io::{BufRead, BufReader, Write};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tombolo::{
     CallOptions, Database, Error, Order, Range, RowId, StoreError, Table, TableDef, Value, types,
@@ -10,6 +9,7 @@ use tombolo::{
 use tombolo_engine::threads::on_each;
 
 use super::kills::{CHILD, child};
+use super::together::until_one_ends;
 use super::{ByValue, Counter, Counters, adding, both, builder, open, value};
 
 #[derive(Table, Debug, PartialEq, Clone)]
@@ -43,8 +43,8 @@ fn what_is_dropped_goes_beside_its_callers_and_stays_away() {
     let place = tempfile::tempdir().unwrap();
     let on_disk = || open(place.path()).unwrap();
     for db in [builder().in_memory().unwrap(), on_disk()] {
-        let (add, is_over) = (adding(&db), AtomicBool::new(false));
-        let calls: Vec<_> = on_each(0..3, |thread| {
+        let add = adding(&db);
+        let calls: Vec<_> = until_one_ends(0..3, |thread, over| {
             if thread == 0 {
                 let held = db.statistics().memory_bytes;
                 for round in 0..ROUNDS {
@@ -59,10 +59,10 @@ fn what_is_dropped_goes_beside_its_callers_and_stays_away() {
                 }
                 let more = db.statistics().memory_bytes.saturating_sub(held);
                 assert!(more < 4 << 20, "{more} bytes are not given back");
-                is_over.store(true, Ordering::SeqCst);
+                return 0;
             }
             let mut calls = 0;
-            while !is_over.load(Ordering::SeqCst) {
+            while !over.is_set() {
                 add.call(thread).unwrap();
                 calls += 1;
             }
@@ -233,14 +233,14 @@ fn a_column_goes_beside_its_callers_and_its_name_is_free() {
     let place = tempfile::tempdir().unwrap();
     let on_disk = || open(place.path()).unwrap();
     for (is_disk, db) in [(false, builder().in_memory().unwrap()), (true, on_disk())] {
-        let (add, is_over) = (adding(&db), AtomicBool::new(false));
+        let add = adding(&db);
         let notes = make_notes(&db, 2_000);
         let (by_id, by_title) = (db.index::<NoteKey>().unwrap(), db.index::<ByTitle>().unwrap());
         let dynamic = db.dynamic_table("note").unwrap();
         let row = db.transaction(move |tx| Ok(tx.lookup(&by_id, 3)?.unwrap())).unwrap();
-        on_each(0..3, |thread| {
+        until_one_ends(0..3, |thread, over| {
             if thread > 0 {
-                while !is_over.load(Ordering::SeqCst) {
+                while !over.is_set() {
                     add.call(thread).unwrap();
                     // Until it is dropped; the values of rows that go meanwhile are freed once.
                     let _ = db.transaction(move |tx| {
@@ -251,7 +251,6 @@ fn a_column_goes_beside_its_callers_and_its_name_is_free() {
                 return;
             }
             db.drop_column("note", "body").unwrap();
-            is_over.store(true, Ordering::SeqCst);
         });
         is_dropped(db.transaction(move |tx| tx.read_row(&notes, row).map(drop)));
         is_dropped(db.transaction(move |tx| tx.find(&by_title, "title 3").map(drop)));

@@ -1,7 +1,6 @@
 //! Tables and indexes that are added: while callers write, by programs that know them and by others.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tombolo::procedure::{Committed, Procedure, Reading, SchemaError, Store};
 use tombolo::procedure::{resolve_index, resolve_table};
@@ -12,6 +11,7 @@ use tombolo::{
 use tombolo::{DeclaredTable, Order, Range};
 use tombolo_engine::threads::on_each;
 
+use super::together::until_one_ends;
 use super::{ById, ByValue, Counter, Counters, adding, builder, open, value};
 
 tombolo::index! {
@@ -145,18 +145,17 @@ fn an_index_is_built_beside_closures_and_procedures_that_do_not_know_it() {
         let (set, add) = (db.register::<Set>().unwrap(), adding(&db));
         let filled: Vec<_> = (0..ROWS).map(|id| set.submit((id, -1)).unwrap()).collect();
         filled.into_iter().for_each(|call| call.wait().unwrap());
-        let is_over = AtomicBool::new(false);
-        on_each(0..3, |thread| {
+        until_one_ends(0..3, |thread, over| {
             if thread == 0 {
                 let by_value = db.create_index::<ByValue>().unwrap();
                 let rows = db.transaction(move |tx| {
                     Ok(tx.range(&by_value, Range::all(), Order::Forward)?.len())
                 });
                 assert!(rows.unwrap() >= ROWS as usize);
-                is_over.store(true, Ordering::SeqCst);
+                return;
             }
             let mut rounds = 0;
-            while !is_over.load(Ordering::SeqCst) || rounds < 300 {
+            while !over.is_set() || rounds < 300 {
                 let id = (rounds * 7 + thread * 1_000) % (ROWS + 500);
                 match rounds % 2 {
                     0 => drop(add.call(id).unwrap()),
@@ -413,18 +412,17 @@ fn columns_are_added_beside_closures_and_procedures_that_do_not_know_them() {
         let (set, add) = (db.register::<Set>().unwrap(), adding(&db));
         let early = add.with(CallOptions::new().early());
         (0..ROWS).for_each(|id| assert_eq!(early.call(id).unwrap().into_inner(), 1));
-        let is_over = AtomicBool::new(false);
-        on_each(0..3, |thread| {
+        until_one_ends(0..3, |thread, over| {
             if thread == 0 {
                 db.add_column::<wide::Noted>("note").unwrap();
                 assert_eq!(db.checkpoint().is_ok(), is_logged);
                 db.add_column::<wide::Counter>("limit").unwrap();
                 db.add_column::<Wider>("address").unwrap();
                 db.create_index::<ByLimit>().map(drop).unwrap();
-                return is_over.store(true, Ordering::SeqCst);
+                return;
             }
             let mut rounds = 0;
-            while !is_over.load(Ordering::SeqCst) || rounds < 200 {
+            while !over.is_set() || rounds < 200 {
                 let id = ROWS * thread + rounds;
                 // Of the first half each row is changed once and some are made.
                 assert_eq!(add.call(id % ROWS / 2 + (thread - 1) * ROWS / 2).map(|_| ()), Ok(()));

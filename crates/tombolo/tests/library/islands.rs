@@ -16,6 +16,7 @@ use tombolo_engine::threads::{allowed_cores, on_each, pause};
 
 use super::histories::asked;
 use super::kills::{CHILD, child};
+use super::together::until;
 
 /// An account.
 #[derive(Clone, Copy, Debug, Table)]
@@ -502,15 +503,12 @@ fn a_call_that_waits_for_a_lock_ends_by_its_deadline_or_when_the_lock_goes() {
     let (a, b) = apart(&bank.db);
     bank.give_all(100);
     let (is_held, goes_on) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-    let until = |flag: &AtomicBool| {
-        while !flag.load(Ordering::SeqCst) {
-            std::thread::yield_now();
-        }
-    };
+    let until_set =
+        |flag: &AtomicBool| until("a flag", || flag.load(Ordering::SeqCst).then_some(()));
     let (held, goes) = (is_held.clone(), goes_on.clone());
     let dawdle = bank.db.register_closure("dawdle", move |_, (): &()| {
         held.store(true, Ordering::SeqCst);
-        until(&goes);
+        until_set(&goes);
         Ok(())
     });
     let by_id = bank.db.index::<AccountKey>().unwrap();
@@ -526,7 +524,7 @@ fn a_call_that_waits_for_a_lock_ends_by_its_deadline_or_when_the_lock_goes() {
             across.part(&dawdle, &b, ()).unwrap();
             across.commit().unwrap();
         });
-        until(&is_held);
+        until_set(&is_held);
         let soon = CallOptions::new().within(Duration::from_millis(20));
         let refused = read(soon).unwrap_err();
         assert!(matches!(refused, Error::Expired | Error::TimedOut), "{refused}");

@@ -2,13 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tombolo::{AtomicCommit, Database, Error, Islands, OnIslands, Restore, Table};
 use tombolo_engine::rng::Rng;
-use tombolo_engine::threads::on_each;
 
 use super::islands::{ACCOUNTS, AccountKey, Bank, apart, builder};
+use super::together::{until, until_one_ends};
 
 /// What a thread has counted.
 #[derive(Table)]
@@ -49,15 +49,15 @@ fn backups_under_load_are_of_one_moment(commit: AtomicCommit) {
     let bank = open(&place.path().join("own"), commit);
     bank.give_all(1_000);
     let tally = tallying(&bank);
-    let ((a, b), is_over) = (apart(&bank.db), AtomicBool::new(false));
+    let (a, b) = apart(&bank.db);
     let copy = |number: usize| place.path().join(format!("copy {number}"));
     let counted = AtomicI64::new(0);
-    let answered = on_each(0..4u64, |thread| {
+    let answered = until_one_ends(0..4u64, |thread, over| {
         let mut answered = Vec::new();
         match thread {
             // Counts on one island, then on the other, each answered before the next.
             0 => {
-                while !is_over.load(Ordering::SeqCst) {
+                while !over.is_set() {
                     let first = tally.at(&a).unwrap().call((a, 1)).unwrap();
                     assert_eq!(tally.at(&b).unwrap().call((b, 1)), Ok(first));
                     counted.store(first, Ordering::SeqCst);
@@ -66,18 +66,15 @@ fn backups_under_load_are_of_one_moment(commit: AtomicCommit) {
             1 => {
                 let written = || bank.db.statistics().iter().map(|one| one.checkpoints).min();
                 for number in 0..4 {
-                    while written() < Some(number) {
-                        std::thread::yield_now();
-                    }
+                    until("checkpoints", || (written() >= Some(number)).then_some(()));
                     let before = counted.load(Ordering::SeqCst);
                     let made = bank.db.backup(copy(number as usize)).unwrap();
                     answered.push((before..=counted.load(Ordering::SeqCst) + 1, made));
                 }
-                is_over.store(true, Ordering::SeqCst);
             }
             _ => {
                 let mut random = Rng::stream(23, &[thread]);
-                while !is_over.load(Ordering::SeqCst) {
+                while !over.is_set() {
                     let (from, to) = (random.below(ACCOUNTS), random.below(ACCOUNTS));
                     let moved = match thread {
                         2 => bank.transfer(from, to, 1),

@@ -1,9 +1,10 @@
 //! Many rows loaded into their islands: each where its key is, those of a table on each island on all or none.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use tombolo::{AtomicCommit, Database, Error, Islands, IslandsBuilder, LoadError, Order, Table};
+
+use super::together::until_one_ends;
 
 /// A word by its text, which is the key of its island.
 #[derive(Table, Clone, Debug, PartialEq)]
@@ -213,31 +214,30 @@ fn a_load_goes_on_between_transactions_over_several_islands() {
     let queued = Database::builder().define::<Word>().set("log_segment_bytes", "1 MB");
     let queued = queued.set("pipeline_threads", "two").islands(ISLANDS).spread_by(Word::TEXT);
     let db = queued.open(place.path()).unwrap();
-    let (table, is_loaded) = (db.table::<Word>().unwrap(), AtomicBool::new(false));
+    let table = db.table::<Word>().unwrap();
     let note = db.register_closure("note", move |tx, key: &String| {
         let count = tx.rows(&table)?.len() as u32;
         let note = Some(format!("{count}"));
         tx.insert_row(&table, &Word { number: u32::MAX, note, text: key.clone() }).map(drop)
     });
-    let noted = std::thread::scope(|scope| {
-        let noting = scope.spawn(|| {
-            let mut noted = 0;
-            while !is_loaded.load(Ordering::Relaxed) || noted < 10 {
-                let mut across = db.across();
-                for island in 0..2 {
-                    let keys = (0..).map(|n| format!("note {noted} {island} {n}"));
-                    let key = { keys }.find(|key| db.island_of(key).unwrap() == island).unwrap();
-                    across.part(&note, &key, key.clone()).unwrap();
-                }
-                across.commit().unwrap();
-                noted += 1;
+    let noted = until_one_ends([true, false], |loads, over| {
+        if loads {
+            assert_eq!(db.load(&table, (0..6_000).map(word)), Ok(6_000));
+            return 0;
+        }
+        let mut noted = 0;
+        while !over.is_set() || noted < 10 {
+            let mut across = db.across();
+            for island in 0..2 {
+                let keys = (0..).map(|n| format!("note {noted} {island} {n}"));
+                let key = { keys }.find(|key| db.island_of(key).unwrap() == island).unwrap();
+                across.part(&note, &key, key.clone()).unwrap();
             }
-            noted
-        });
-        assert_eq!(db.load(&table, (0..6_000).map(word)), Ok(6_000));
-        is_loaded.store(true, Ordering::Relaxed);
-        noting.join().unwrap()
-    });
+            across.commit().unwrap();
+            noted += 1;
+        }
+        noted
+    })[1];
     let by_number = db.index::<ByNumber>().unwrap();
     let count = db.register_closure("count", move |tx, (): &()| {
         Ok(tx.iter(&by_number, .., Order::Forward)?.count())

@@ -19,6 +19,7 @@ use tombolo_engine::threads::{on_each, pause};
 use super::histories::asked;
 use super::islands::{ACCOUNTS, Account, AccountKey, builder};
 use super::kills::{CHILD, child};
+use super::together::{Over, until, until_one_ends};
 
 /// In the environment of islands' processes.
 const ISLAND: &str = "ISLAND_OF_TOMBOLO";
@@ -148,8 +149,8 @@ pub(super) fn stop(process: u32) -> bool {
         })
     };
     let is_sent = signal(process, "STOP");
-    while is_sent && !has_stopped() {
-        pause(Duration::from_millis(1));
+    if is_sent {
+        until("it stops", || has_stopped().then_some(()));
     }
     is_sent
 }
@@ -162,22 +163,18 @@ fn hung(error: &Error) -> bool {
 
 /// Repeats what changes nothing, also if its answer was lost: the last kill may strike late.
 fn until_read<A>(read: impl Fn() -> Result<A, Error>) -> Result<A, Error> {
-    loop {
-        match until_run(&read) {
-            Err(Error::AnswerLost { .. }) => pause(Duration::from_millis(1)),
-            ended => return ended,
-        }
-    }
+    until("the island answers", || match until_run(&read) {
+        Err(Error::AnswerLost { .. }) => None,
+        ended => Some(ended),
+    })
 }
 
 /// Repeats what may be repeated.
 pub(super) fn until_run<A>(run: impl Fn() -> Result<A, Error>) -> Result<A, Error> {
-    loop {
-        match run() {
-            Err(error) if error.is_retryable() => pause(Duration::from_micros(200)),
-            ended => return ended,
-        }
-    }
+    until("it runs", || match run() {
+        Err(error) if error.is_retryable() => None,
+        ended => Some(ended),
+    })
 }
 
 /// The money that islands of one process find in a directory.
@@ -269,18 +266,14 @@ fn while_one_process_is_killed_the_others_answer_and_it_comes_back_with_all_it_h
         let before = bank.db.process_of(up);
         assert!(bank.kill(down));
         let mut refused = 0;
-        let answer = loop {
+        let answer = until("it comes back", || {
             assert_eq!(bank.book(b, 1).map(drop), Ok(()), "the other island goes on");
-            match bank.book(a, 0) {
-                Err(error) => {
-                    let is_known =
-                        matches!(error, Error::IslandRestarts { .. } | Error::AnswerLost { .. });
-                    assert!(is_known && !error.is_final(), "{error}");
-                    refused += 1;
-                }
-                answer => break answer,
-            }
-        };
+            let Err(error) = bank.book(a, 0) else { return Some(bank.book(a, 0)) };
+            let is_known = matches!(error, Error::IslandRestarts { .. } | Error::AnswerLost { .. });
+            assert!(is_known && !error.is_final(), "{error}");
+            refused += 1;
+            None
+        });
         assert_eq!(answer, Ok(100 + round - 1), "what was answered is there");
         assert!(refused > 0, "it was killed, and calls were refused meanwhile");
         assert_eq!(until_run(|| bank.book(a, 1)), Ok(100 + round));
@@ -300,34 +293,28 @@ fn a_process_that_hangs_is_killed_and_the_others_answer_meanwhile() {
     let other = (b + 1..).find(|id| bank.db.island_of(id) == Ok(up)).unwrap();
     bank.give_all(100);
     let before = [down, up].map(|island| bank.db.process_of(island).unwrap());
-    let (hangs, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-    let answered = AtomicU64::new(0);
-    let going_on = || {
-        while !is_over.load(Ordering::SeqCst) {
+    let (hangs, answered) = (AtomicBool::new(false), AtomicU64::new(0));
+    let going_on = |over: &Over| {
+        while !over.is_set() {
             let was_hanging = hangs.load(Ordering::SeqCst);
             bank.book(other, 0).expect("the other island goes on");
             answered.fetch_add(u64::from(was_hanging), Ordering::SeqCst);
         }
     };
-    let wait = || {
-        while !hangs.load(Ordering::SeqCst) {
-            pause(Duration::from_micros(200));
-        }
-    };
-    on_each(0..6, |thread| match thread {
+    let wait = || until("it hangs", || hangs.load(Ordering::SeqCst).then_some(()));
+    until_one_ends(0..6, |thread, over| match thread {
         0 => {
             assert!(stop(before[0]));
             hangs.store(true, Ordering::SeqCst);
             let lost = bank.book(a, 1).unwrap_err();
             assert!(hung(&lost) && lost.may_have_committed() && !lost.is_final(), "{lost}");
             hangs.store(false, Ordering::SeqCst);
-            is_over.store(true, Ordering::SeqCst);
         }
-        1 => going_on(),
+        1 => going_on(over),
         2 => {
             // Its island tells the other one, whose link is full.
             wait();
-            while !is_over.load(Ordering::SeqCst) {
+            while !over.is_set() {
                 _ = bank.transfer(b, a, 1);
             }
         }
@@ -335,6 +322,7 @@ fn a_process_that_hangs_is_killed_and_the_others_answer_meanwhile() {
             wait();
             let lost = bank.db.call(&bank.to.panic, &a, &"long".repeat(200_000)).unwrap_err();
             assert!(hung(&lost) || lost.is_retryable(), "{lost}");
+            until("the first one ends", || over.is_set().then_some(()));
         }
     });
     assert!(answered.load(Ordering::SeqCst) > 0, "it answered meanwhile");
@@ -364,9 +352,7 @@ fn an_endless_transaction_is_a_process_that_hangs() {
     across.part(&bank.to.hang, &a, &()).unwrap();
     across.commit().unwrap_err();
     assert_eq!(until_run(|| bank.book(b, 1)), Ok(101), "nothing was changed");
-    while bank.db.restarts() < 2 {
-        pause(Duration::from_millis(10));
-    }
+    until("a restart", || (bank.db.restarts() >= 2).then_some(()));
     assert_eq!(until_run(|| bank.book(a, 1)), Ok(102));
     let idle = SILENCE_MAX * 2;
     pause(idle);
@@ -456,12 +442,12 @@ fn killed_processes_lose_nothing_that_was_answered_and_no_money() {
 /// was put on accounts besides the thousand that each of [`ACCOUNTS`] had.
 pub(super) fn money_survives_kills(bank: &impl Branches) -> i64 {
     let kills = asked("TOMBOLO_KILLS", 20);
-    let (is_over, moved, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    let (moved, lost) = (AtomicU64::new(0), AtomicU64::new(0));
     let all_answered = AtomicU64::new(0);
-    let local = |thread: u64| {
+    let local = |thread: u64, over: &Over| {
         // No other thread uses this account.
         let (id, mut answered, mut unknown) = (1_000 + thread, 0, 0);
-        while !is_over.load(Ordering::SeqCst) {
+        while !over.is_set() {
             match bank.book(id, 1) {
                 Ok(cents) => {
                     assert!((answered + 1..=answered + 1 + unknown).contains(&cents), "{cents}");
@@ -479,9 +465,9 @@ pub(super) fn money_survives_kills(bank: &impl Branches) -> i64 {
         assert!((answered..=answered + unknown).contains(&found), "{found} of {answered}");
         found
     };
-    let moving = |thread: u64| {
+    let moving = |thread: u64, over: &Over| {
         let mut random = Rng::stream(18, &[thread]);
-        while !is_over.load(Ordering::SeqCst) {
+        while !over.is_set() {
             match bank.transfer(random.below(ACCOUNTS), random.below(ACCOUNTS), 1) {
                 Ok(_) => _ = moved.fetch_add(1, Ordering::SeqCst),
                 Err(Error::AnswerLost { .. }) => _ = lost.fetch_add(1, Ordering::SeqCst),
@@ -494,20 +480,18 @@ pub(super) fn money_survives_kills(bank: &impl Branches) -> i64 {
         }
         0
     };
-    let striking = |_| {
+    let striking = || {
         let mut random = Rng::stream(asked("TOMBOLO_SEED", 19), &[]);
-        let mut struck = 0;
-        while struck < kills {
+        for _ in 0..kills {
             pause(Duration::from_micros(random.below(30_000)));
-            struck += u64::from(bank.kill(random.below(2) as usize));
+            until("a process", || bank.kill(random.below(2) as usize).then_some(()));
         }
-        is_over.store(true, Ordering::SeqCst);
         0
     };
-    let gained: i64 = on_each(0..5u64, |thread| match thread {
-        0 | 1 => local(thread),
-        2 | 3 => moving(thread),
-        _ => striking(thread),
+    let gained: i64 = until_one_ends(0..5u64, |thread, over| match thread {
+        0 | 1 => local(thread, over),
+        2 | 3 => moving(thread, over),
+        _ => striking(),
     })
     .into_iter()
     .sum();
@@ -597,6 +581,41 @@ fn programs_that_do_not_fit_are_refused_by_name() {
     assert!(matches!(lone.call(&to.book, &7, &(1, 1)), Err(Error::Schema(_))));
 }
 
+/// Whether a process has ended, or only waits to be waited for.
+fn has_ended(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_none_or(|state| state.is_empty() || state.starts_with('Z'))
+}
+
+#[test]
+fn an_endless_transaction_ends_with_its_program() {
+    let test = "islands_processes::an_endless_transaction_ends_with_its_program";
+    let declared = || declare(builder(1).processes().arguments(["--exact", test, "--nocapture"]));
+    let (db, to) = declared();
+    if let Some(directory) = env::var_os(CHILD) {
+        let (other, other_to) = declared();
+        let banks = [
+            Bank { db: db.in_memory().unwrap(), to },
+            Bank::open((other, other_to), directory.as_ref()),
+        ];
+        let processes = banks.each_ref().map(|bank| bank.db.process_of(0).unwrap());
+        println!("islands {} {}", processes[0], processes[1]);
+        on_each(&banks, |bank| bank.db.call(&bank.to.hang, &0u64, &()));
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let mut parent = child(test, place.path());
+    let mut lines = BufReader::new(parent.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let processes = lines.find_map(|line| Some(line.split_once("islands ")?.1.to_owned())).unwrap();
+    let processes: Vec<u32> = processes.split(' ').map(|number| number.parse().unwrap()).collect();
+    pause(Duration::from_millis(200)); // so that the calls have begun
+    parent.kill().unwrap(); // SIGKILL
+    parent.wait().unwrap();
+    until("they end", || processes.iter().all(|process| has_ended(*process)).then_some(()));
+    let bank = Bank::open((db, to), place.path());
+    assert_eq!(bank.book(0, 1), Ok(1));
+}
+
 /// Islands that are linked like this answer, and one comes back when its process was killed.
 fn linked_by(kind: LinkKind, test: &str) {
     let db = builder(2).processes().link(kind);
@@ -610,13 +629,7 @@ fn linked_by(kind: LinkKind, test: &str) {
     for round in 1..=3 {
         assert_eq!(bank.transfer(a, b, 10), Ok((100 - 10 * round, 100 + 10 * round)));
         assert!(bank.kill(bank.db.island_of(&b).unwrap()));
-        let found = loop {
-            match bank.book(b, 0) {
-                Err(Error::AnswerLost { .. }) => {} // it had not ended yet
-                Err(error) if error.is_retryable() => pause(Duration::from_micros(200)),
-                found => break found,
-            }
-        };
+        let found = until_read(|| bank.book(b, 0)); // it had not ended yet
         assert_eq!(found, Ok(100 + 10 * round));
     }
     assert_eq!(bank.money(), Ok(100 * ACCOUNTS as i64));
@@ -648,12 +661,10 @@ fn a_program_that_speaks_another_version_is_refused_by_name() {
     let (mut link, _process) = program.spawn_with(Some((ISLAND, "yes"))).unwrap();
     let other = 9_999u16;
     assert_eq!(link.send(&[&other.to_le_bytes(), b"what that version says here"]), Ok(true));
-    let answer = loop {
-        match link.receive().unwrap() {
-            Some(answer) => break String::from_utf8_lossy(answer).into_owned(),
-            None => link.wait(Duration::from_secs(1)),
-        }
-    };
+    let answer = until("an answer", || {
+        let answer = link.receive().unwrap();
+        answer.map(|answer| String::from_utf8_lossy(answer).into_owned())
+    });
     assert!(answer.contains("speaks version 9999 of the islands' protocol"), "{answer}");
 }
 
@@ -686,12 +697,10 @@ fn an_island_in_memory_does_not_come_back_and_the_others_go_on() {
     assert_eq!(bank.money(), Ok(100 * ACCOUNTS as i64));
     let island = bank.db.island_of(&a).unwrap();
     assert!(bank.kill(island));
-    let stopped = loop {
-        match bank.book(a, 0) {
-            Err(Error::AnswerLost { .. }) | Ok(_) => {}
-            Err(error) => break error,
-        }
-    };
+    let stopped = until("it stops", || match bank.book(a, 0) {
+        Err(Error::AnswerLost { .. }) | Ok(_) => None,
+        Err(error) => Some(error),
+    });
     assert_eq!(stopped, Error::IslandStopped(island));
     assert_eq!(bank.transfer(a, b, 1), Err(Error::IslandStopped(island)));
     assert_eq!(bank.book(b, 1), Ok(131));

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tombolo::{Error, Islands, Statistics};
 use tombolo_engine::rng::Rng;
-use tombolo_engine::threads::on_each;
 
 use super::islands::{ACCOUNTS, AccountKey, builder};
 use super::islands_processes::{Bank, Branches as _, declared, stop, until_run};
+use super::together::until_one_ends;
 
 /// What is on accounts, as islands of one process find it in a directory.
 fn cents(directory: &Path, islands: usize, ids: &[u64]) -> Vec<i64> {
@@ -32,13 +32,13 @@ fn a_backup_of_processes_under_load_is_of_one_moment() {
     let first = 1_000;
     let next = (first..).find(|id| bank.db.island_of(id) != bank.db.island_of(&first)).unwrap();
     let copy = |number: usize| place.path().join(format!("copy {number}"));
-    let (is_over, counted) = (AtomicBool::new(false), AtomicI64::new(0));
-    let answered = on_each(0..4u64, |thread| {
+    let counted = AtomicI64::new(0);
+    let answered = until_one_ends(0..4u64, |thread, over| {
         let mut answered = Vec::new();
         match thread {
             // Counts on one island, then on the other, each answered before the next.
             0 => {
-                while !is_over.load(Ordering::SeqCst) {
+                while !over.is_set() {
                     let count = bank.book(first, 1).unwrap();
                     assert_eq!(bank.book(next, 1), Ok(count));
                     counted.store(count, Ordering::SeqCst);
@@ -51,11 +51,10 @@ fn a_backup_of_processes_under_load_is_of_one_moment() {
                     answered.push((before..=counted.load(Ordering::SeqCst) + 1, made));
                     bank.db.checkpoint().unwrap();
                 }
-                is_over.store(true, Ordering::SeqCst);
             }
             _ => {
                 let mut random = Rng::stream(29, &[thread]);
-                while !is_over.load(Ordering::SeqCst) {
+                while !over.is_set() {
                     let moved = bank.transfer(random.below(ACCOUNTS), random.below(ACCOUNTS), 1);
                     assert!(matches!(moved, Ok(_) | Err(Error::Aborted(_))), "{moved:?}");
                 }

@@ -1,6 +1,6 @@
 //! How long transactions wait for islands that others have: as long as was set, and no longer.
 
-use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tombolo::{Error, Stop, StoreError, Tx};
@@ -8,6 +8,8 @@ use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::threads::pause;
 
 use super::islands::{Account, AccountKey, Bank, apart, builder};
+use super::islands_processes::until_run;
+use super::together::until;
 
 /// How long an island is taken.
 const TAKEN: Duration = Duration::from_millis(400);
@@ -20,18 +22,21 @@ type Way = fn(&Bank, u64, u64, i64) -> Result<(i64, i64), Error>;
 /// What a transaction answers that needs an island which another one has all the while, and how long that took.
 fn meanwhile<A: Send>(bank: &Bank, run: impl Fn(&Bank) -> A + Sync) -> (A, Duration) {
     let (_, taken) = apart(&bank.db);
-    let (begun, clock) = (Barrier::new(2), SystemClock::new());
+    let (has_begun, clock) = (AtomicBool::new(false), SystemClock::new());
     std::thread::scope(|scope| {
-        let holder = scope.spawn(|| {
-            bank.db.transaction(|tx| {
-                tx.at(&taken, |_| {
-                    begun.wait();
+        let (db, taken, begins) = (&bank.db, &taken, &has_begun);
+        let holds = move || {
+            db.transaction(|tx| {
+                tx.at(taken, |_| {
+                    begins.store(true, Ordering::SeqCst);
                     pause(TAKEN);
                     Ok(())
                 })
             })
-        });
-        begun.wait();
+        };
+        // Where transactions do not wait long, it may be refused itself.
+        let holder = scope.spawn(move || until_run(holds));
+        until("it is taken", || has_begun.load(Ordering::SeqCst).then_some(()));
         let before_ns = clock.now_ns();
         let answer = run(bank);
         let took = Duration::from_nanos(clock.now_ns() - before_ns);

@@ -1,10 +1,9 @@
 //! Scans of a whole table while transactions run: what they report is one moment, whatever changes meanwhile.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use tombolo::{Database, Error, StoreError, Table};
 
 use super::calls::block_on;
+use super::together::until_one_ends;
 
 #[derive(Table)]
 struct Account {
@@ -45,13 +44,11 @@ fn a_scan_sees_one_moment_while_money_moves_and_accounts_come_and_go() {
         )?;
         Ok(())
     });
-    let is_over = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            (0..)
-                .take_while(|_| !is_over.load(Ordering::Relaxed))
-                .for_each(|n| change.call(n).unwrap());
-        });
+    until_one_ends([true, false], |changes, over| {
+        if changes {
+            (0..).take_while(|_| !over.is_set()).for_each(|n| change.call(n).unwrap());
+            return;
+        }
         for round in 0..20 {
             let scan = db.scan(&accounts, (0u32, 0i64), |(rows, sum), row| {
                 assert!(row.get(Account::OWNER).ends_with(&row.get(Account::ID).to_string()));
@@ -61,7 +58,6 @@ fn a_scan_sees_one_moment_while_money_moves_and_accounts_come_and_go() {
             let seen = if round % 2 == 0 { scan.wait() } else { block_on(scan) };
             assert_eq!(seen, Ok((ACCOUNTS, i64::from(ACCOUNTS) * 100)));
         }
-        is_over.store(true, Ordering::Relaxed);
     });
 }
 

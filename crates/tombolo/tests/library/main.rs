@@ -49,6 +49,7 @@ mod savepoints;
 mod scans;
 mod sequences;
 mod tasks;
+mod together;
 mod types;
 
 use std::path::Path;

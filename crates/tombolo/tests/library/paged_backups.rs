@@ -3,15 +3,15 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use tombolo::{
     Database, Error, Index, Order, PagedBuilder, PagedDatabase, PagedTx, Range, Stop, Table,
 };
 use tombolo_engine::rng::Rng;
-use tombolo_engine::threads::on_each;
 
 use super::kills::{CHILD, child};
+use super::together::{until, until_one_ends};
 
 /// An account, with text that makes it long, so that few of them fit into the pool.
 #[derive(Table, Clone, Debug, PartialEq)]
@@ -101,23 +101,22 @@ fn a_backup_under_load_has_all_that_was_answered_and_conserves_balances() {
     let place = tempfile::tempdir().unwrap();
     let bank = Bank::create(&place.path().join("own"));
     let copy = |number: usize| place.path().join(format!("copy {number}"));
-    let (known, is_over) = ([const { AtomicI64::new(0) }; 2], AtomicBool::new(false));
+    let known = [const { AtomicI64::new(0) }; 2];
     let answered = Mutex::new(Vec::new());
-    on_each(0..3, |thread: u32| {
+    until_one_ends(0..3u32, |thread, over| {
         if thread == 2 {
             for number in 0..4 {
-                while known[0].load(Ordering::SeqCst) < 60 * (1 + number as i64) {
-                    std::thread::yield_now();
-                }
+                let is_enough = || known[0].load(Ordering::SeqCst) >= 60 * (1 + number as i64);
+                until("calls", || is_enough().then_some(()));
                 let now = || known.each_ref().map(|known| known.load(Ordering::SeqCst));
                 let before = now();
                 let made = bank.db.backup(copy(number)).unwrap();
                 answered.lock().unwrap().push((before, now().map(|counted| counted + 1), made));
             }
-            return is_over.store(true, Ordering::SeqCst);
+            return;
         }
         let mut rng = Rng::stream(8, &[thread.into()]);
-        while !is_over.load(Ordering::SeqCst) {
+        while !over.is_set() {
             let counted = bank.step(thread, &mut rng);
             known[thread as usize].store(counted, Ordering::SeqCst);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tombolo::{
     Database, Error, Index, Order, PagedBuilder, PagedIslands, PagedIslandsTx, PagedTx, Range,
@@ -19,6 +19,7 @@ use tombolo_verify::{Datum, Operation, Outcome, Transaction};
 
 use super::histories::{asked, is_strictly_serializable};
 use super::kills::{CHILD, child};
+use super::together::{until, until_one_ends};
 
 /// A value by its key.
 #[derive(Clone, Debug, PartialEq, Table)]
@@ -466,23 +467,22 @@ fn a_backup_under_load_is_of_one_moment() {
     let rows = (0..ACCOUNTS).map(|key| Cell { key, value: 0, note: "n".repeat(2_000) });
     assert_eq!(cells.db.load(&cells.table, rows, |cell| cell.key), Ok(u64::from(ACCOUNTS)));
     let copy = |number: u64| place.path().join(format!("copy {number}"));
-    let (counted, is_over) = ([const { AtomicU64::new(0) }; 2], AtomicBool::new(false));
+    let counted = [const { AtomicU64::new(0) }; 2];
     let answered = Mutex::new(Vec::new());
-    on_each(0..3u32, |thread| {
+    until_one_ends(0..3u32, |thread, over| {
         if thread == 2 {
             for number in 0..4 {
-                while counted[0].load(Ordering::SeqCst) < 40 * (number + 1) {
-                    std::thread::yield_now();
-                }
+                let is_enough = || counted[0].load(Ordering::SeqCst) >= 40 * (number + 1);
+                until("transactions", || is_enough().then_some(()));
                 let now = || counted.each_ref().map(|counted| counted.load(Ordering::SeqCst));
                 let before = now();
                 let made = cells.db.backup(copy(number)).unwrap();
                 answered.lock().unwrap().push((before, now().map(|count| count + 1), made));
             }
-            return is_over.store(true, Ordering::SeqCst);
+            return;
         }
         let mut rng = Rng::stream(12, &[thread.into()]);
-        while !is_over.load(Ordering::SeqCst) {
+        while !over.is_set() {
             let [from, to] = [0, 1].map(|_| rng.below(u64::from(ACCOUNTS)) as u32);
             let add = |tx: &mut PagedTx<'_>, key, more| {
                 let value = cells.find(tx, key)?.map_or(0, |cell| cell.value);

@@ -43,7 +43,7 @@ mod threads;
 use std::sync::Arc;
 
 pub use crate::pipeline::remote_checkpoint::processes::{
-    Companion, Process, Program, StartCompanion,
+    Companion, Process, Program, StartCompanion, wait_for_parent,
 };
 pub use crate::pipeline::remote_checkpoint::server::CheckpointProcess;
 pub use crate::pipeline::remote_checkpoint::threads::run_checkpoint_process;

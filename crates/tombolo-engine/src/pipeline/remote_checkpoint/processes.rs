@@ -9,6 +9,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{PidfdFlags, getppid, pidfd_open};
+
 use crate::link::{self, Link, UnixLink};
 
 /// A process that was started, and the link to it.
@@ -80,6 +84,21 @@ impl StartCompanion for Program {
     fn start(&mut self) -> Result<Companion, String> {
         let (link, process) = self.spawn()?;
         Ok(Companion { link: Box::new(link), process })
+    }
+}
+
+/// Waits until the process that has started this one has ended; returns `false` if the system cannot say.
+pub fn wait_for_parent() -> bool {
+    let parent = getppid().map(|parent| pidfd_open(parent, PidfdFlags::empty()));
+    match parent {
+        Some(Ok(parent)) => loop {
+            match poll(&mut [PollFd::new(&parent, PollFlags::IN)], None) {
+                Err(Errno::INTR) => {}
+                ended => return ended.is_ok(),
+            }
+        },
+        Some(Err(error)) => error == Errno::SRCH,
+        None => false,
     }
 }
 
