@@ -105,13 +105,13 @@ impl Invocation {
         Ok(Outcome { success, tests_passed })
     }
 
-    /// Runs to the end with all output in `file`, and adds up the reports of the test harnesses; `None` if `stop`
-    /// requested to kill it.
+    /// Runs to the end with all output in `file`, and adds up the reports of the test harnesses; `None` if `stop`,
+    /// which is given the number of the process, requested to kill it.
     pub(crate) fn run_into_file(
         &self,
         root: &Path,
         file: &Path,
-        stop: &dyn Fn() -> bool,
+        stop: &dyn Fn(u32) -> bool,
     ) -> Result<Option<Outcome>, String> {
         let failed = |error: std::io::Error| format!("cannot run `{self}`: {error}");
         let mut options = std::fs::OpenOptions::new();
@@ -124,7 +124,7 @@ impl Invocation {
             if let Some(status) = child.try_wait().map_err(failed)? {
                 break status;
             }
-            if stop() {
+            if stop(child.id()) {
                 end_with_children(child.id());
                 child.wait().map_err(failed)?;
                 return Ok(None);

@@ -17,7 +17,7 @@ struct Need {
     why: &'static str,
 }
 
-const NEEDS: [Need; 7] = [
+const NEEDS: [Need; 8] = [
     Need { what: "valgrind", package: "valgrind", why: "instruction counts (--counter callgrind)" },
     Need {
         what: "python3",
@@ -44,6 +44,7 @@ const NEEDS: [Need; 7] = [
         package: "librocksdb-dev",
         why: "a library to be compared with (compare debit-credit --with rocksdb)",
     },
+    Need { what: "gdb", package: "gdb", why: "where the threads of a test stand that hangs" },
     Need { what: "clang", package: "clang", why: "that library's declarations in Rust (bindgen)" },
 ];
 
@@ -91,7 +92,7 @@ fn plan(missing: &[&Need], root: bool, apt: bool) -> Plan {
         ));
     }
     let update = Invocation::new("apt-get", &["update", "-q"]);
-    // Recommended packages would bring a debugger along; the counts need none.
+    // Recommended packages would bring documentation and servers along; the checks need none.
     let install = Invocation::new("apt-get", &["install", "-q", "-y", "--no-install-recommends"])
         .with(packages.iter().map(ToString::to_string))
         .env("DEBIAN_FRONTEND", "noninteractive");

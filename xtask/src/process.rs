@@ -29,16 +29,21 @@ pub(crate) fn sleep(time: Duration) {
 ///
 /// Unlike a separate process group, this leaves them in ours, so that an interrupt from the keyboard reaches them.
 pub(crate) fn end_with_children(process: u32) {
+    // From the top, so that no parent restarts a killed child.
+    let doomed = with_descendants(process).into_iter().map(|process| process.to_string());
+    let _ = Command::new("kill").arg("-9").args(doomed).stderr(Stdio::null()).status();
+}
+
+/// A process and all its descendants, parents before their children.
+pub(crate) fn with_descendants(process: u32) -> Vec<u32> {
     let parents = parents();
-    let mut doomed = vec![process];
+    let mut found = vec![process];
     let mut at = 0;
-    while let Some(&parent) = doomed.get(at) {
-        doomed.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| child));
+    while let Some(&parent) = found.get(at) {
+        found.extend(parents.iter().filter(|(_, of)| *of == parent).map(|(child, _)| child));
         at += 1;
     }
-    // From the top, so that no parent restarts a killed child.
-    let doomed = doomed.iter().map(u32::to_string);
-    let _ = Command::new("kill").arg("-9").args(doomed).stderr(Stdio::null()).status();
+    found
 }
 
 /// Every process with its parent.

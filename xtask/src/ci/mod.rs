@@ -11,9 +11,11 @@
 //!
 //! It does not retry: a check that fails now and then is a defect to fix.
 
+mod hang;
 mod steps;
 mod table;
 
+use std::cell::{Cell, RefCell};
 use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,8 +33,18 @@ use table::{End, Row, minutes};
 /// The budget of the whole list on the two cores of the build machine.
 const BUDGET: Duration = Duration::from_secs(20 * 60);
 
-/// A step that takes longer is considered hung: it is killed, and its output shows where it hung.
-const STEP_MAX: Duration = Duration::from_secs(75 * 60);
+/// A step that takes longer, or says nothing for so long, is considered hung: it is killed, and its output shows where
+/// it hung.
+const STEP_MAX: Limits =
+    Limits { whole: Duration::from_secs(75 * 60), quiet: Duration::from_secs(20 * 60) };
+
+/// How long a step may take.
+#[derive(Clone, Copy, Debug)]
+struct Limits {
+    whole: Duration,
+    /// Without printing anything.
+    quiet: Duration,
+}
 
 /// Runs the steps named, or all, up to the first failure.
 pub(crate) fn run(root: &Path, only: &[&str]) -> Result<(), Failure> {
@@ -70,7 +82,7 @@ pub(crate) fn run(root: &Path, only: &[&str]) -> Result<(), Failure> {
 struct Work<'r> {
     root: &'r Path,
     clock: Stopwatch,
-    step_max: Duration,
+    step_max: Limits,
     state: Mutex<State>,
 }
 
@@ -85,6 +97,8 @@ struct State {
     rows: Vec<Row>,
     /// The first failure.
     failure: Option<Failure>,
+    /// Where a step hung.
+    hung: String,
 }
 
 impl Work<'_> {
@@ -152,26 +166,43 @@ impl Work<'_> {
     /// program counts as failed.
     fn next_to_others(&self, call: &Invocation, file: &Path) -> Result<Option<Outcome>, String> {
         let clock = Stopwatch::start();
-        let hangs = || clock.elapsed() > self.step_max;
-        let outcome = call.run_into_file(self.root, file, &|| self.has_failed() || hangs())?;
+        let (last, hung) = (Cell::new((0, Duration::ZERO)), RefCell::new(String::new()));
+        let hangs = |process| {
+            let (now, bytes) = (clock.elapsed(), file.metadata().map_or(0, |file| file.len()));
+            if bytes != last.get().0 {
+                last.set((bytes, now));
+            }
+            let Limits { whole, quiet } = self.step_max;
+            let why = match (now > whole, now - last.get().1 > quiet) {
+                (true, _) => format!("it took longer than {}", minutes(whole)),
+                (_, true) => format!("it said nothing for {}", minutes(quiet)),
+                _ => return false,
+            };
+            let said = std::fs::read(file).unwrap_or_default();
+            let report = hang::report(process, &String::from_utf8_lossy(&said));
+            *hung.borrow_mut() = format!("{report}xtask: ended, because {why}\n");
+            true
+        };
+        let stop = |process| self.has_failed() || hangs(process);
+        let outcome = call.run_into_file(self.root, file, &stop)?;
         if outcome.is_some() || self.has_failed() {
             return Ok(outcome);
         }
-        let words =
-            format!("\nxtask: ended, because it took longer than {}\n", minutes(self.step_max));
+        let hung = hung.take();
         let mut options = std::fs::OpenOptions::new();
-        let said =
-            options.append(true).open(file).and_then(|mut file| file.write_all(words.as_bytes()));
-        said.map_err(|error| format!("{}: {error}", file.display()))?;
+        let said = options.append(true).open(file);
+        said.and_then(|mut said| said.write_all(format!("\n{hung}").as_bytes()))
+            .map_err(|error| format!("{}: {error}", file.display()))?;
+        self.state().hung += &hung;
         Ok(Some(Outcome::default()))
     }
 
     fn close(self) -> Result<(), Failure> {
         let total = self.clock.elapsed();
-        let State { mut rows, failure } =
+        let State { mut rows, failure, hung } =
             self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
         rows.sort_by_key(|row| STEPS.iter().position(|step| step.name == row.name));
-        print!("{}", table::text(&rows, total));
+        print!("{}{hung}", table::text(&rows, total));
         if total > BUDGET {
             eprintln!("xtask: {} is more than the budget of {}", minutes(total), minutes(BUDGET));
         }
@@ -190,7 +221,7 @@ fn show(name: &str, file: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use super::{Lane, STEPS, State, Work, run};
+    use super::{Lane, Limits, STEPS, State, Work, run};
     use crate::invocation::Invocation;
     use crate::stopwatch::Stopwatch;
     use crate::tidy::scratch::Scratch;
@@ -218,17 +249,25 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_hangs_is_ended_with_what_it_has_said() {
+    fn a_step_that_hangs_is_ended_with_what_it_has_said_and_where_it_hung() {
         let scratch = Scratch::new(&[("x", "")]);
         let file = scratch.root().join("said.txt");
-        let step_max = Duration::from_millis(300);
-        let work = Work { step_max, ..Work::new(scratch.root()) };
-        let call = Invocation::new("sh", &["-c", "echo test x has been running; sleep 600"]);
-        let outcome = work.next_to_others(&call, &file).unwrap().unwrap();
-        assert!(!outcome.success);
-        let said = std::fs::read_to_string(&file).unwrap();
-        assert!(said.starts_with("test x has been running\n"), "{said}");
-        assert!(said.ends_with("ended, because it took longer than 0:00.3\n"), "{said}");
+        let (short, long) = (Duration::from_millis(300), Duration::from_secs(600));
+        for (whole, quiet, why) in [
+            (short, long, "it took longer than 0:00.3"),
+            (long, short, "it said nothing for 0:00.3"),
+        ] {
+            let work = Work { step_max: Limits { whole, quiet }, ..Work::new(scratch.root()) };
+            let slow = "echo test x has been running for over 60 seconds; sleep 600";
+            let call = Invocation::new("sh", &["-c", slow]);
+            let outcome = work.next_to_others(&call, &file).unwrap().unwrap();
+            assert!(!outcome.success);
+            let said = std::fs::read_to_string(&file).unwrap();
+            assert!(said.starts_with("test x has been running"), "{said}");
+            assert!(said.contains("\nstill running: test x\n"), "{said}");
+            assert!(said.ends_with(&format!("ended, because {why}\n")), "{said}");
+            assert!(said.ends_with(&work.state().hung), "below the table, too: {said}");
+        }
     }
 
     /// Processes that it started end with it.
