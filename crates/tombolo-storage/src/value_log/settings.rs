@@ -308,7 +308,8 @@ impl fmt::Display for LogFailure {
             Self::OtherKind { file, found: LogKind::Paged } => {
                 write!(
                     f,
-                    "{file} is of a paged store's log: open the database with a paged profile"
+                    "{file} is of a paged store's log: open a paged database (with `Builder::paged`, or with \
+                     --profile conventional)"
                 )
             }
             Self::Damaged { file, offset, group, what } => write!(

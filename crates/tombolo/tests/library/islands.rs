@@ -16,7 +16,7 @@ use tombolo_engine::threads::{allowed_cores, on_each, pause};
 
 use super::histories::asked;
 use super::kills::{CHILD, child};
-use super::together::until;
+use super::together::{LONG, until};
 
 /// An account.
 #[derive(Clone, Copy, Debug, Table)]
@@ -42,7 +42,7 @@ pub(super) fn builder(islands: usize) -> IslandsBuilder {
 
 fn builder_with(setting: &str, value: &str, islands: usize) -> IslandsBuilder {
     let builder = Database::builder().define::<Account>().set("log_segment_bytes", "1 MB");
-    builder.set(setting, value).islands(islands)
+    builder.set(setting, value).islands(islands).wait_max(LONG)
 }
 
 impl Bank {
@@ -481,7 +481,7 @@ fn killed_islands_keep_what_was_answered_and_lose_no_money() {
         let test = "islands::killed_islands_keep_what_was_answered_and_lose_no_money";
         let mut child = child(test, place.path());
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        assert!(lines.any(|line| line == "open"));
+        assert!(lines.any(|line| line.ends_with("open")));
         let acknowledged = lines.by_ref().take(30 * (round as usize % 5)).count();
         assert_eq!(acknowledged, 30 * (round as usize % 5), "it ended by itself");
         child.kill().unwrap(); // SIGKILL
@@ -639,7 +639,7 @@ fn calls_of_one_island_wait_for_what_a_transaction_holds() {
 #[test]
 fn closures_reach_islands_only_on_their_callers_threads() {
     let queued = Database::builder().define::<Account>().set("pipeline_threads", "two");
-    let bank = Bank::new(queued.islands(2).in_memory().unwrap());
+    let bank = Bank::new(queued.islands(2).wait_max(LONG).in_memory().unwrap());
     let bank = Bank { is_carried: false, ..bank };
     bank.give_all(1_000);
     let refused = bank.transfer_by_closure(0, 1, 1).unwrap_err();

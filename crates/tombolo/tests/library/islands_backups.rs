@@ -8,7 +8,7 @@ use tombolo::{AtomicCommit, Database, Error, Islands, OnIslands, Restore, Table}
 use tombolo_engine::rng::Rng;
 
 use super::islands::{ACCOUNTS, AccountKey, Bank, apart, builder};
-use super::together::{until, until_one_ends};
+use super::together::{LONG, until, until_one_ends};
 
 /// What a thread has counted.
 #[derive(Table)]
@@ -21,7 +21,7 @@ struct Tally {
 fn open(directory: &Path, commit: AtomicCommit) -> Bank {
     let tables = Database::builder().define::<super::islands::Account>().define::<Tally>();
     let small = tables.set("log_segment_bytes", "1 MB").set("checkpoint_log_bytes", "64 KB");
-    Bank::new(small.islands(3).atomic_commit(commit).open(directory).unwrap())
+    Bank::new(small.islands(3).wait_max(LONG).atomic_commit(commit).open(directory).unwrap())
 }
 
 /// Adds to a tally, and returns what it is then.

@@ -14,6 +14,7 @@ use tombolo_engine::threads::on_each;
 use tombolo_verify::{Datum, Operation, Outcome, Transaction};
 
 use super::histories::{asked, is_strictly_serializable};
+use super::together::LONG;
 
 /// A value by its key.
 #[derive(Table)]
@@ -209,7 +210,9 @@ fn are_strictly_serializable(transactions: u64, open: impl Fn(u64) -> Islands) {
 
 #[test]
 fn one_order_explains_what_callers_of_islands_in_memory_saw() {
-    let open = |_| Database::builder().define::<Cell>().islands(ISLANDS).in_memory().unwrap();
+    let open = |_| {
+        Database::builder().define::<Cell>().islands(ISLANDS).wait_max(LONG).in_memory().unwrap()
+    };
     are_strictly_serializable(10_000, open);
 }
 
@@ -218,7 +221,7 @@ fn one_order_explains_what_durable_callers_of_islands_saw() {
     let place = tempfile::tempdir().unwrap();
     are_strictly_serializable(1_000, |number| {
         let builder = Database::builder().define::<Cell>().set("log_segment_bytes", "1 MB");
-        builder.islands(ISLANDS).open(place.path().join(number.to_string())).unwrap()
+        builder.islands(ISLANDS).wait_max(LONG).open(place.path().join(number.to_string())).unwrap()
     });
 }
 
@@ -227,7 +230,7 @@ fn one_order_explains_what_callers_of_ordered_islands_saw() {
     let place = tempfile::tempdir().unwrap();
     are_strictly_serializable(1_000, |number| {
         let builder = Database::builder().define::<Cell>().set("log_segment_bytes", "1 MB");
-        let builder = builder.islands(ISLANDS).atomic_commit(AtomicCommit::Ordered);
+        let builder = builder.islands(ISLANDS).wait_max(LONG).atomic_commit(AtomicCommit::Ordered);
         builder.open(place.path().join(number.to_string())).unwrap()
     });
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tombolo::{AtomicCommit, Database, Error, Islands, IslandsBuilder, LoadError, Order, Table};
 
-use super::together::until_one_ends;
+use super::together::{LONG, until_one_ends};
 
 /// A word by its text, which is the key of its island.
 #[derive(Table, Clone, Debug, PartialEq)]
@@ -48,7 +48,7 @@ const ISLANDS: usize = 3;
 
 fn builder() -> IslandsBuilder {
     let builder = Database::builder().define::<Word>().define::<Number>().define::<Rate>();
-    builder.set("log_segment_bytes", "1 MB").islands(ISLANDS)
+    builder.set("log_segment_bytes", "1 MB").islands(ISLANDS).wait_max(LONG)
 }
 
 fn declared() -> IslandsBuilder {
@@ -213,7 +213,7 @@ fn a_load_goes_on_between_transactions_over_several_islands() {
     let place = tempfile::tempdir().unwrap();
     let queued = Database::builder().define::<Word>().set("log_segment_bytes", "1 MB");
     let queued = queued.set("pipeline_threads", "two").islands(ISLANDS).spread_by(Word::TEXT);
-    let db = queued.open(place.path()).unwrap();
+    let db = queued.wait_max(LONG).open(place.path()).unwrap();
     let table = db.table::<Word>().unwrap();
     let note = db.register_closure("note", move |tx, key: &String| {
         let count = tx.rows(&table)?.len() as u32;

@@ -10,6 +10,7 @@ use tombolo_engine::rng::Rng;
 use tombolo_engine::threads::on_each;
 
 use super::islands::{ACCOUNTS, Account, AccountKey, Bank, apart, builder};
+use super::together::LONG;
 
 type Model = BTreeMap<u64, i64>;
 
@@ -277,7 +278,7 @@ fn a_transaction_that_has_to_run_again_does_not_go_on_behind_a_savepoint() {
 fn a_declared_part_has_savepoints_on_its_own_island() {
     for threads in ["auto", "two"] {
         let queued = Database::builder().define::<Account>().set("pipeline_threads", threads);
-        let db = queued.islands(2).in_memory().unwrap();
+        let db = queued.islands(2).wait_max(LONG).in_memory().unwrap();
         let accounts = db.table::<Account>().unwrap();
         let first_free = db.register_closure("first free", move |tx, ids: &Vec<u64>| {
             let free = ids.iter().find(|&&id| {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tombolo::{Error, Stop, StoreError, Tx};
+use tombolo::{Database, Error, Stop, StoreError, Tx};
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::threads::pause;
 
@@ -67,7 +67,8 @@ fn a_transaction_waits_for_others_as_long_as_was_set() {
 
 #[test]
 fn a_transaction_waits_long_by_default() {
-    let bank = Bank::new(builder(2).in_memory().unwrap());
+    let default = Database::builder().define::<Account>().islands(2);
+    let bank = Bank::new(default.in_memory().unwrap());
     let (a, b) = apart(&bank.db);
     bank.give_all(10);
     let (ended, took) = meanwhile(&bank, |bank| bank.transfer(a, b, 1));

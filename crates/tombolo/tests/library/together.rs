@@ -8,8 +8,8 @@ use std::time::Duration;
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::threads::{on_each, pause};
 
-/// No machine is so slow that what is waited for takes this long.
-const LONG: Duration = Duration::from_secs(300);
+/// No machine is so slow, or stops for so long, that what is waited for takes this long.
+pub(crate) const LONG: Duration = Duration::from_secs(300);
 
 /// Whether a thread of the test has ended.
 #[derive(Default)]

@@ -505,7 +505,7 @@ fn a_log_of_the_other_kind_is_refused() {
         let how = match made {
             LogKind::Value => "without procedures",
             LogKind::Command => "only a program with their procedures",
-            LogKind::Paged => "with a paged profile",
+            LogKind::Paged => "--profile conventional",
         };
         assert!(refused.to_string().contains(how), "{refused}");
         // Nothing was changed by that.
