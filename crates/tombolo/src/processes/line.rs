@@ -82,9 +82,8 @@ impl Line {
     }
 
     /// The supervisor leaves reading to callers for a while.
-    pub(crate) fn leave_to_callers(&self) -> Duration {
+    pub(crate) fn leave_to_callers(&self) {
         _ = self.supervisor.park_for(LEFT_WAIT);
-        LEFT_WAIT
     }
 
     /// The supervisor is to read.

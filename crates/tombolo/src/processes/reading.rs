@@ -52,7 +52,7 @@ impl Supervised {
         answer
     }
 
-    /// Hands on what an island sends next. Returns for how long nothing has come, if nothing has.
+    /// Hands on what an island sends next; returns whether anything came within this time.
     ///
     /// # Errors
     /// Why the link has ended, in words.
@@ -62,8 +62,8 @@ impl Supervised {
         line: &Line,
         reading: &mut Reading,
         time_max: Duration,
-    ) -> Result<Option<Duration>, String> {
-        let mut waited = None;
+    ) -> Result<bool, String> {
+        let mut has_waited = false;
         loop {
             let Reading { link, reason, full, is_damaged } = &mut *reading;
             if *is_damaged {
@@ -73,15 +73,15 @@ impl Supervised {
                 Ok(Some(bundle)) => {
                     line.hears();
                     *is_damaged = self.received(island, bundle, reason, full).is_none();
-                    return Ok(None);
+                    return Ok(true);
                 }
-                Ok(None) if waited.is_some() => return Ok(waited),
+                Ok(None) if has_waited => return Ok(false),
                 Ok(None) => {
                     full.insert(island);
                     full.retain(|island| self.seats[*island].is_full());
                     let time = if full.is_empty() { time_max } else { ROOM_WAIT };
                     link.wait(time);
-                    waited = Some(time);
+                    has_waited = true;
                 }
                 Err(end) => return Err(end.to_string()),
             }

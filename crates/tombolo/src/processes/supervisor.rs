@@ -19,6 +19,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use std::{env, fmt, io};
 
+use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_engine::link::{Link, LinkKind, all_counted, offer};
 use tombolo_engine::pipeline::remote_checkpoint::{Process, Program};
 use tombolo_engine::threads::pause;
@@ -213,8 +214,11 @@ impl Supervised {
         let Linked { line, process } = linked;
         let seat = &self.seats[island];
         let (mut silence, mut heard) = (Silence::new(self.starting.silence_max), 0);
+        // By a clock: a wait for a millisecond may take five.
+        let clock = SystemClock::new();
+        let mut last_ns = clock.now_ns();
         let (end, reason) = loop {
-            let quiet = match line.take() {
+            match line.take() {
                 None => line.leave_to_callers(),
                 Some(mut reading) => {
                     let read = self.read(island, &line, &mut reading, silence.pause(WAIT));
@@ -222,17 +226,18 @@ impl Supervised {
                     line.leave(reading);
                     match read {
                         Err(end) => break (end, reason),
-                        Ok(Some(time)) => time,
                         // The next caller may be alone.
-                        Ok(None) if seat.is_idle() => line.leave_to_callers(),
-                        Ok(None) => Duration::ZERO,
+                        Ok(true) if seat.is_idle() => line.leave_to_callers(),
+                        Ok(_) => {}
                     }
                 }
-            };
+            }
+            let now_ns = clock.now_ns();
+            let passed = Duration::from_nanos(now_ns - std::mem::replace(&mut last_ns, now_ns));
             if line.heard() != heard {
                 heard = line.heard();
                 silence.ends();
-            } else if silence.lasts(quiet) {
+            } else if silence.lasts(passed) {
                 seat.send_past(Item::new(wire::ASK).end());
             }
             if let Some(why) = silence.hangs() {

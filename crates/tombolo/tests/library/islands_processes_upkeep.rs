@@ -9,7 +9,7 @@ use tombolo_engine::rng::Rng;
 
 use super::islands::{ACCOUNTS, AccountKey, builder};
 use super::islands_processes::{Bank, Branches as _, declared, stop, until_run};
-use super::together::until_one_ends;
+use super::together::{until, until_one_ends};
 
 /// What is on accounts, as islands of one process find it in a directory.
 fn cents(directory: &Path, islands: usize, ids: &[u64]) -> Vec<i64> {
@@ -115,14 +115,15 @@ fn statistics_of_processes_are_those_of_islands() {
     let bank = Bank { db: db.in_memory().unwrap(), to };
     let (a, b) = bank.apart();
     bank.give_all(100);
-    let before = Statistics::sum(bank.db.statistics().iter().flatten());
+    let of_each = || until_run(|| bank.db.statistics().into_iter().collect::<Result<Vec<_>, _>>());
+    let before = Statistics::sum(&of_each().unwrap());
     assert_eq!((before.committed, before.over_islands), (ACCOUNTS, 0));
     for _ in 0..3 {
         bank.transfer(a, b, 1).unwrap();
     }
     bank.transfer(b, a, 1_000).unwrap_err();
     bank.book(a, -1_000).unwrap_err();
-    let of_each = bank.db.statistics().into_iter().collect::<Result<Vec<_>, _>>().unwrap();
+    let of_each = of_each().unwrap();
     let all = Statistics::sum(&of_each);
     assert_eq!((all.committed, all.aborted, all.over_islands), (ACCOUNTS + 3, 2, 3));
     assert_eq!(all.over_islands_by_messages, 3);
@@ -134,6 +135,7 @@ fn statistics_of_processes_are_those_of_islands() {
     // Those of an island without a process are not there; the others are.
     let stopped = bank.db.island_of(&a).unwrap();
     assert!(bank.kill(stopped));
-    while bank.db.statistics()[stopped] != Err(Error::IslandStopped(stopped)) {}
+    let has_stopped = || bank.db.statistics()[stopped] == Err(Error::IslandStopped(stopped));
+    until("it stops", || has_stopped().then_some(()));
     assert!(bank.db.statistics()[1 - stopped].is_ok());
 }
