@@ -35,6 +35,15 @@ impl QueuePair {
         Self::with([&names[0], &names[1]], |name, way| {
             mq_open(name, way | made, Mode::S_IRUSR | Mode::S_IWUSR, Some(&attributes))
         })
+        .map_err(|error| match error.raw_os_error() {
+            // The system says "too many open files" of this, too.
+            Some(code) if code == nix::errno::Errno::EMFILE as i32 => io::Error::new(
+                io::ErrorKind::QuotaExceeded,
+                "no room for two more message queues, 160 KB: this user's queues together fill what `ulimit -q` \
+                 allows, or the process has as many files open as `ulimit -n` allows",
+            ),
+            _ => error,
+        })
     }
 
     /// Opens queues of these names.
