@@ -17,11 +17,11 @@ use std::time::Duration;
 
 use tombolo_engine::checkpointing::Checkpointing;
 use tombolo_engine::clock::{Clock, SystemClock};
-use tombolo_engine::islands::membership::{are_exchanged, islands_in};
+use tombolo_engine::islands::membership::{Member, are_exchanged, islands_in, membership};
 use tombolo_engine::recovery::{self, OpenOptions};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::online::Built;
-use tombolo_storage::schema::TableDef;
+use tombolo_storage::schema::{DeclaredTable, TableDef};
 use tombolo_storage::store::Store;
 use tombolo_storage::value_log::{self, Cut, GroupNumber, LOCK_FILE, LogBuffer, LogWriter};
 
@@ -129,7 +129,14 @@ pub(crate) fn open(
     });
     let disks = disks.collect::<Result<Vec<_>, Error>>()?;
     let mut opened = match value_log::holds_log(&*disks[0])? {
-        true => recover(&disks, options, observer)?,
+        true => {
+            let mut opened = recover(&disks, options, observer)?;
+            // Islands have the table among theirs.
+            if tables.iter().all(|table| table.name != Member::NAME) {
+                refuse_island(&directories[0], &mut opened.store)?;
+            }
+            opened
+        }
         false => {
             for (directory, disk) in directories.iter().zip(&disks) {
                 refuse_strangers(directory, &**disk)?;
@@ -164,6 +171,19 @@ pub(crate) fn refuse_islands(directory: &Path) -> Result<(), Error> {
             directory.display()
         ))),
     }
+}
+
+/// Refuses an island without the others: what it has prepared is decided by them.
+pub(crate) fn refuse_island(directory: &Path, store: &mut impl Store) -> Result<(), Error> {
+    let Some((own, _)) = membership(store).map_err(Error::Refused)? else { return Ok(()) };
+    let within = directory.parent().unwrap_or(directory).display();
+    Err(Error::Directory(format!(
+        "{} holds {} of a database of {}: open {within} with islands({})",
+        directory.display(),
+        own.island,
+        own.islands,
+        own.islands
+    )))
 }
 
 /// Refuses a directory that is given twice.

@@ -43,6 +43,21 @@ fn a_measured_database_of_two_islands_becomes_one() {
 
     let checked = object(&line(&format!("check {data}/islands-2 --json")));
     assert_eq!(checked["consistent"], true, "{checked}");
+    // None of its islands is a database alone.
+    let run =
+        |more: &str| format!("run rows --resume {more} --rows 2000 --update 2 --transactions 10");
+    refused(
+        &run(&format!("--data {data}/islands-2/island-1")),
+        2,
+        "holds island 1 of a database of 2",
+    );
+    let ended = line(&format!("inspect {data}/islands-2 --json"));
+    let of: Vec<Value> =
+        ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert!(
+        of.len() == 2 && of.iter().all(|one| one["in_doubt"] == Value::Array(vec![])),
+        "{ended:?}"
+    );
     let to_three = format!("repartition {data}/islands-2 --islands 3");
     refused(&to_three, 2, "nothing says how table item_row is spread");
     let moved = object(&line(&format!("repartition {data}/islands-2 --islands 1 --json")));
@@ -180,6 +195,17 @@ fn islands_of_paged_stores_are_measured_and_checked() {
     let checked = object(&line(&format!("check {data}/paged-islands-2 --json")));
     assert_eq!(checked["consistent"], true, "{checked}");
     let checks = checked["checks"].as_object().unwrap();
+    let island = format!("{data}/paged-islands-2/island-1");
+    let resumed = format!(
+        "run rows --resume --profile conventional --durability group --data {island} --transactions 9"
+    );
+    refused(&resumed, 2, "holds island 1 of a database of 2");
+    let inspected = object(&line(&format!("inspect {island} --json")));
+    assert_eq!(inspected["in_doubt"], Value::Array(vec![]), "{inspected}");
+    assert!(
+        inspected["files"].as_array().unwrap().iter().any(|of| of["file"] == "pages"),
+        "{inspected}"
+    );
     let both = ["island-0/", "island-1/"];
     assert_eq!(checked["state_hash"].as_str().map(str::len), Some(32), "{checked}");
     assert!(both.iter().all(|of| checks.keys().any(|name| name.starts_with(of))), "{checks:?}");

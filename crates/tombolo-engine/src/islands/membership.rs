@@ -134,18 +134,24 @@ pub struct Membership {
 /// # Errors
 /// Those of the store.
 pub fn membership<S: Store>(store: &mut S) -> Result<Option<(Membership, u32)>> {
+    transaction(store, read_membership)
+}
+
+/// The same within a transaction that the caller has begun.
+///
+/// # Errors
+/// Those of the store.
+pub fn read_membership<S: Store>(store: &mut S) -> Result<Option<(Membership, u32)>> {
     let Some((table, row)) = find(store)? else { return Ok(None) };
-    transaction(store, |store| {
-        let row = store.pin(&table, row)?;
-        let membership = Membership {
-            database: u128::from_be_bytes(row.get(Member::DATABASE)),
-            island: IslandId(number(row.get(Member::ISLAND))?),
-            islands: number(row.get(Member::ISLANDS))?,
-            keys: String::from_utf8(row.get(Member::KEYS).to_owned())
-                .map_err(|_| Error::UnfitChanges)?,
-        };
-        Ok(Some((membership, number(row.get(Member::OPENING))?)))
-    })
+    let row = store.pin(&table, row)?;
+    let membership = Membership {
+        database: u128::from_be_bytes(row.get(Member::DATABASE)),
+        island: IslandId(number(row.get(Member::ISLAND))?),
+        islands: number(row.get(Member::ISLANDS))?,
+        keys: String::from_utf8(row.get(Member::KEYS).to_owned())
+            .map_err(|_| Error::UnfitChanges)?,
+    };
+    Ok(Some((membership, number(row.get(Member::OPENING))?)))
 }
 
 fn number<T, N: TryFrom<T>>(value: T) -> Result<N> {
@@ -174,8 +180,8 @@ pub fn found<S: Store>(store: &mut S, membership: &Membership) -> Result<()> {
 /// # Errors
 /// Those of the store; `UnfitChanges` if it is no island.
 pub fn count_opening<S: Store>(store: &mut S) -> Result<u32> {
-    let Some((table, row)) = find(store)? else { return Err(Error::UnfitChanges) };
     transaction(store, |store| {
+        let Some((table, row)) = find(store)? else { return Err(Error::UnfitChanges) };
         let before: u32 = number(store.pin(&table, row)?.get(Member::OPENING))?;
         let opening = before.checked_add(1).ok_or(Error::UnfitChanges)?;
         store.update(&table, row, COUNTED, |row| row.set(Member::OPENING, opening.into()))?;
@@ -186,11 +192,9 @@ pub fn count_opening<S: Store>(store: &mut S) -> Result<u32> {
 fn find<S: Store>(store: &mut S) -> Result<Option<(Table<Member>, RowId)>> {
     let Ok(table) = resolve_table::<Member>(store.schema()) else { return Ok(None) };
     let mut found = None;
-    transaction(store, |store| {
-        store.rows(&table, |row| {
-            found = Some((table, row));
-            ControlFlow::Break(())
-        })
+    store.rows(&table, |row| {
+        found = Some((table, row));
+        ControlFlow::Break(())
     })?;
     Ok(found)
 }

@@ -11,7 +11,8 @@ use super::terminal::Style;
 use super::text::text;
 use crate::files::{Recovery, notice};
 use crate::rows::Finding;
-use crate::upkeep::inspect::{Inspection, TableRecords};
+use crate::upkeep::in_doubt::InDoubt;
+use crate::upkeep::inspect::{Inspection, PagesInspection, TableRecords};
 
 /// A result of `recover`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -232,6 +233,8 @@ pub struct InspectResult {
     pub image: Option<ImageResult>,
     pub segments: Vec<SegmentResult>,
     pub tables: Vec<TableRecords>,
+    /// Transactions over several islands that are not ended; none known where damage hides them.
+    pub in_doubt: Option<Vec<InDoubt>>,
     pub damage: Vec<Finding>,
     /// One line about where the log ends, if there is anything to say.
     pub notice: Option<String>,
@@ -263,6 +266,7 @@ impl InspectResult {
             image: found.image.as_ref().map(ImageResult::from),
             segments: log.segments.iter().map(SegmentResult::from).collect(),
             tables: found.tables.clone(),
+            in_doubt: found.in_doubt.clone(),
             damage: of_image.chain(damage).collect(),
             notice: cut.map(|cut| notice(cut, false)),
         }
@@ -271,5 +275,36 @@ impl InspectResult {
     /// The same for people.
     pub fn text(&self, style: Style) -> String {
         text("inspect", Value::from(Serde(self)), style).trim_end().to_owned()
+    }
+}
+
+/// A file of a paged store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileResult {
+    /// Its name.
+    pub file: String,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// A result of `inspect` on a paged store.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "cli.md says what each field means")]
+pub struct InspectPagesResult {
+    pub directory: String,
+    pub files: Vec<FileResult>,
+    pub in_doubt: Vec<InDoubt>,
+}
+
+impl InspectPagesResult {
+    /// The result of looking into `directory`.
+    pub fn new(directory: String, found: PagesInspection) -> Self {
+        let files = found.files.into_iter().map(|(file, bytes)| FileResult { file, bytes });
+        Self { directory, files: files.collect(), in_doubt: found.in_doubt }
+    }
+
+    /// The same for people.
+    pub fn text(&self, style: Style) -> String {
+        text("inspect_pages", Value::from(Serde(self)), style).trim_end().to_owned()
     }
 }

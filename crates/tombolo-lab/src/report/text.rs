@@ -23,7 +23,7 @@ macro_rules! templates {
 
 const TEMPLATES: &[(&str, &str)] = templates! {
     "macros" "run" "verified" "transactions" "instructions" "summary"
-    "compare" "calls" "profiles" "check" "recover" "restart" "inspect"
+    "compare" "calls" "profiles" "check" "recover" "restart" "inspect" "inspect_pages" "in_doubt"
     "components" "matrix" "dissect_closing" "demo_opening" "demo_step" "demo_closing"
     "topology" "counters" "links" "deployment" "advice"
 };

@@ -1,5 +1,6 @@
 //! `inspect`: what is in the files of a directory with a value log: the image's rings and blocks, segments,
-//! groups, transactions, records of every table. Nothing is changed, and no store is loaded.
+//! groups, transactions, records of every table, and of an island, which is loaded for that, the transactions that are
+//! not ended. Of a paged store: its files, and these transactions. Nothing is changed.
 //!
 //! Not here: whether the rows make sense (`check.rs`).
 
@@ -7,15 +8,20 @@ use std::path::Path;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use tombolo_engine::clock::SystemClock;
+use tombolo_engine::islands::prepared::Prepared;
 use tombolo_engine::recovery::{OpenFailure, blame};
-use tombolo_storage::disk::Disk;
+use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::image::ImageSurvey;
+use tombolo_storage::schema::DeclaredTable;
 use tombolo_storage::value_log::{
     self, GroupNumber, Record, Refused, Replay, SchemaKind, SchemaRecord, Survey, Transactions,
     definition,
 };
 
-use crate::failure::Failure;
+use super::in_doubt::{self, InDoubt};
+use super::recover;
+use crate::failure::{Blamed, Failure};
 use crate::files::{self, refused};
 use crate::progress::Progress;
 
@@ -47,6 +53,17 @@ pub struct Inspection {
     pub tables: Vec<TableRecords>,
     /// Bytes of records.
     pub record_bytes: u64,
+    /// Of an island, the transactions over several that are not ended; `None` where damage hides them.
+    pub in_doubt: Option<Vec<InDoubt>>,
+}
+
+/// A paged store's files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PagesInspection {
+    /// Their names and bytes, in order.
+    pub files: Vec<(String, u64)>,
+    /// As of [`Inspection`].
+    pub in_doubt: Vec<InDoubt>,
 }
 
 /// Counts records.
@@ -132,7 +149,31 @@ pub fn inspect(
     progress.begin("reading image and log");
     let found = look(&disks, progress);
     progress.end();
-    found.map_err(|failure| refused(directories[0].as_ref(), &failure))
+    let mut found = found.map_err(|failure| refused(directories[0].as_ref(), &failure))?;
+    if found.tables.iter().any(|table| table.table == Prepared::NAME) {
+        // What keeps it from being loaded is damage, and was found.
+        let options = recover::options();
+        let loaded = files::survey(&disks, &options, &SystemClock::new(), progress).ok();
+        let in_doubt = loaded.map(|mut loaded| in_doubt::in_store(&mut loaded.store));
+        found.in_doubt = in_doubt.transpose()?;
+    }
+    Ok(found)
+}
+
+/// Looks into the directory of a paged store.
+///
+/// # Errors
+/// When it is in use, damaged, or cannot be read.
+pub fn inspect_pages(directory: &Path) -> Result<PagesInspection, Failure> {
+    let in_doubt = in_doubt::in_pages(directory)?;
+    let disk = OsDisk::open(directory).or_environment()?;
+    let mut files = Vec::new();
+    for name in disk.list().or_environment()? {
+        let bytes = directory.join(&name).metadata().map_or(0, |file| file.len());
+        files.push((name, bytes));
+    }
+    files.sort_unstable();
+    Ok(PagesInspection { files, in_doubt })
 }
 
 fn look(disks: &[Arc<dyn Disk>], progress: &mut dyn Progress) -> Result<Inspection, OpenFailure> {
@@ -153,5 +194,5 @@ fn look(disks: &[Arc<dyn Disk>], progress: &mut dyn Progress) -> Result<Inspecti
     });
     let log = log.map_err(|failure| blame(&image, failure))?;
     let Counts { tables, record_bytes } = counts;
-    Ok(Inspection { image: survey, log, tables, record_bytes })
+    Ok(Inspection { image: survey, log, tables, record_bytes, in_doubt: Some(Vec::new()) })
 }

@@ -3,6 +3,7 @@
 //! Not here: opening them (`files/open.rs`), what is printed.
 
 pub mod check;
+pub mod in_doubt;
 pub mod inspect;
 pub mod recover;
 

@@ -7,9 +7,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::islands::commit::{Age, IslandId, TransactionNumber};
+use tombolo_engine::islands::membership::{Membership, found, membership_tables};
+use tombolo_engine::islands::prepared::{PreparedParts, prepared_tables};
 use tombolo_engine::recovery::OpenFailure;
 use tombolo_storage::disk::{Disk, MemDisk};
-use tombolo_storage::owner::Owner;
+use tombolo_storage::memory::held::{Guard, Locks};
 use tombolo_storage::paged::store::{PagedSettings, PagedStore};
 use tombolo_storage::profile::Conventional;
 use tombolo_storage::schema::TableDef;
@@ -25,7 +28,8 @@ use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::LogPosition;
 
 use super::check;
-use super::inspect::inspect;
+use super::in_doubt::InDoubt;
+use super::inspect::{inspect, inspect_pages};
 use crate::failure::Blame;
 use crate::files::{
     Created, Logged, OpenOptions, Opened, create, disks, open, open_directories, survey,
@@ -387,7 +391,7 @@ fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
 }
 
 #[test]
-fn a_database_with_undecided_transactions_is_not_checked() {
+fn a_paged_database_with_undecided_transactions_is_inspected_and_not_checked() {
     let scratch = tempfile::tempdir().unwrap();
     let disk: Arc<dyn Disk> = Arc::new(OsDisk::open(scratch.path()).unwrap());
     let settings = PagedSettings { pool_bytes: 1 << 20, ..PagedSettings::default() };
@@ -399,9 +403,95 @@ fn a_database_with_undecided_transactions_is_not_checked() {
     store.begin_writes();
     let row = store.create(&table, |row| row.set(Number::ID, 1)).unwrap();
     store.insert(&key, 1, row).unwrap();
-    store.prepare(Owner::new(7)).unwrap();
+    let number = TransactionNumber { island: IslandId(1), opening: 3, counter: 7 };
+    store.prepare(number.owner()).unwrap();
     drop(store);
     let refused = check::check(&[scratch.path()], None, None, &mut ()).unwrap_err();
     assert_eq!(refused.blame(), Blame::Environment);
-    assert!(refused.to_string().contains("decide them first (7)"), "{refused}");
+    assert!(refused.to_string().contains("opened, which decides them"), "{refused}");
+    let found = inspect_pages(scratch.path()).unwrap();
+    assert!(found.files.iter().any(|(name, bytes)| name == "pages" && *bytes > 0), "{found:?}");
+    assert_eq!(found.in_doubt, [in_doubt("1.3.7", "prepared", 1)]);
+}
+
+fn in_doubt(transaction: &str, state: &str, waits_for: u16) -> InDoubt {
+    let (transaction, state) = (transaction.to_owned(), state.to_owned());
+    InDoubt { transaction, state, waits_for: vec![waits_for] }
+}
+
+/// Makes an island that has prepared a part of one transaction, and decided another one.
+fn island(directory: &Path, own: &Membership) {
+    fs::create_dir(directory).unwrap();
+    let disk = Arc::new(OsDisk::open(directory).unwrap());
+    let Created { mut store, mut writer, .. } = create(&[disk], &options(1)).unwrap();
+    fill(&mut store, &mut writer, 10);
+    for table in prepared_tables().into_iter().chain(membership_tables()) {
+        store.create_table(table).unwrap();
+    }
+    found(&mut store, own).unwrap();
+    let (parts, mut locks) = (PreparedParts::new(store.schema()).unwrap(), Locks::new().unwrap());
+    let number = |island, counter| TransactionNumber { island, opening: 1, counter };
+    let other = IslandId(1 - own.island.0);
+    let prepared = number(other, 5);
+    let part = {
+        let guard = Guard::part(&locks);
+        let mut guarded = guard.over(&mut store);
+        let key = resolve_index::<NumberKey>(guarded.schema()).unwrap();
+        guarded.begin().unwrap();
+        guarded.begin_writes();
+        assert!(guarded.lookup(&key, 1).unwrap().is_some());
+        guarded.commit().unwrap();
+        drop(guarded);
+        guard.into_part().unwrap()
+    };
+    locks.acquire(prepared.owner(), part.locks).unwrap();
+    let age = Age { at: 0, first: prepared };
+    parts.prepare(&mut store, &locks, (prepared, age), &part.changes).unwrap();
+    parts.decide(&mut store, &mut locks, (number(own.island, 6), None), &[other]).unwrap();
+    log(&mut store, &mut writer);
+}
+
+#[test]
+fn islands_are_checked_together_and_inspected_each() {
+    let scratch = tempfile::tempdir().unwrap();
+    let place = |number: usize| scratch.path().join(format!("island-{number}"));
+    for number in 0..2 {
+        let (id, keys) = (IslandId(number as u16), "hash".to_owned());
+        island(&place(number), &Membership { database: 7, island: id, islands: 2, keys });
+    }
+    let found = inspect(&[place(1)], &mut ()).unwrap();
+    let expected = [in_doubt("0.1.5", "prepared", 0), in_doubt("1.1.6", "decided", 0)];
+    assert_eq!(found.in_doubt.unwrap(), expected);
+
+    let check = || check::check(&[scratch.path()], None, None, &mut ());
+    let whole = check().unwrap();
+    assert!(whole.failure().is_none());
+    assert!(whole.verification.checks.contains(&("islands".to_owned(), true)));
+    assert!(whole.notice.unwrap().contains("2 parts of transactions"));
+    // One alone is whole, too, and is no database to run a workload on.
+    let alone = check::check(&[place(1)], None, None, &mut ()).unwrap();
+    assert!(alone.failure().is_none() && alone.notice.unwrap().contains("this is island 1 of 2"));
+    let tampered = check::check(&[place(1)], Some("c01"), None, &mut ()).unwrap_err();
+    assert!(tampered.to_string().contains("for a whole database"), "{tampered}");
+
+    let says = |what: &str| {
+        let checked = check().unwrap();
+        assert!(checked.failure().is_some() && checked.state_hash.is_none());
+        let damage = &checked.verification.damage;
+        assert!(damage.iter().any(|finding| finding.what.contains(what)), "{damage:?}");
+    };
+    let away = scratch.path().join("away");
+    fs::rename(place(0), &away).unwrap();
+    let refused = check().unwrap_err().to_string();
+    assert!(refused.contains("holds island-1, and island-0 is missing"), "{refused}");
+    fs::rename(place(1), place(0)).unwrap();
+    says("island-0 holds island 1 of a database of 2");
+    fs::rename(&away, place(1)).unwrap();
+    says("island-1 holds island 0 of a database of 2");
+    fs::rename(place(0), &away).unwrap();
+    fs::rename(place(1), place(0)).unwrap();
+    says("island-0 is one of 2 islands, and island-1 is missing");
+    let keys = "hash".to_owned();
+    island(&place(1), &Membership { database: 8, island: IslandId(1), islands: 2, keys });
+    says("island-1 belongs to another database");
 }

@@ -47,7 +47,10 @@ impl Asked<'_> {
     pub(crate) fn compare(&self, own: &Membership, island: usize) -> Result<(), Error> {
         let there = usize::from(own.islands);
         if there != self.islands {
-            return Err(self.other_number(there));
+            return Err(match islands_in(self.directory) {
+                lost @ 1.. if lost < there => self.missing(lost),
+                _ => self.other_number(there),
+            });
         }
         if own.island.index() != island {
             let what = format!("holds {}: give the directory its own name again", own.island);
@@ -71,6 +74,10 @@ impl Asked<'_> {
             own.keys
         );
         Err(self.refusal(island, &what))
+    }
+
+    fn missing(&self, island: usize) -> Error {
+        self.refusal(island, "is missing: restore it, or a backup")
     }
 
     fn refusal(&self, island: usize, what: &str) -> Error {
@@ -97,7 +104,7 @@ impl Asked<'_> {
             None => Ok(database.map(|(database, _)| database)),
             Some(missing) => Err(match islands_in(self.directory) {
                 there if database.is_some() && there > 0 && missing >= there => {
-                    self.refusal(missing, "is missing: restore it, or a backup")
+                    self.missing(missing)
                 }
                 there => self.other_number(there),
             }),

@@ -13,7 +13,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tombolo_engine::islands::membership::membership;
 use tombolo_engine::rng::entropy;
 use tombolo_engine::settings::Source;
 use tombolo_storage::disk::Disk;
@@ -31,7 +30,7 @@ use crate::builder::Builder;
 use crate::calls::Durability;
 use crate::definition::difference;
 use crate::error::Error;
-use crate::open::{make_directory, refuse_islands, refuse_strangers};
+use crate::open::{make_directory, refuse_island, refuse_islands, refuse_strangers};
 use crate::tx::next_number;
 
 /// The pool is at least this large: a session needs some pages at a time.
@@ -217,19 +216,6 @@ pub(super) fn refuse_other_store(directory: &Path, disk: &dyn Disk) -> Result<()
             directory.display()
         ))),
     }
-}
-
-/// Refuses an island without the others: what it has prepared is decided by them.
-fn refuse_island(directory: &Path, store: &mut Store) -> Result<(), Error> {
-    let Some((own, _)) = membership(store).map_err(Error::Refused)? else { return Ok(()) };
-    let within = directory.parent().unwrap_or(directory).display();
-    Err(Error::Directory(format!(
-        "{} holds {} of a database of {}: open {within} with islands({})",
-        directory.display(),
-        own.island,
-        own.islands,
-        own.islands
-    )))
 }
 
 /// Refuses a database that holds what only islands decide.

@@ -588,6 +588,8 @@ fn a_directory_of_another_kind_is_refused_with_what_to_do() {
     says(builder(2).ranges([5]).open(&shop).unwrap_err(), "spreads keys by hash, not by ranges");
     let text = Database::open(&shop).unwrap_err();
     says(text, "Database::builder().islands(2)");
+    let alone = Database::builder().define::<Account>().open(shop.join("island-1")).unwrap_err();
+    says(alone, "holds island 1 of a database of 2");
     Database::open(&lone).unwrap().close().unwrap();
     says(builder(2).open(&lone).unwrap_err(), "open it with Database::open");
     says(builder(0).in_memory().unwrap_err(), "give 1 to");
@@ -601,6 +603,8 @@ fn a_directory_of_another_kind_is_refused_with_what_to_do() {
     drop(open);
     std::fs::remove_dir_all(shop.join("island-1")).unwrap();
     says(builder(2).open(&shop).unwrap_err(), "island-1 is missing");
+    let fewer = builder(4).repartition(&shop, &mut |_, _| {});
+    says(fewer.unwrap_err(), "island-1 is missing");
     let ranges = builder(2).ranges([100]).in_memory().unwrap();
     let refused = ranges.island_of("text").unwrap_err();
     says(refused, "keys are integers");

@@ -23,6 +23,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tombolo_engine::clock::{Clock, SystemClock};
+use tombolo_engine::islands::membership::{Membership, read_membership};
 use tombolo_engine::pipeline::{self as engine, GroupLog, RoomMaker};
 use tombolo_engine::threads;
 use tombolo_engine::transaction::Stop;
@@ -41,10 +42,11 @@ use crate::files::{Created, FlushTimes, Opened, Place, create as create_files, o
 use crate::plan::{Part, Plan};
 use crate::progress::Progress;
 use crate::rows::Quiescent;
-use crate::store::DynamicStore;
+use crate::store::{DynamicStore, Erased};
 use crate::work::WorkDone;
 use crate::workload::Workload;
 use crate::workload::error::WorkloadError;
+use crate::workload::rows::in_transaction;
 
 pub(crate) use executor::{Answered, Database, Request};
 use files::Files;
@@ -164,6 +166,13 @@ pub(crate) fn create_part<W: Workload>(
 /// # Errors
 /// When it is not whole, or of another workload.
 pub(crate) fn found<W: Workload>(workload: &W, store: &mut dyn DynamicStore) -> Result<W, Failure> {
+    let island = in_transaction(store, |store| read_membership(&mut Erased::new(store)));
+    if let Some((Membership { island, islands, .. }, _)) = island.or_check()? {
+        return Err(Failure::usage(format!(
+            "the directory holds {island} of a database of {islands} islands, which have transactions in common: open \
+             them together, with the library or tombolo repartition"
+        )));
+    }
     match workload.find(store) {
         Ok(Some(workload)) => Ok(workload),
         Ok(None) => Err(Failure::environment(format!(

@@ -19,7 +19,9 @@ use crate::report::check::CheckResult;
 use crate::report::listed::{
     Listed, RepartitionResult, ReportResult, SettingsResult, VerifyResult,
 };
-use crate::report::recovery::{InspectResult, RecoverPagesResult, RecoverResult};
+use crate::report::recovery::{
+    InspectPagesResult, InspectResult, RecoverPagesResult, RecoverResult,
+};
 use crate::report::run::{ProfileResult, RunResult};
 use crate::report::{Headed, Header};
 use crate::sweep::Summary;
@@ -42,6 +44,7 @@ pub(super) enum Found {
     Recover(Box<RecoverResult>),
     RecoverPages(Box<RecoverPagesResult>),
     Inspect(Box<InspectResult>),
+    InspectPages(InspectPagesResult),
     Settings(SettingsResult),
     Report(ReportResult),
     Topology(TopologyResult),
@@ -156,6 +159,7 @@ fn stored(file: &str, line: usize, object: Map<String, Json>) -> Result<Stored, 
         "check" | "dump" => from(&object, Found::Check),
         "recover" if has("restart") => from(&object, Found::RecoverPages),
         "recover" => from(&object, Found::Recover),
+        "inspect" if has("files") => from(&object, Found::InspectPages),
         "inspect" => from(&object, Found::Inspect),
         "settings" => from(&object, Found::Settings),
         "report" => from(&object, Found::Report),

@@ -4,12 +4,14 @@
 //! each, and only once all their transactions have ended. The hash of all their rows is that of one database with the
 //! same: such a table counts once, and tables of the database's own do not.
 //!
-//! Not here: whether the islands belong together, which opening them compares.
+//! Islands that do not belong together, as one is missing or has the directory of another, have no such conditions.
+//!
+//! Not here: what opening them compares besides.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use tombolo_engine::islands::membership::{island_directory, islands_in};
+use tombolo_engine::islands::membership::{Membership, island_directory, islands_in};
 use tombolo_engine::islands::ordered::ahead;
 use tombolo_engine::requests::OWN_PREFIX;
 
@@ -23,9 +25,35 @@ use crate::workload::tpcc::islands::conditions;
 /// The check of tables that are on each island.
 const COPIES: &str = "copies";
 
+/// The check that the islands are those of one database, each in its place.
+const ISLANDS: &str = "islands";
+/// The remedy where they are not.
+const REMEDY: &str =
+    "give each directory its own name again, or restore a copy of the whole database";
+
 /// The directories of the islands in `directory`, if it is that of a database of islands.
 pub(super) fn directories(directory: &Path) -> Vec<PathBuf> {
     (0..islands_in(directory)).map(|island| directory.join(island_directory(island))).collect()
+}
+
+/// Refuses a directory in which islands lie, and not the first.
+///
+/// # Errors
+/// Usage.
+pub(super) fn refuse_incomplete(directory: &Path) -> Result<(), Failure> {
+    let prefix = island_directory(0).replace('0', "");
+    let names = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+    let is_island =
+        |name: &String| name.strip_prefix(&prefix).is_some_and(|n| n.parse::<u16>().is_ok());
+    match names.filter(is_island).min() {
+        None => Ok(()),
+        Some(other) => Err(Failure::usage(format!(
+            "{} holds {other}, and {} is missing: restore it, or a backup of the database",
+            directory.display(),
+            island_directory(0)
+        ))),
+    }
 }
 
 /// Verifies each island; checks and files have its directory's name in front.
@@ -65,9 +93,16 @@ pub(super) fn check_each(
         notices.extend(checked.notice.map(|notice| within(&notice)));
         remedy = checked.remedy;
     }
+    let misplaced = misplaced(&found);
+    let belong_together = misplaced.is_empty();
+    if !belong_together {
+        remedy = REMEDY;
+    }
+    all.note(ISLANDS, None);
+    misplaced.into_iter().for_each(|what| all.note(ISLANDS, Some(what)));
     let not_ended = not_ended(&found);
     let mut hash = None;
-    if not_ended.is_none() {
+    if belong_together && not_ended.is_none() {
         // An island that could not be read has no sums and no hashes, and that was found.
         if sums.len() == islands.len() {
             all.note_all(conditions(sums));
@@ -79,6 +114,28 @@ pub(super) fn check_each(
     let mut checked = Checked::new(all, hash, None, remedy);
     checked.notice = (!notices.is_empty()).then(|| notices.join("; "));
     Ok(checked)
+}
+
+/// What is wrong with the places of islands. One that does not know its place was not made to its end, or is damaged.
+fn misplaced(islands: &[Island]) -> Vec<String> {
+    let known = islands.iter().enumerate();
+    let known = known.filter_map(|(at, island)| Some((at, island.membership.as_ref()?)));
+    let first = known.clone().next();
+    let wrong = |(at, own): (usize, &Membership)| {
+        let place = island_directory(at);
+        if own.island.index() != at {
+            Some(format!("{place} holds {} of a database of {}", own.island, own.islands))
+        } else if first.is_some_and(|(_, first)| first.database != own.database) {
+            Some(format!("{place} belongs to another database than the islands next to it"))
+        } else if usize::from(own.islands) > islands.len() {
+            let missing = island_directory(islands.len());
+            Some(format!("{place} is one of {} islands, and {missing} is missing", own.islands))
+        } else {
+            (usize::from(own.islands) < islands.len())
+                .then(|| format!("{place} is one of {} islands, and there are more", own.islands))
+        }
+    };
+    known.filter_map(wrong).collect()
 }
 
 /// Why what holds of all islands together cannot be asked yet, if so.

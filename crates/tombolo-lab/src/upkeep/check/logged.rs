@@ -9,7 +9,9 @@ use std::path::Path;
 
 use tombolo_engine::clock::SystemClock;
 use tombolo_engine::islands::commit::IslandId;
-use tombolo_engine::islands::membership::{Spread, SpreadTable, read_spreads};
+use tombolo_engine::islands::membership::{
+    Membership, Spread, SpreadTable, read_membership, read_spreads,
+};
 use tombolo_engine::islands::ordered::last_ordered;
 use tombolo_engine::islands::prepared::Prepared;
 use tombolo_engine::recovery::OpenFailure;
@@ -83,6 +85,8 @@ pub(super) fn check_island(
 /// What is known of an island besides.
 #[derive(Default)]
 pub(super) struct Island {
+    /// Which island of which database it is; `None`: it was not made to its end, or that cannot be read.
+    pub(super) membership: Option<Membership>,
     /// Parts of transactions over several islands that are not decided.
     pub(super) undecided: u64,
     /// The last ordered transaction with each other island.
@@ -96,13 +100,20 @@ pub(super) struct Island {
 }
 
 fn island_in(store: &mut Logged) -> Result<(Checked, Island), WorkloadError> {
+    let membership = membership_in(store);
     let undecided = count_rows(store, Prepared::NAME)?;
     let ordered = last_ordered(store)?;
     let spreads = spreads_in(store)?;
     let hashes = Some(table_hashes(store)?);
     let (verification, sums) = Quiescent::in_memory(store).verify_island()?;
     let checked = Checked::new(verification, None, None, REMEDY);
-    Ok((checked, Island { undecided, ordered, spreads, hashes, sums }))
+    Ok((checked, Island { membership, undecided, ordered, spreads, hashes, sums }))
+}
+
+/// Which island of which database a store is, if it is one and that can be read.
+pub(super) fn membership_in(store: &mut dyn DynamicStore) -> Option<Membership> {
+    let read = in_transaction(store, |store| read_membership(&mut Erased::new(store)));
+    read.ok().flatten().map(|(membership, _)| membership)
 }
 
 /// How the tables of an island are spread, as it was recorded; an island of an earlier version has no table of that.
@@ -156,7 +167,7 @@ fn survey(
     let damage = damage.and_then(|damage| finding(&damage.into()));
     verification.checks.push((LOG.to_owned(), damage.is_none()));
     verification.damage.splice(0..0, damage);
-    checked.notice = log.cut.as_ref().map(|cut| files::notice(cut, false));
+    checked.add_notice(log.cut.as_ref().map(|cut| files::notice(cut, false)));
     Ok(checked)
 }
 

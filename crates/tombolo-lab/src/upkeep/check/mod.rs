@@ -13,8 +13,9 @@ mod islands;
 mod logged;
 pub(super) mod saved;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use tombolo_engine::islands::membership::Membership;
 use tombolo_storage::error::Error;
 use tombolo_storage::memory::{Limits, MemoryStore};
 use tombolo_storage::profile::Memory;
@@ -52,6 +53,11 @@ impl Checked {
     ) -> Self {
         let tampered = tamper.map(str::to_owned);
         Self { verification, state_hash, notice: None, tampered, remedy }
+    }
+
+    fn add_notice(&mut self, notice: Option<String>) {
+        let notices: Vec<_> = notice.into_iter().chain(self.notice.take()).collect();
+        self.notice = (!notices.is_empty()).then(|| notices.join("; "));
     }
 
     /// Of a database that damage keeps from being opened.
@@ -109,6 +115,7 @@ pub fn check(
     if !islands.is_empty() {
         return islands::check_each(&islands, tamper, dump, progress);
     }
+    islands::refuse_incomplete(directory)?;
     if logged::is_logged(directory) {
         return logged::check(directories, tamper, dump, progress);
     }
@@ -124,6 +131,11 @@ pub fn check(
     let is_of = |workload: &&WorkloadInfo| directory.join(rows::file_name(workload.table)).exists();
     let workload = WORKLOADS.iter().find(is_of).unwrap_or(&WORKLOADS[0]);
     check_dump(directory, (workload.tables)(), tamper, dump, progress)
+}
+
+/// The directories of the islands in `directory`, if it is that of a database of islands.
+pub fn island_directories(directory: &Path) -> Vec<PathBuf> {
+    islands::directories(directory)
 }
 
 /// Whether `directory` holds islands of paged stores.
@@ -167,6 +179,13 @@ fn verify(
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
     progress.begin("verifying");
+    let island = logged::membership_in(database.store());
+    if let Some(own) = island.as_ref().filter(|_| tamper.is_some()) {
+        let Membership { island, islands, .. } = own;
+        return Err(Failure::usage(format!(
+            "the directory holds {island} of {islands}, and --tamper is for a whole database: leave it out"
+        )));
+    }
     let hash = match dump {
         Some(dump) => Ok(dump.write(database.store())?),
         None => database.state_hash(),
@@ -175,7 +194,11 @@ fn verify(
         database.tamper(check).map_err(failed)?;
     }
     progress.part(0.5, "");
-    let verification = database.verify().map_err(failed)?;
+    let verification = match island {
+        None => database.verify(),
+        Some(_) => database.verify_island().map(|(verification, _)| verification),
+    };
+    let verification = verification.map_err(failed)?;
     progress.end();
     let state_hash = match hash {
         Ok(hash) => Some(hash),
@@ -183,7 +206,14 @@ fn verify(
         Err(_) if !verification.consistent() => None,
         Err(error) => return Err(failed(error)),
     };
-    Ok(Checked::new(verification, state_hash, tamper, remedy))
+    let mut checked = Checked::new(verification, state_hash, tamper, remedy);
+    checked.add_notice(island.map(|Membership { island, islands, .. }| {
+        format!(
+            "this is {island} of {islands}: the conditions of its workload hold of all of them together, and are not \
+             asked of one"
+        )
+    }));
+    Ok(checked)
 }
 
 /// Whose fault it is that a check cannot be made.

@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::log::{Durability, LogFailure};
+use tombolo_storage::owner::Owner;
 use tombolo_storage::paged::pool::{PAGES_FILE, PageFailure};
 use tombolo_storage::paged::store::{OpenError, Restart};
 use tombolo_storage::profile::PROFILES;
 use tombolo_storage::value_log;
 
-use super::logged::{Island, spreads_in};
+use super::logged::{Island, membership_in, spreads_in};
 use super::{Checked, failed, verify};
 use crate::drive::{Instance, NoDatabase};
 use crate::failure::{Blamed, Failure};
@@ -64,6 +65,7 @@ pub(super) fn check_island(directory: &Path) -> Result<(Checked, Island), Failur
     let checked = check_with(directory, |mut database| {
         island.hashes = table_hashes(database.store()).ok();
         island.spreads = spreads_in(database.store()).unwrap_or_default();
+        island.membership = membership_in(database.store());
         let (verification, sums) = database.verify_island().map_err(failed)?;
         island.sums = sums;
         Ok(Checked::new(verification, None, None, REMEDY))
@@ -79,7 +81,7 @@ fn check_with(
         Ok(mut instance) => {
             let restart = instance.restart();
             let mut checked = verify(instance.rest()?)?;
-            checked.notice = restart.map(|restart| notice(&restart));
+            checked.add_notice(restart.map(|restart| notice(&restart)));
             let pages = directory.join(PAGES_FILE).display().to_string();
             let in_file = checked.verification.damage.iter_mut().filter(|f| f.offset.is_some());
             in_file.for_each(|finding| finding.file = Some(pages.clone()));
@@ -108,6 +110,21 @@ pub(in crate::upkeep) fn recover(directory: &Path) -> Result<Option<Restart>, Fa
     }
 }
 
+/// The transactions that the database in `directory`, restarted in memory, has prepared.
+///
+/// # Errors
+/// When it is in use, damaged, or cannot be read.
+pub(in crate::upkeep) fn prepared(directory: &Path) -> Result<Vec<Owner>, Failure> {
+    match opened(directory, Writes::InMemory)? {
+        Ok(_) => Ok(Vec::new()),
+        Err(OpenError::Undecided { owners }) => Ok(owners),
+        Err(error) => {
+            let Finding { what, .. } = judge(directory, &error)?;
+            Err(Failure::check(format!("{} is damaged: {what}", directory.display())))
+        }
+    }
+}
+
 /// Where a database that is opened here writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Writes {
@@ -130,6 +147,17 @@ fn open(
     directory: &Path,
     writes: Writes,
 ) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, Failure> {
+    match opened(directory, writes)? {
+        Ok(instance) => Ok(Ok(instance)),
+        Err(error) => judge(directory, &error).map(Err),
+    }
+}
+
+/// The same, with what the store refused.
+fn opened(
+    directory: &Path,
+    writes: Writes,
+) -> Result<Result<Box<dyn Instance<Scale>>, OpenError>, Failure> {
     let has_log = holds_log(directory);
     let fitting = PROFILES
         .iter()
@@ -146,16 +174,13 @@ fn open(
         match opened {
             Ok(instance) => return Ok(Ok(instance)),
             Err(NoDatabase::Refused(error)) if is_another_layout(&error) => refused = Some(error),
-            Err(NoDatabase::Refused(error)) => return judge(directory, &error).map(Err),
+            Err(NoDatabase::Refused(error)) => return Ok(Err(error)),
             Err(error) => {
                 return Err(Failure::check(format!("profile {} {error}", profile.name)));
             }
         }
     }
-    match refused {
-        Some(error) => judge(directory, &error).map(Err),
-        None => Err(Failure::check("no profile keeps files")),
-    }
+    refused.map(Err).ok_or_else(|| Failure::check("no profile keeps files"))
 }
 
 /// Opens the files with a profile, restarted or not.

@@ -182,9 +182,15 @@ impl fmt::Display for OpenError {
                 f.write_str("the database has other sessions: end them before closing it")
             }
             Self::Undecided { owners } => {
-                let owners: Vec<String> = owners.iter().map(Owner::to_string).collect();
-                let owners = owners.join(", ");
-                write!(f, "prepared transactions hold rows: decide them first ({owners})")
+                let named: Vec<String> = owners.iter().take(3).map(Owner::to_string).collect();
+                let named = named.join(", ");
+                let more = if owners.len() > 3 { ", …" } else { "" };
+                write!(
+                    f,
+                    "{} prepared transactions hold rows until the database of their islands is opened, which decides \
+                     them ({named}{more})",
+                    owners.len()
+                )
             }
             Self::PoolTooSmall { sessions_max } => write!(
                 f,

@@ -272,7 +272,11 @@ fn what_cannot_be_prepared_or_decided_says_why() {
     bank.store.commit().unwrap();
     let undecided = bank.store.close().unwrap_err();
     assert_eq!(undecided, OpenError::Undecided { owners: vec![ONE, TWO] });
-    assert!(undecided.to_string().contains("decide them first (1, 2)"), "{undecided}");
+    let text = undecided.to_string();
+    assert!(
+        text.contains("2 prepared transactions hold rows until") && text.ends_with("(1, 2)"),
+        "{text}"
+    );
     let mut bank = reopened(&disk);
     assert_eq!(bank.store.prepared().iter().map(|one| one.owner).collect::<Vec<_>>(), [ONE, TWO]);
     for owner in [ONE, TWO] {
