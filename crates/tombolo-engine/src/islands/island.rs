@@ -100,6 +100,8 @@ pub struct Island {
     executed: Vec<(TransactionNumber, Changes)>,
     /// What is to be done, in order.
     actions: VecDeque<Action>,
+    /// What the log had no room for at all, and may not be refused: ends of prepared parts. Other actions go on.
+    roomless: VecDeque<Action>,
     /// Parts whose release the store refused; it is tried again.
     unreleased: Vec<TransactionNumber>,
     /// Empty; reused.
@@ -123,8 +125,8 @@ impl Island {
         let mut new = Vec::new();
         let machine = Machine::open(me, islands, opening, found, &mut new);
         let actions = new.drain(..).collect();
-        let (executed, unreleased) = (Vec::new(), Vec::new());
-        Ok(Self { me, machine, rows, locks, executed, actions, unreleased, new })
+        let (executed, roomless, unreleased) = (Vec::new(), VecDeque::new(), Vec::new());
+        Ok(Self { me, machine, rows, locks, executed, actions, roomless, unreleased, new })
     }
 
     /// Whether any part is held: then calls of this island run under [`Island::locks`].
@@ -145,12 +147,18 @@ impl Island {
 
     /// Whether no transaction over several islands is under way here.
     pub fn is_idle(&self) -> bool {
-        self.actions.is_empty() && self.unreleased.is_empty() && self.machine.is_idle()
+        let is_done = self.actions.is_empty() && self.roomless.is_empty();
+        is_done && self.unreleased.is_empty() && self.machine.is_idle()
     }
 
     /// Whether actions are left, for which the log had no room.
     pub fn has_more(&self) -> bool {
         !self.actions.is_empty()
+    }
+
+    /// Whether parts cannot end, as the log is full: they keep their locks. To be tried again.
+    pub fn waits_for_room(&self) -> bool {
+        !self.roomless.is_empty()
     }
 
     /// Something happened. Not while actions are left, unless it is of a call: [`Event::Begin`], [`Event::Held`].
@@ -166,7 +174,19 @@ impl Island {
 
     /// Does what is left to be done, as far as the log has room.
     pub fn go_on<P: MemoryProfile>(&mut self, store: &mut MemoryStore<P>, host: &mut impl Host<P>) {
+        while !host.is_full()
+            && let Some(action) = self.roomless.pop_back()
+        {
+            self.actions.push_front(action);
+        }
         while let Some(action) = self.actions.pop_front() {
+            // It would meet the locks of a part that cannot end.
+            if !self.roomless.is_empty()
+                && let Action::Run(work) = action
+            {
+                self.refuse(work, host);
+                continue;
+            }
             let log_bytes = self.log_bytes(&action, store, host);
             if log_bytes == 0 || host.reserve(store, log_bytes) {
                 self.act(action, store, host);
@@ -181,11 +201,24 @@ impl Island {
                 {
                     self.feed(Event::Refused { number, why: LOG_FULL.to_vec() });
                 }
+                Action::Run(work) if host.is_full() => self.refuse(work, host),
+                // Answers and votes behind it must not wait for room.
+                action if host.is_full() => self.roomless.push_back(action),
                 action => {
                     self.actions.push_front(action);
                     return;
                 }
             }
+        }
+    }
+
+    /// Refuses what was to run, as the log is full.
+    fn refuse<P: MemoryProfile>(&mut self, work: Work, host: &mut impl Host<P>) {
+        match work {
+            Work::Part { number, .. } => {
+                self.feed(Event::Refused { number, why: LOG_FULL.to_vec() });
+            }
+            Work::Local { call, .. } => host.give_up(call),
         }
     }
 

@@ -44,7 +44,7 @@ use crate::tx::Tables;
 pub(super) const NEVER_NS: u64 = u64::MAX;
 
 /// The time after which an island whose log had no room has a turn without writing. Then it tries to write again.
-const LOG_FULL_NS: u64 = 10_000_000;
+pub(super) const LOG_FULL_NS: u64 = 10_000_000;
 
 /// An item in an island's inbox.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ use tombolo_storage::memory::held::{Guard, Locks};
 use tombolo_storage::profile::MemoryLogged;
 
 use super::deadlines::{Deadlines, Due};
-use super::mail::{Attend, Item, Mail};
+use super::mail::{Attend, Item, LOG_FULL_NS, Mail, NEVER_NS};
 use super::parts::{AcrossEnvelope, Transaction, Why};
 use crate::calls::{
     Counters, Envelope, How, Later, LaterSlots, Neighbour, Otherwise, Owed, ReplySlots, Request,
@@ -214,7 +214,11 @@ impl Member {
         }
         let is_idle = outside.owed.is_empty() && island.is_idle() && outside.waiting.is_empty();
         let state = (machine.is_linked(), is_idle);
-        outside.mail.note(outside.me, state, outside.deadlines.next_ns());
+        let room_ns = match island.waits_for_room() {
+            true => outside.mail.clock.now_ns() + LOG_FULL_NS,
+            false => NEVER_NS,
+        };
+        outside.mail.note(outside.me, state, outside.deadlines.next_ns().min(room_ns));
     }
 }
 
@@ -245,7 +249,7 @@ impl Neighbour for Member {
         let own = own.expect("islands run calls, transactions over several and their own turns");
         let (transaction, at) = (own.transaction().clone(), site.tables.unix_us());
         self.outside.begin_turn(&site.store, log_bytes_max);
-        if self.island.has_more() {
+        if self.island.has_more() || self.island.waits_for_room() {
             transaction.invalidate(self.outside.me); // what is left comes first, and may run other parts
         }
         let parts = transaction.payloads();

@@ -207,6 +207,8 @@ struct World {
     calls: u64,
     random: Rng,
     has_faults: bool,
+    /// All logs are full.
+    is_full: bool,
 }
 
 impl World {
@@ -222,6 +224,7 @@ impl World {
             calls: 0,
             random: Rng::from_seed(seed),
             has_faults: true,
+            is_full: false,
         };
         for node in &mut world.nodes {
             let all: Vec<_> = (0..ACCOUNTS).map(|account| (account, 1_000)).collect();
@@ -264,7 +267,11 @@ impl World {
     }
 
     fn room(&mut self) -> usize {
-        if self.has_faults { self.below(10_000) } else { usize::MAX }
+        match (self.is_full, self.has_faults) {
+            (true, _) => 0,
+            (false, true) => self.below(10_000),
+            (false, false) => usize::MAX,
+        }
     }
 
     fn collect(&mut self, at: u16) {
@@ -394,11 +401,24 @@ impl World {
         }
     }
 
+    /// Steps until `is_reached`.
+    fn go_on_until(&mut self, what: &str, is_reached: impl Fn(&Self) -> bool) {
+        let mut steps = 0;
+        while !is_reached(self) {
+            self.step();
+            steps += 1;
+            assert!(steps < 200_000, "{what}");
+        }
+    }
+
+    /// Whether no caller waits.
+    fn is_answered(&self) -> bool {
+        self.begun.is_empty() && self.nodes.iter().all(|node| node.host.calls.is_empty())
+    }
+
     fn is_quiet(&self) -> bool {
-        let is_quiet = |node: &Node| {
-            node.island.is_idle() && node.host.promised.is_empty() && node.host.calls.is_empty()
-        };
-        self.nodes.iter().all(is_quiet) && self.begun.is_empty()
+        let is_quiet = |node: &Node| node.island.is_idle() && node.host.promised.is_empty();
+        self.nodes.iter().all(is_quiet) && self.is_answered()
     }
 }
 
@@ -411,12 +431,11 @@ fn money_moves_between_islands_and_stays() {
             world.step();
         }
         world.has_faults = false;
-        let mut steps = 0;
-        while !world.is_quiet() {
-            world.step();
-            steps += 1;
-            assert!(steps < 200_000, "seed {seed}: something never ends");
-        }
+        // Full logs keep parts from ending, and no caller waiting.
+        world.is_full = true;
+        world.go_on_until(&format!("seed {seed}: a caller waits for room"), World::is_answered);
+        world.is_full = false;
+        world.go_on_until(&format!("seed {seed}: something never ends"), World::is_quiet);
         let mut sum = 0;
         for node in &mut world.nodes {
             sum += accounts(&mut node.store).values().sum::<i64>();
@@ -430,6 +449,6 @@ fn money_moves_between_islands_and_stays() {
         aborted += world.aborted;
         refused += world.refused;
     }
-    assert!(committed > 1_000 && aborted > 100, "{committed} committed, {aborted} aborted");
+    assert!(committed > 500 && aborted > 100, "{committed} committed, {aborted} aborted");
     assert!(refused > 100, "{refused} refused by their last step");
 }
