@@ -119,9 +119,9 @@ pub use definition::Difference;
 pub use derived::{RowIndex, TableRow};
 pub use error::{Error, OwnError, Stop};
 pub use islands::{
-    Across, AcrossProcesses, Answers, AtIsland, AtomicCommit, Bindings, IslandKey, IslandProcesses,
-    Islands, IslandsBuilder, IslandsTx, OnIslands, Part, ProcessesBuilder, Repartitioned,
-    SentAnswers, SentPart,
+    Across, AcrossProcesses, Answers, AtIsland, AtomicCommit, Bindings, ClosurePlace, IslandKey,
+    IslandProcesses, Islands, IslandsBuilder, IslandsTx, OnIslands, Part, ProcessesBuilder,
+    Repartitioned, SentAnswers, SentPart,
 };
 pub use load::LoadError;
 pub use open::{Opening, Recovery, TornTail};

@@ -1,5 +1,5 @@
-//! Transactions over several islands that an island has prepared, or decided, and that are not ended (ISL-14): they wait
-//! for other islands. Opening the database ends them.
+//! Transactions over several islands that an island has prepared, or decided, and that are not ended (ISL-14): they
+//! wait for other islands. Opening the database ends them.
 //!
 //! Not here: how they end (engine `islands/commit`).
 

@@ -11,7 +11,7 @@
 //! | `coverage.rs` | the events that occurred in each state |
 //! | `exhaustive.rs` | one transaction, with crashes at every step |
 //!
-//! Not here: the memory store and the pipeline (`world/`), which know nothing of islands yet.
+//! Not here: the memory store and the pipeline, with checkpoints, archive and backup (`world/`; of islands `ordered/`).
 
 mod callers;
 mod coverage;

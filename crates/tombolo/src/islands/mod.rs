@@ -60,6 +60,7 @@ mod member;
 mod opening;
 mod ordered;
 mod parts;
+mod places;
 mod process;
 mod reach;
 pub(crate) mod repartition;
@@ -73,6 +74,8 @@ pub use answers::{Answers, Part};
 pub use calls::{AtIsland, OnIslands};
 pub use key::IslandKey;
 pub use opening::{AtomicCommit, IslandsBuilder};
+pub use places::ClosurePlace;
+use places::ClosurePlaces;
 pub use process::{
     AcrossProcesses, Bindings, IslandProcesses, ProcessesBuilder, SentAnswers, SentPart,
 };
@@ -129,6 +132,7 @@ pub struct Islands {
     /// The cores of each island; empty if the system places threads.
     cores: Vec<Vec<usize>>,
     timer: Option<Running>,
+    closures: ClosurePlaces,
 }
 
 impl Islands {
@@ -140,7 +144,8 @@ impl Islands {
         timer: Running,
     ) -> Self {
         let router = Arc::new(Router { keys, islands: databases.len() });
-        Self { databases, mail, router, spreads, cores, timer: Some(timer) }
+        let (timer, closures) = (Some(timer), ClosurePlaces::new());
+        Self { databases, mail, router, spreads, cores, timer, closures }
     }
 
     /// Waits until every island can reach every other.
@@ -252,6 +257,25 @@ impl Islands {
     /// The counters of each island. A transaction over several islands counts on the one on which it began.
     pub fn statistics(&self) -> Vec<Statistics> {
         self.databases.iter().map(Database::statistics).collect()
+    }
+
+    /// Where the program has closures ([`Islands::transaction`]) that have committed over several islands, the place
+    /// with most of them first: declared ([`Islands::across`]), they would hold their islands for a shorter time.
+    ///
+    /// ```
+    /// # use tombolo::{Database, Error};
+    /// let db = Database::builder().islands(2).in_memory()?;
+    /// let other = (2u64..).find(|key| db.island_of(key) != db.island_of(&1u64)).unwrap_or(2);
+    /// db.transaction(|tx| {
+    ///     tx.at(&1u64, |_| Ok(()))?;
+    ///     tx.at(&other, |_| Ok(()))
+    /// })?;
+    /// let [found] = db.closures_over_islands()[..] else { panic!("one place") };
+    /// assert_eq!((found.place.map(|at| at.file()), found.transactions), (Some(file!()), 1));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn closures_over_islands(&self) -> Vec<ClosurePlace> {
+        self.closures.found()
     }
 
     /// Writes a checkpoint of each island; see [`Database::checkpoint`].

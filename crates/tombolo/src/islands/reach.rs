@@ -180,7 +180,7 @@ impl<'d> Reach<'d> {
         self.islands().chain(self.busy())
     }
 
-    fn islands(&self) -> impl Iterator<Item = IslandId> {
+    pub(super) fn islands(&self) -> impl Iterator<Item = IslandId> {
         self.reached.iter().map(|reached| reached.island)
     }
 

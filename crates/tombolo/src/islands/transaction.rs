@@ -8,7 +8,7 @@
 //! (`across.rs`).
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::{AssertUnwindSafe, Location, catch_unwind};
 use std::time::Duration;
 
 use tombolo_engine::islands::commit::IslandId;
@@ -135,11 +135,12 @@ impl Islands {
     /// [`LockTimeout`](StoreError::LockTimeout) when others had its islands or rows for too long;
     /// [`Error::Setting`] where callers do not run transactions; [`Error::Unknown`] when the first island that it
     /// reached stopped meanwhile.
+    #[track_caller]
     pub fn transaction<A>(
         &self,
         closure: impl Fn(&mut IslandsTx<'_>) -> Result<A, Stop>,
     ) -> Result<A, Error> {
-        self.transaction_until(None, closure)
+        self.transaction_until(Location::caller(), None, closure)
     }
 
     /// The same with a deadline. After it the closure is ended at one of its next calls of
@@ -160,17 +161,20 @@ impl Islands {
     ///
     /// # Errors
     /// As [`Islands::transaction`]; [`Error::Expired`] when the deadline has passed: nothing was changed.
+    #[track_caller]
     pub fn transaction_within<A>(
         &self,
         time: Duration,
         closure: impl Fn(&mut IslandsTx<'_>) -> Result<A, Stop>,
     ) -> Result<A, Error> {
         let time_ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
-        self.transaction_until(Some(self.mail.clock.now_ns().saturating_add(time_ns)), closure)
+        let deadline_ns = self.mail.clock.now_ns().saturating_add(time_ns);
+        self.transaction_until(Location::caller(), Some(deadline_ns), closure)
     }
 
     fn transaction_until<A>(
         &self,
+        place: &'static Location<'static>,
         deadline_ns: Option<u64>,
         closure: impl Fn(&mut IslandsTx<'_>) -> Result<A, Stop>,
     ) -> Result<A, Error> {
@@ -195,6 +199,7 @@ impl Islands {
             };
             let busy = tx.reach.busy();
             needs.extend(tx.reach.needs());
+            let is_over_several = tx.reach.islands().nth(1).is_some();
             let finished = tx.reach.finish(ran);
             let helping = tx.reach.leave();
             let ended = match finished {
@@ -203,6 +208,12 @@ impl Islands {
             };
             match ended {
                 Err(Why::Again) => {}
+                Ok(answer) => {
+                    if is_over_several {
+                        self.closures.count(place);
+                    }
+                    return Ok(answer);
+                }
                 ended => return ended.map_err(|why| why.into_error(&schema)),
             }
             needs.sort_unstable();
