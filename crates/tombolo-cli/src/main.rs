@@ -11,6 +11,7 @@
 mod bar;
 mod cmd;
 mod flags;
+mod library;
 mod output;
 mod usage;
 

@@ -40,7 +40,7 @@ fn line(error: &Error) -> String {
     let help = format!("see {} --help", command());
     match error.kind() {
         ErrorKind::InvalidSubcommand => format!(
-            "there is no command {}: {}use {}",
+            "there is no command {}: {}use {}; {help}",
             context(ContextKind::InvalidSubcommand),
             suggestion(ContextKind::SuggestedSubcommand),
             commands().join(", ")

@@ -14,6 +14,7 @@ use tombolo_lab::upkeep::check::has_paged_islands;
 
 use crate::bar::Bar;
 use crate::flags::{Flags, NoSettings};
+use crate::library::failed;
 use crate::output::{Output, result_header};
 
 const EXAMPLES: &str = "\
@@ -50,12 +51,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         bar.part(done as f64 / all.max(1) as f64, &format!("{} rows", quantity(done as f64)));
     });
     bar.end();
-    let made = made.map_err(|error| match error {
-        Error::Setting(_) | Error::Schema(_) | Error::Directory(_) => {
-            Failure::usage(error.to_string())
-        }
-        error => Failure::environment(error.to_string()),
-    })?;
+    let made = made.map_err(failed)?;
     let result = RepartitionResult {
         directory: directory.display().to_string(),
         islands_before: (made.before > 0).then_some(made.before),

@@ -44,6 +44,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let settings = arguments.flags.settings()?;
     let name = arguments.history.display().to_string();
     let history = read(&arguments.history, &name)?;
+    if history.is_empty() {
+        return Err(Failure::usage(format!(
+            "{name} has no transaction: give what a program recorded"
+        )));
+    }
     let verdict = history.judge(arguments.level);
     let header =
         result_header("verify", &settings).and(&[("level", arguments.level.name().into())]);

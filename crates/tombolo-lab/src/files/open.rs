@@ -114,8 +114,8 @@ pub(crate) fn refused(directory: &Path, failure: &OpenFailure) -> Failure {
     match failure {
         OpenFailure::Log(LogFailure::NoLog) if islands_in(directory) > 0 => {
             Failure::usage(format!(
-                "directory {path} holds the islands of a database: give one of them, as \
-                 {path}/{}",
+                "directory {path} holds the islands of a database: check and inspect take them all, recover takes one, \
+                 as {path}/{}, and a workload runs on no island alone",
                 island_directory(0)
             ))
         }

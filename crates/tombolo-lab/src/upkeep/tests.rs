@@ -200,7 +200,7 @@ fn islands_are_checked_each_and_opened_one_by_one() {
     assert!(refused.contains("holds 2 islands"), "{refused}");
     let refused = open_directories(&[scratch.path()], &options(1), &SystemClock::new(), &mut ());
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("give one of them"), "{refused}");
+    assert!(refused.contains("recover takes one"), "{refused}");
     // Damage is reported with the island that has it.
     let log = fs::read_dir(island(1)).unwrap().map(|file| file.unwrap().path());
     let log = log.into_iter().find(|path| path.ends_with("log-000001")).unwrap();

@@ -230,7 +230,7 @@ fn what_cannot_be_repartitioned_is_reported() {
         let text = builder.repartition(directory, &mut |_, _| ()).unwrap_err().to_string();
         assert!(text.contains(what), "{text}");
     };
-    says(tables(2), &place.path().join("nothing"), "holds no database of islands");
+    says(tables(2), &place.path().join("nothing"), "is no directory");
     Database::open(place.path().join("lone")).unwrap().close().unwrap();
     says(tables(2), &place.path().join("lone"), "holds no database of islands");
     let db = builder(2).open(&shop).unwrap();

@@ -36,7 +36,7 @@ use tombolo_lab::workload::tpcc::schema::WAREHOUSES_MAX;
 use crate::flags::{Flags, Scope};
 use crate::output::{self, Output, result_header};
 
-use opening::failed;
+use crate::library::failed;
 use paged_rows::OnPages;
 pub(super) use paged_rows::open_in_memory_files as open_paged_rows;
 pub(super) use replay::open_in_memory as open_replay;
@@ -280,6 +280,11 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(other) = other {
         let workload = &arguments.workload;
         return Err(Failure::usage(format!("{other} is not for {workload}: leave it out")));
+    }
+    if arguments.durability != "group" && arguments.data.is_some() {
+        return Err(Failure::usage(
+            "--data is for databases on disk: give --durability group, or leave it out",
+        ));
     }
     arguments.refuse_for_pages()?;
     let (most, cores) = (arguments.islands.iter().max().copied(), threads::available());

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use tombolo::{AtomicCommit, Error, IslandsBuilder};
+use tombolo::{AtomicCommit, IslandsBuilder};
 use tombolo_lab::experiment::islands::deployments::How;
 use tombolo_lab::failure::Failure;
 use tombolo_lab::files::{Medium, WorkDirectory};
@@ -20,10 +20,6 @@ pub(super) fn opened_so(builder: IslandsBuilder, how: How) -> IslandsBuilder {
         false => AtomicCommit::TwoPhase,
     };
     builder.placement(how.placement).atomic_commit(commit)
-}
-
-pub(super) fn failed(error: Error) -> Failure {
-    Failure::check(format!("the library failed: {error}"))
 }
 
 /// A directory whose files are in memory, where the system has a place for them.

@@ -17,8 +17,9 @@ use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::NO_SUCH_KEY;
 
-use super::opening::{failed, files_in_memory};
+use super::opening::files_in_memory;
 use super::{LOADED_AT_ONCE, first_keys};
+use crate::library::failed;
 
 /// A database of islands on pages, opened by the library.
 pub(super) struct OnPages {

@@ -15,8 +15,9 @@ use tombolo_lab::workload::microbenchmark::input::Input;
 use tombolo_lab::workload::microbenchmark::schema::{Item, ItemKey};
 use tombolo_lab::workload::microbenchmark::transaction::{NO_SUCH_KEY, Transactions};
 
-use super::opening::{failed, opened_so};
+use super::opening::opened_so;
 use super::{LOADED_AT_ONCE, first_keys, put_together, run_parts, sum_of_all};
+use crate::library::failed;
 
 /// A database of islands, opened by the library.
 pub(super) struct Own {

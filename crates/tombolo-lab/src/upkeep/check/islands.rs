@@ -68,7 +68,7 @@ pub(super) fn check_each(
 ) -> Result<Checked, Failure> {
     if tamper.is_some() || dump.is_some() {
         return Err(Failure::usage(format!(
-            "the directory holds {} islands, and --tamper and --dump are for one: give {}",
+            "the directory holds {} islands, and --tamper and dumping are for one: give {}",
             islands.len(),
             islands[0].display()
         )));
@@ -90,7 +90,8 @@ pub(super) fn check_each(
             finding.check = within(&finding.check);
             finding
         }));
-        notices.extend(checked.notice.map(|notice| within(&notice)));
+        notices
+            .extend(checked.notice.map(|notice| format!("{}: {notice}", island_directory(number))));
         remedy = checked.remedy;
     }
     let misplaced = misplaced(&found);

@@ -122,8 +122,12 @@ impl IslandsBuilder {
     fn as_made(&self, directory: &Path) -> Result<Self, Error> {
         let islands = islands_in(directory);
         if islands == 0 {
+            let what = match directory.is_dir() {
+                true => "holds no database of islands",
+                false => "is no directory",
+            };
             return Err(Error::Directory(format!(
-                "{} holds no database of islands",
+                "{} {what}: give the directory in which the islands' directories are",
                 directory.display()
             )));
         }

@@ -18,7 +18,7 @@ use tombolo_lab::workload::tpcc::loader::Scale;
 use tombolo_lab::workload::tpcc::transactions::INVALID_ITEM_REASON;
 use tombolo_lab::workload::tpcc::transactions::parts::orders_elsewhere;
 
-use super::opening::failed;
+use crate::library::failed;
 
 /// How the library runs TPC-C on islands of one kind of store.
 pub(super) trait Library {
