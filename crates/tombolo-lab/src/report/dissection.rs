@@ -159,15 +159,26 @@ fn rung_lines(
     lines.collect()
 }
 
-/// Every rung's speed.
+/// Every rung's speed, and where it was measured in rounds, the least and the most.
 pub fn speeds(rungs: &[Rung], canvas: Canvas) -> String {
-    let title = "committed transactions per second, and processor time of one";
-    let most = rungs.iter().map(|rung| rung.measured.tps).fold(0.0, f64::max);
-    let lines = rung_lines(rungs, canvas, 10 + 12 + 4, |_, rung, bar_width| {
-        let bar = canvas.style.bar(&bar(rung.measured.tps, most, bar_width));
-        let us = format!("{} µs", quantity(rung.measured.ns_per_transaction / 1e3));
+    let range = |rung: &Rung| {
+        let (least, most) = rung.measured.speed.tps_range()?;
+        Some(format!("{} to {}", quantity(least), quantity(most)))
+    };
+    let widest = rungs.iter().filter_map(range).map(|range| range.len()).max();
+    let title = match widest {
+        None => "committed transactions per second, and processor time of one",
+        Some(_) => "committed per second, least to most of the rounds, and processor time of one",
+    };
+    let taken = widest.map_or(0, |width| width + 2);
+    let most = rungs.iter().map(|rung| rung.measured.speed.tps).fold(0.0, f64::max);
+    let lines = rung_lines(rungs, canvas, 10 + taken + 12 + 4, |_, rung, bar_width| {
+        let speed = rung.measured.speed;
+        let bar = canvas.style.bar(&bar(speed.tps, most, bar_width));
+        let range = format!("{:>taken$}", range(rung).unwrap_or_default());
+        let us = format!("{} µs", quantity(speed.ns_per_transaction / 1e3));
         let mark = if rung.measured.consistent { "" } else { " ✗ inconsistent" };
-        format!("{:>9} {us:>11}  {bar}{mark}", quantity(rung.measured.tps))
+        format!("{:>9}{range} {us:>11}  {bar}{mark}", quantity(speed.tps))
     });
     format!("{}\n{lines}", canvas.style.strong(title))
 }

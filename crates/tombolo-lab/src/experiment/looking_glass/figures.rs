@@ -367,7 +367,7 @@ fn cycles_per_instruction(dissection: &Dissection, of: &Transaction) -> Vec<Row>
 }
 
 fn throughput(dissection: &Dissection, _: &Transaction) -> Vec<Row> {
-    let ours = |rung| find_rung(dissection, rung).map(|rung| rung.measured.tps);
+    let ours = |rung| find_rung(dissection, rung).map(|rung| rung.measured.speed.tps);
     let ours = |rung| ours(rung).filter(|&tps| tps > 0.0);
     let points = &PRINTED.throughput;
     let tps = points.iter().map(|point| {

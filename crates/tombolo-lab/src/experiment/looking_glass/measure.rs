@@ -1,7 +1,7 @@
 //! Measuring the profiles of a dissection: times, the rows that are left, instructions, cycles.
 //!
-//! Times come first, one profile after the other, while nothing else runs; then the counts, as many in parallel
-//! as there are cores. What was saved is opened, never loaded again.
+//! Times come first, one profile after the other and then the next round, while nothing else runs; then the
+//! counts, as many in parallel as there are cores. What was saved is opened, never loaded again.
 //!
 //! Invariant: a profile whose rows differ from those before it, or are not consistent, ends the dissection
 //! immediately.
@@ -42,10 +42,10 @@ const ABORTED: &str = "_aborted";
 pub(super) struct Profile {
     pub(super) state_hash: String,
     pub(super) durability: &'static str,
-    /// The best of the rounds.
-    pub(super) speed: Speed,
-    /// Where the log was also on a disk.
-    pub(super) durable: Option<Speed>,
+    /// One per round.
+    pub(super) speeds: Vec<Speed>,
+    /// The same where the log was also on a disk.
+    pub(super) durable: Vec<Speed>,
     pub(super) costs: BTreeMap<Transaction, Cost>,
     /// One per repeat.
     pub(super) counts: Vec<BTreeMap<Transaction, f64>>,
@@ -105,19 +105,15 @@ impl<'p> Workbench<'p> {
             for subject in &self.subjects {
                 progress.part(done / all, subject.name);
                 let (mut instance, throughput) = run_in_memory(&subject.plan, &self.clock)?;
-                let speed = speed(&throughput);
                 let profile = self.found.profiles.entry(subject.name).or_default();
+                profile.speeds.push(speed(&throughput));
                 if round == 0 {
-                    (profile.speed, profile.durability) = (speed, "none");
+                    profile.durability = "none";
                     progress.part((done + 0.3) / all, &format!("{}: verifying", subject.name));
                     profile.state_hash = verified(self.plan, subject.name, &mut *instance)?;
                     drop(instance);
                     profile.costs = work(&subject.plan)?;
                     self.compare(subject.name)?;
-                } else {
-                    profile.speed.tps = profile.speed.tps.max(speed.tps);
-                    let ns = &mut profile.speed.ns_per_transaction;
-                    *ns = ns.min(speed.ns_per_transaction);
                 }
                 done += 1.0;
             }
@@ -138,37 +134,87 @@ impl<'p> Workbench<'p> {
 
     /// Times the rungs whose log goes to a disk once more, with commits that wait for it.
     pub(super) fn time_durable(&mut self, progress: &mut dyn Progress) -> Result<(), Failure> {
-        let durable = self.plan.durable();
+        let rounds = self.plan.settings.count(&settings::ROUNDS);
+        let names = self.plan.durable();
+        let all = names.len() as f64 * rounds as f64;
+        let mut done = 0.0;
+        let mut transactions: BTreeMap<&str, u64> = BTreeMap::new();
         progress.begin("running with the log on disk");
-        for (i, name) in durable.iter().enumerate() {
-            progress.part(i as f64 / durable.len() as f64, name);
-            let Some(subject) = self.subjects.iter().find(|subject| subject.name == *name) else {
-                continue;
-            };
-            let plan = Plan { durability: self.plan.durability, ..subject.plan.clone() };
-            let Some(saved) = &plan.saved else { continue };
-            let directory = self.saved.directory().path().join(format!("log-{i}"));
-            let mut instance = saved::with_log_on_disk(&plan, saved, &directory)?;
-            let (throughput, is_whole) =
-                run_durably(&plan, self.plan.durable_max, &mut *instance, &self.clock)?;
-            if is_whole && let Some(profile) = self.found.profiles.get(name) {
-                let hash = instance.rest()?.state_hash().or_check()?.to_string();
-                let durable = format!("{} with its log on disk", self.plan.name_of(name));
-                verify_same(&durable, &hash, "without", &profile.state_hash)?;
+        for round in 0..rounds {
+            for name in &names {
+                progress.part(done / all, name);
+                *transactions.entry(name).or_default() += self.time_on_disk(name, round)?;
+                done += 1.0;
             }
-            drop(instance);
-            // The log is of no use any more; the directory goes with all others.
-            let _ = std::fs::remove_dir_all(&directory);
-            let profile = self.found.profiles.entry(subject.name).or_default();
-            profile.durable = Some(speed(&throughput));
-            profile.durability = durability_name(plan.durability);
+        }
+        progress.end();
+        for (name, transactions) in transactions.into_iter().filter(|(_, count)| *count > 0) {
             self.found.notes.push(format!(
                 "{name}: timed with its log on {} and commits that wait for it ({}), over {} \
-                 transactions; counted with its log kept in memory",
+                 transactions{}; counted with its log kept in memory",
                 self.saved.directory().file_system(),
-                profile.durability,
-                separated(throughput.tally.done())
+                durability_name(self.plan.durability),
+                separated(transactions),
+                if rounds > 1 { format!(" in {rounds} rounds") } else { String::new() }
             ));
+        }
+        Ok(())
+    }
+
+    /// Times one of them in one round, and compares the rows it leaves in the first; returns the number
+    /// of its transactions.
+    fn time_on_disk(&mut self, name: &str, round: u64) -> Result<u64, Failure> {
+        let Some(subject) = self.subjects.iter().find(|subject| subject.name == name) else {
+            return Ok(0);
+        };
+        let plan = Plan { durability: self.plan.durability, ..subject.plan.clone() };
+        let Some(saved) = &plan.saved else { return Ok(0) };
+        let directory = self.saved.directory().path().join(format!("log-{name}"));
+        let mut instance = saved::with_log_on_disk(&plan, saved, &directory)?;
+        let (throughput, is_whole) =
+            run_durably(&plan, self.plan.durable_max, &mut *instance, &self.clock)?;
+        if round == 0
+            && is_whole
+            && let Some(profile) = self.found.profiles.get(name)
+        {
+            let hash = instance.rest()?.state_hash().or_check()?.to_string();
+            let durable = format!("{} with its log on disk", self.plan.name_of(name));
+            verify_same(&durable, &hash, "without", &profile.state_hash)?;
+        }
+        drop(instance);
+        // The log is of no use any more; the directory goes with all others.
+        let _ = std::fs::remove_dir_all(&directory);
+        let profile = self.found.profiles.entry(subject.name).or_default();
+        profile.durable.push(speed(&throughput));
+        profile.durability = durability_name(plan.durability);
+        Ok(throughput.tally.done())
+    }
+
+    /// Measures the cycles of the profiles that are counted, in interleaved rounds.
+    fn time_in_cycles(&mut self, progress: &mut dyn Progress) -> Result<(), Failure> {
+        let rounds = self.plan.settings.count(&settings::ROUNDS);
+        let is_counted = |subject: &&Subject| self.plan.is_counted(subject.name);
+        let subjects: Vec<&Subject> = self.subjects.iter().filter(is_counted).collect();
+        let all = subjects.len() as f64 * rounds as f64;
+        let mut done = 0.0;
+        let mut found: BTreeMap<&'static str, BTreeMap<Transaction, Vec<f64>>> = BTreeMap::new();
+        progress.begin("measuring cycles");
+        for _ in 0..rounds {
+            for subject in &subjects {
+                progress.part(done / all, subject.name);
+                done += 1.0;
+                let groups = counting::cycles(&subject.plan, &subject.plan.scale())?;
+                let of_profile = found.entry(subject.name).or_default();
+                for group in groups.into_iter().filter(|group| !group.name.ends_with(ABORTED)) {
+                    of_profile.entry(group.name).or_default().push(group.instructions);
+                }
+            }
+        }
+        for (name, by_transaction) in found {
+            let profile = self.found.profiles.entry(name).or_default();
+            for (transaction, cycles) in by_transaction {
+                profile.costs.entry(transaction).or_default().set_cycles(cycles);
+            }
         }
         progress.end();
         Ok(())
@@ -181,20 +227,10 @@ impl<'p> Workbench<'p> {
         progress: &mut dyn Progress,
     ) -> Result<(), Failure> {
         let Some(counter) = counter else { return Ok(()) };
+        self.time_in_cycles(progress)?;
         let is_counted = |subject: &&Subject| self.plan.is_counted(subject.name);
         let subjects: Vec<&Subject> = self.subjects.iter().filter(is_counted).collect();
         let repeat = self.plan.settings.count(&settings::REPEAT);
-        progress.begin("measuring cycles");
-        for (i, subject) in subjects.iter().enumerate() {
-            progress.part(i as f64 / subjects.len() as f64, subject.name);
-            let cycles = counting::cycles(&subject.plan, &subject.plan.scale())?;
-            let profile = self.found.profiles.entry(subject.name).or_default();
-            for group in cycles.iter().filter(|group| !group.name.ends_with(ABORTED)) {
-                let cost = profile.costs.entry(group.name.clone()).or_default();
-                cost.cycles = Some(group.instructions);
-            }
-        }
-        progress.end();
         progress.begin(&format!("counting by {}", counter.name()));
         let at_once = counts_at_once(counter, &subjects);
         let all = (subjects.len() as u64 * repeat) as f64;
@@ -284,6 +320,7 @@ fn speed(throughput: &Throughput) -> Speed {
     Speed {
         tps: throughput.per_second(),
         ns_per_transaction: throughput.engine_cpu.as_nanos() as f64 / committed,
+        ..Speed::default()
     }
 }
 

@@ -13,6 +13,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::sweep::Spread;
+
 /// A transaction's key in results: `new_order`, `payment`, ….
 pub type Transaction = String;
 /// A call's key in results: `begin`, `lookup`, `pin`, `update`, `create`, `insert`, `commit`,
@@ -71,8 +73,14 @@ pub struct Cost {
     /// without probes; null without a counter.
     pub instructions: Option<f64>,
     /// Ticks of the time-stamp counter, from a native run of the same binary; null where there is
-    /// none.
+    /// none. The median, where there were rounds.
     pub cycles: Option<f64>,
+    /// The least of the rounds; missing where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles_min: Option<f64>,
+    /// The most of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cycles_max: Option<f64>,
     /// Instructions by call; their sum is the whole, but for `sum_error_percent`. Empty without a
     /// counter.
     #[serde(default)]
@@ -92,6 +100,16 @@ pub struct Cost {
     pub by_stage: BTreeMap<String, StageCost>,
 }
 
+impl Cost {
+    /// Takes the cycles of all rounds in.
+    pub(super) fn set_cycles(&mut self, rounds: Vec<f64>) {
+        let has_ends = rounds.len() > 1;
+        let Spread { median, min, max } = Spread::of(rounds);
+        self.cycles = Some(median);
+        (self.cycles_min, self.cycles_max) = (has_ends.then_some(min), has_ends.then_some(max));
+    }
+}
+
 /// The cost of a stage for one transaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct StageCost {
@@ -99,13 +117,48 @@ pub struct StageCost {
     pub instructions: f64,
 }
 
-/// How fast a profile is.
+/// How fast a profile is, from native runs: medians of the rounds, then the least and the most, which
+/// are missing where there was one round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Speed {
     /// Committed transactions per second of wall clock.
     pub tps: f64,
-    /// Processor time per committed transaction, in nanoseconds.
+    /// The least of the rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tps_min: Option<f64>,
+    /// The most of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tps_max: Option<f64>,
+    /// Processor time per committed transaction, in nanoseconds; all types of the mix together.
     pub ns_per_transaction: f64,
+    /// The least of the rounds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ns_per_transaction_min: Option<f64>,
+    /// The most of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ns_per_transaction_max: Option<f64>,
+}
+
+impl Speed {
+    /// Over the speeds of all rounds; zeros where there are none.
+    pub fn over(rounds: &[Self]) -> Self {
+        let tps = Spread::of(rounds.iter().map(|round| round.tps).collect());
+        let ns = Spread::of(rounds.iter().map(|round| round.ns_per_transaction).collect());
+        let end = |end: f64| (rounds.len() > 1).then_some(end);
+        Self {
+            tps: tps.median,
+            tps_min: end(tps.min),
+            tps_max: end(tps.max),
+            ns_per_transaction: ns.median,
+            ns_per_transaction_min: end(ns.min),
+            ns_per_transaction_max: end(ns.max),
+        }
+    }
+
+    /// The least and the most transactions per second; `None` where there was one round.
+    pub fn tps_range(&self) -> Option<(f64, f64)> {
+        self.tps_min.zip(self.tps_max)
+    }
 }
 
 /// One profile, measured.
@@ -120,11 +173,9 @@ pub struct Measured {
     /// `none` or `group`: whether commits waited for a disk.
     #[serde(default)]
     pub durability: String,
-    /// Committed transactions per second of wall clock, from a native run.
-    pub tps: f64,
-    /// Processor time per committed transaction, in nanoseconds, from the same native run; all
-    /// types of the mix together.
-    pub ns_per_transaction: f64,
+    /// Its speed.
+    #[serde(flatten)]
+    pub speed: Speed,
     /// The same with the log kept in memory, where `durability` is not `none`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_in_memory: Option<Speed>,

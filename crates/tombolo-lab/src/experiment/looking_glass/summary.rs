@@ -10,7 +10,8 @@ use super::ladder::{CONVENTIONAL, IF_VARIANT, LATTICE_POINTS, Ladder, Step};
 use super::measure::Profile;
 use super::plan::DissectPlan;
 use super::result::{
-    Alone, Component, Count, Dissection, IfVariant, Measured, Rung, Share, Shares, Transaction,
+    Alone, Component, Count, Dissection, IfVariant, Measured, Rung, Share, Shares, Speed,
+    Transaction,
 };
 use super::{derive, paper};
 use crate::failure::Failure;
@@ -87,8 +88,7 @@ fn measured(profiles: &Profiles, name: &str) -> Result<Measured, Failure> {
         state_hash: profile.state_hash.clone(),
         consistent: true, // or the dissection had ended with it
         durability: if durable { "group" } else { "none" }.to_owned(),
-        tps: profile.speed.tps,
-        ns_per_transaction: profile.speed.ns_per_transaction,
+        speed: Speed::over(&profile.speeds),
         log_in_memory: None,
         by_transaction: profile.costs.clone(),
     })
@@ -98,11 +98,11 @@ fn measured(profiles: &Profiles, name: &str) -> Result<Measured, Failure> {
 fn rung(profiles: &Profiles, step: &Step) -> Result<Rung, Failure> {
     let mut measured = measured(profiles, step.profile)?;
     if let Some(profile) = profiles.get(same_type(step.profile))
-        && let Some(durable) = profile.durable
+        && !profile.durable.is_empty()
     {
         measured.durability = profile.durability.to_owned();
-        measured.log_in_memory = Some(profile.speed);
-        (measured.tps, measured.ns_per_transaction) = (durable.tps, durable.ns_per_transaction);
+        measured.log_in_memory = Some(measured.speed);
+        measured.speed = Speed::over(&profile.durable);
     }
     Ok(Rung {
         switch: step.switch.map(str::to_owned),
@@ -219,7 +219,7 @@ mod tests {
     use super::*;
     use crate::experiment::looking_glass::ladder::find_switch;
     use crate::experiment::looking_glass::plan::Scope;
-    use crate::experiment::looking_glass::result::{Cost, Speed};
+    use crate::experiment::looking_glass::result::Cost;
     use crate::settings::Source;
 
     fn plan(scope: Scope) -> DissectPlan {
@@ -228,6 +228,10 @@ mod tests {
             settings.set(name, value, Source::Flag).unwrap();
         }
         DissectPlan::new(&settings, scope).unwrap()
+    }
+
+    fn speed(tps: f64, ns_per_transaction: f64) -> Speed {
+        Speed { tps, ns_per_transaction, ..Speed::default() }
     }
 
     /// A profile that costs 1,000 for each profile measured after it.
@@ -239,8 +243,8 @@ mod tests {
             Profile {
                 state_hash: "00".to_owned(),
                 durability: if i == 0 { "group" } else { "none" },
-                speed: Speed { tps: 2.0, ns_per_transaction: 1.0 },
-                durable: (i == 0).then_some(Speed { tps: 1.0, ns_per_transaction: 3.0 }),
+                speeds: [2.0, 3.0, 1.5].map(|tps| speed(tps, 1.0)).to_vec(),
+                durable: if i == 0 { vec![speed(1.0, 3.0)] } else { Vec::new() },
                 costs: [("new_order".to_owned(), of(cost))].into(),
                 counts: vec![[("new_order".to_owned(), cost)].into()],
                 sum_error_percent: Some(i as f64 / 100.0),
@@ -287,10 +291,26 @@ mod tests {
     fn a_durable_rung_shows_both_speeds_and_its_twin_one() {
         let found = result(Scope { lattice: true, ..PAPER });
         let first = &found.rungs[0].measured;
-        assert_eq!((first.tps, first.durability.as_str()), (1.0, "group"));
+        assert_eq!((first.speed.tps, first.durability.as_str()), (1.0, "group"));
         assert_eq!(first.log_in_memory.unwrap().tps, 2.0);
         let twin = &found.lattice[0];
-        assert_eq!((twin.tps, twin.durability.as_str()), (2.0, "none"), "points are in memory");
+        assert_eq!(
+            (twin.speed.tps, twin.durability.as_str()),
+            (2.0, "none"),
+            "points are in memory"
+        );
+    }
+
+    #[test]
+    fn a_speed_is_the_median_of_its_rounds_with_its_ends() {
+        let found = result(PAPER);
+        let in_memory = found.rungs[0].measured.log_in_memory.unwrap();
+        assert_eq!((in_memory.tps, in_memory.tps_range()), (2.0, Some((1.5, 3.0))));
+        let once = found.rungs[0].measured.speed;
+        assert_eq!((once.tps_range(), once.ns_per_transaction_min), (None, None), "one round");
+        let printed = serde_json::to_value(&found).unwrap();
+        assert_eq!(printed["rungs"][1]["tps_max"], 3.0);
+        assert_eq!(printed["rungs"][0].get("tps_max"), None);
     }
 
     #[test]
