@@ -51,6 +51,10 @@ impl<L: Latching> Locking for IfLocks<L> {
         self.locks.set_waits(held, intervals_max);
     }
 
+    fn shut(&self) {
+        self.locks.shut();
+    }
+
     fn close_session(&self, held: HeldLocks) {
         self.locks.close_session(held);
     }

@@ -26,12 +26,15 @@ use super::{LockError, LockSettings, Locking, Reads};
 use crate::latch::Latching;
 use crate::row::RowId;
 use crate::store::Damage;
+use crate::sync::{AtomicBool, Ordering};
 
 /// The real lock manager. With `Unlatched` it serves one thread, and a request that cannot be
 /// granted immediately is an error.
 pub struct Hierarchical<L: Latching> {
     pub(super) table: Table<L>,
     pub(super) patience: Patience,
+    /// Whether no session waits any more.
+    pub(super) is_shut: AtomicBool,
     pub(super) rows_per_page_max: u16,
     pub(super) pages_per_store_max: u16,
     /// How many free requests a session fetches at a time.
@@ -385,6 +388,7 @@ impl<L: Latching> Locking for Hierarchical<L> {
         Self {
             table: Table::new(settings.buckets, settings.requests_max, settings.sessions_max),
             patience: Patience::new(&settings),
+            is_shut: AtomicBool::new(false),
             rows_per_page_max: settings.rows_per_page_max,
             pages_per_store_max: settings.pages_per_store_max,
             batch: batch.clamp(1, 64),
@@ -399,6 +403,11 @@ impl<L: Latching> Locking for Hierarchical<L> {
 
     fn set_waits(&self, held: &mut HeldLocks, intervals_max: u32) {
         self.table.sessions.get(held.session).wait_intervals_max.set(intervals_max);
+    }
+
+    fn shut(&self) {
+        // Relaxed: it is looked at again after each interval.
+        self.is_shut.store(true, Ordering::Relaxed);
     }
 
     fn close_session(&self, mut held: HeldLocks) {

@@ -109,6 +109,8 @@ pub enum LockError {
     TableFull,
     /// As many sessions are open as the lock table has places for.
     TooManySessions,
+    /// Nothing is waited for any more ([`Locking::shut`]).
+    Shut,
 }
 
 impl LockError {
@@ -126,6 +128,7 @@ impl std::fmt::Display for LockError {
             Self::Unavailable => "another transaction holds a lock on this: try again",
             Self::TableFull => "the lock table is full: raise requests_max or lock fewer rows",
             Self::TooManySessions => "no session is free in the lock table: raise sessions_max",
+            Self::Shut => "locks are not given back any more",
         })
     }
 }
@@ -155,6 +158,9 @@ pub trait Locking: Sized + Send + 'static {
     /// How many intervals the session waits for a lock from now on, in place of
     /// [`LockSettings::wait_intervals_max`].
     fn set_waits(&self, held: &mut Self::Held, intervals_max: u32);
+
+    /// Lets no session wait any more: those that do, or would, get `Shut`. For what is locked and will stay so.
+    fn shut(&self);
 
     /// Gives a session's place back.
     ///

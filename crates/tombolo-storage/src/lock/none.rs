@@ -106,6 +106,8 @@ impl Locking for NoLocks {
     #[inline(always)]
     fn hand_on_gap(&self, _: &NoHeldLocks, _: LockName, _: LockName, _: Reads) {}
 
+    fn shut(&self) {}
+
     fn settle(&self, _: &mut NoHeldLocks) {}
 
     fn locks_of(&self, _: &NoHeldLocks) -> Vec<(LockName, Mode)> {

@@ -12,7 +12,7 @@ use super::name::LockName;
 use super::session::Verdict;
 use super::{LockError, LockSettings};
 use crate::latch::Latching;
-use crate::sync::Spin;
+use crate::sync::{Ordering, Spin};
 
 /// How long to wait.
 #[derive(Clone, Copy, Debug)]
@@ -46,7 +46,13 @@ impl<L: Latching> Hierarchical<L> {
                 return result(place.parker.park());
             }
         }
+        let mut refused = LockError::TimedOut;
         for _ in 0..place.wait_intervals_max.get() {
+            // Relaxed: partner of the store in `shut`; one interval more or less.
+            if self.is_shut.load(Ordering::Relaxed) {
+                refused = LockError::Shut;
+                break;
+            }
             // Each time: a gap's lock that was handed on may close a circle of sessions that all wait already.
             self.break_circles(session);
             if let Some(verdict) = place.parker.park_for(self.patience.interval) {
@@ -54,7 +60,7 @@ impl<L: Latching> Hierarchical<L> {
             }
         }
         if self.table.cancel(session, name, None) {
-            return Err(LockError::TimedOut);
+            return Err(refused);
         }
         // The wait ended in the last moment, and the verdict is there.
         result(place.parker.park())

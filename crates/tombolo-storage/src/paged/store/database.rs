@@ -247,6 +247,7 @@ impl<P: PagedProfile> Database<P> {
     pub(super) fn poison(&self, reason: &'static str) {
         let _ = self.poisoned.set(reason);
         self.pages.stop_writing(reason);
+        self.locks.shut();
     }
 
     /// Saves everything. There is no transaction and no other session.

@@ -19,6 +19,7 @@ impl From<LockError> for Error {
             LockError::Deadlock => Self::Deadlock,
             LockError::TimedOut | LockError::Unavailable => Self::LockTimeout,
             LockError::TableFull | LockError::TooManySessions => Self::LockTableFull,
+            LockError::Shut => Self::Poisoned { reason: super::transaction::NOT_GIVEN_BACK },
         }
     }
 }

@@ -61,6 +61,8 @@ pub(super) enum Ghost {
 
 pub(super) const UNKNOWN: &str = "the log could not be written: what was committed last is unknown";
 
+pub(super) const NOT_GIVEN_BACK: &str = "a transaction keeps its locks that could not be ended";
+
 /// Returns when the log is durable up to the commit record at `lsn`, on which an answer depends. The locks are
 /// released.
 #[inline]
@@ -106,6 +108,8 @@ pub(super) struct Session<P: PagedProfile> {
     pub(super) ghost_keys: Vec<u8>,
     /// Rows that it made, or whose column it changed, in tables that are spread: positions of these, and rows.
     pub(super) placed: Vec<(usize, RowId)>,
+    /// Whether its last transaction could be neither committed nor undone: nobody may see what it changed.
+    is_abandoned: bool,
 }
 
 impl<P: PagedProfile> Session<P> {
@@ -141,6 +145,7 @@ impl<P: PagedProfile> Session<P> {
             ghosts: Vec::new(),
             ghost_keys: Vec::new(),
             placed: Vec::new(),
+            is_abandoned: false,
         })
     }
 
@@ -163,8 +168,10 @@ impl<P: PagedProfile> Session<P> {
     /// Gives back what the session has of the database; `false` the second time.
     pub(super) fn leave(&mut self, database: &Database<P>) -> bool {
         let Some(mut held) = self.held.get_mut().take() else { return false };
-        database.locks.release_all(&mut held);
-        database.locks.close_session(held);
+        if !self.is_abandoned {
+            database.locks.release_all(&mut held);
+            database.locks.close_session(held);
+        }
         database.sessions.close(&self.place);
         database.checkpoints.leave(&self.since);
         true
@@ -301,12 +308,12 @@ impl<P: PagedProfile> Session<P> {
     }
 
     /// Refuses everything from now on, in all sessions; what this one's transaction did stays as
-    /// it is.
+    /// it is, and locked.
     #[cold]
     pub(super) fn poison(&mut self, database: &Database<P>, reason: &'static str) {
         database.poison(reason);
         if self.phase != Phase::Idle {
-            self.finish(database, false);
+            self.abandon(database);
         }
     }
 
@@ -325,7 +332,7 @@ impl<P: PagedProfile> Session<P> {
             Ok(lsn) => lsn,
             Err(error) => {
                 database.poison(UNKNOWN);
-                self.finish(database, false);
+                self.abandon(database);
                 return Err(error);
             }
         };
@@ -345,24 +352,40 @@ impl<P: PagedProfile> Session<P> {
             Phase::Writing => self.undo(database),
             _ => Ok(()),
         };
-        if undone.is_err() {
-            database.poison("an aborted transaction could not be undone");
+        match undone {
+            Ok(()) => self.finish(database, false),
+            Err(_) => {
+                database.poison("an aborted transaction could not be undone");
+                self.abandon(database);
+            }
         }
-        self.finish(database, false);
         undone.and_then(|()| harden(database, database.log.newest_commit()))
     }
 
     /// Releases what the transaction holds.
     #[inline]
     fn finish(&mut self, database: &Database<P>, committed: bool) {
-        self.ghosts.clear();
-        self.ghost_keys.clear();
-        self.placed.clear();
         if P::Locks::LOCKS
             && let Some(held) = self.held.get_mut()
         {
             database.locks.release_all(held);
         }
+        self.clear(database, committed);
+    }
+
+    /// Ends a transaction of a poisoned database that could be neither committed nor undone. Its locks stay: other
+    /// sessions' transactions, which go on until their next call is refused, never see a part of it.
+    #[cold]
+    fn abandon(&mut self, database: &Database<P>) {
+        self.is_abandoned = true;
+        self.clear(database, false);
+    }
+
+    #[inline]
+    fn clear(&mut self, database: &Database<P>, committed: bool) {
+        self.ghosts.clear();
+        self.ghost_keys.clear();
+        self.placed.clear();
         if self.phase == Phase::Writing {
             self.since.end();
         }

@@ -347,6 +347,27 @@ fn a_log_that_fails_poisons() {
     assert!(bank.store.close().is_err());
 }
 
+/// A session whose transaction is under way when the database is poisoned sees no part of another's.
+#[test]
+fn what_could_not_be_undone_stays_locked() {
+    let disk = MemDisk::new();
+    let mut bank = Bank::<Conventional>::create_with(&disk, &impatient(), 10);
+    let (mut failing, mut reader) = (bank.session(), bank.session());
+    reader.store.begin().unwrap();
+    failing.store.begin().unwrap();
+    failing.store.begin_writes();
+    let row = failing.store.lookup_for_update(&failing.by_id, 1).unwrap().unwrap();
+    failing.store.update(&failing.table, row, BALANCE, |row| row.set(Account::BALANCE, 7)).unwrap();
+    let (operation, kind) = (Operation::Sync, std::io::ErrorKind::Other);
+    disk.set_fault(Some(Fault { operation, after: 0, kind }));
+    assert!(matches!(bank.add(10), Err(Error::Poisoned { .. })));
+    assert!(matches!(failing.store.abort(), Err(Error::Poisoned { .. })));
+    drop(failing);
+    let found = reader.store.lookup(&reader.by_id, 1);
+    assert!(matches!(found, Err(Error::Poisoned { .. })), "{found:?}");
+    assert!(reader.store.abort().is_err() && bank.store.close().is_err());
+}
+
 #[test]
 fn a_session_that_ends_in_a_transaction_undoes_it() {
     let disk = MemDisk::new();
