@@ -1,4 +1,5 @@
-//! `cargo xtask shuttle`: whole transactions of the paged store's sessions, in random interleavings.
+//! `cargo xtask shuttle`: whole transactions of the paged store's sessions, in random interleavings, also on disks that
+//! fail.
 //!
 //! Built against shuttle's scheduler in place of the standard library (`sync.rs`), in a target folder of its own. A
 //! seed determines one interleaving; the same seed repeats it. The conditions are those of the test.
@@ -25,7 +26,8 @@ pub(crate) fn run(root: &Path, words: &[&str]) -> Result<(), Failure> {
         ));
     }
     println!(
-        "{seeds} drawn orders of the sessions' steps from seed {first} on: all are serializable"
+        "{seeds} drawn orders of the sessions' steps from seed {first} on: all are serializable, and keep what they \
+         confirmed when the disk fails"
     );
     Ok(())
 }

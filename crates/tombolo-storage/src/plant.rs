@@ -5,7 +5,7 @@
 //! is left; with it, one plant is chosen by name for the whole process ([`choose`]) before anything
 //! runs. `cargo xtask sim --plant NAME` builds and runs that; a plant that no oracle notices within
 //! 10,000 seeds is a hole in the simulator. No shipped build sets the cfg. In the crate's own tests, and
-//! under loom, a plant can be chosen for a thread (`with`).
+//! under loom and shuttle, a plant can be chosen for a thread (`with`).
 //!
 //! Not here: faults of the medium (the simulator's disk makes those); any plant's code.
 
@@ -277,6 +277,9 @@ plants! {
         "a checkpoint releases the log of a transaction under way";
     /// Paged log: a commit is answered before it is durable.
     CommitNotFlushed: "commit-not-flushed", "a commit is answered before it is durable";
+    /// Paged store: a transaction that changed nothing is answered before what it read is durable.
+    ReaderNotHardened: "reader-not-hardened",
+        "a reader is answered before what it read is durable";
     /// Paged store: a restart makes a change once more that the page has.
     RedoneTwice: "redone-twice", "a restart repeats changes that a page has";
     /// Tree: the leaf behind two halves keeps its link to the first of them.
@@ -344,6 +347,7 @@ impl Plant {
                 | Self::PagesNotSynced
                 | Self::OldestForgotten
                 | Self::CommitNotFlushed
+                | Self::ReaderNotHardened
                 | Self::RedoneTwice
                 | Self::NeighbourNotLinked
                 | Self::SeparatorTooLow
@@ -384,7 +388,7 @@ impl Plant {
     }
 }
 
-#[cfg(not(any(tombolo_plants, test, loom)))]
+#[cfg(not(any(tombolo_plants, test, loom, shuttle)))]
 mod choice {
     use super::Plant;
 
@@ -411,9 +415,9 @@ mod choice {
     }
 }
 
-/// In this crate's own tests and under loom a plant is chosen for the thread, so that a test shows that
-/// another one would notice it. Loom runs all threads of a model on one.
-#[cfg(all(any(test, loom), not(tombolo_plants)))]
+/// In this crate's own tests and under loom and shuttle a plant is chosen for the thread, so that a test shows that
+/// another one would notice it. Loom and shuttle run all threads of a model on one.
+#[cfg(all(any(test, loom, shuttle), not(tombolo_plants)))]
 mod choice {
     use super::Plant;
     use std::cell::Cell;
@@ -488,7 +492,7 @@ mod choice {
     }
 }
 
-#[cfg(all(any(test, loom), not(tombolo_plants)))]
+#[cfg(all(any(test, loom, shuttle), not(tombolo_plants)))]
 pub use choice::with;
 pub use choice::{POSSIBLE, choose, is, reached};
 

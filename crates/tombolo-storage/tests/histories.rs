@@ -9,6 +9,7 @@
 mod callers;
 
 use callers::{Caller, Draw, Sizes};
+use tombolo_storage::disk::MemDisk;
 use tombolo_storage::paged::store::Isolation;
 
 const SESSIONS: i64 = 4;
@@ -43,12 +44,12 @@ fn histories(isolation: Isolation) {
     let (mut all, mut aborted) = (0, 0);
     for history in 0..histories {
         let seed = |session: i64| (history << 8) | (session as u64 + 1);
-        let first = Caller::first(Sizes { isolation, ..SIZES }, draw(seed(0)));
+        let first = Caller::first(&MemDisk::new(), Sizes { isolation, ..SIZES }, draw(seed(0)));
         std::thread::scope(|scope| {
             for session in 1..=SESSIONS {
                 let mut caller = first.another(session, draw(seed(session)));
                 let own = transactions / SESSIONS as u64;
-                scope.spawn(move || (0..own).for_each(|_| caller.random()));
+                scope.spawn(move || (0..own).for_each(|_| caller.random().expect("nothing fails")));
             }
         });
         let judged = first.judge();

@@ -102,7 +102,12 @@ pub(super) static STEPS: [Step; 22] = [
         Call(soak),
     ),
     step(Last, "loom", "shared structures keep their invariants in every interleaving", Call(loom)),
-    step(Last, "shuttle", "2,000 random interleavings of sessions are serializable", Call(shuttle)),
+    step(
+        Last,
+        "shuttle",
+        "2,000 random interleavings of sessions are serializable, and 500 survive a crash",
+        Call(shuttle),
+    ),
     step(Last, "plants", "a sample of the bugs planted on purpose is detected", Call(plants)),
 ];
 

@@ -33,6 +33,7 @@ use crate::log::{ChangeKind, Logging};
 use crate::paged::btree::{LastInsertions, Routes};
 use crate::paged::heap::{Place, RowFile};
 use crate::paged::page::StoreId;
+use crate::plant::{self, Plant};
 use crate::profile::PagedProfile;
 use crate::row::RowId;
 use crate::store::Phase;
@@ -319,7 +320,11 @@ impl<P: PagedProfile> Session<P> {
 
     #[inline]
     pub(super) fn commit(&mut self, database: &Database<P>) -> Result<()> {
+        let is_early = plant::is(Plant::ReaderNotHardened) && self.phase == Phase::Reading;
         self.commit_unhardened(database)?;
+        if is_early {
+            return Ok(());
+        }
         if self.hardens { harden(database, self.committed_at) } else { Ok(()) }
     }
 

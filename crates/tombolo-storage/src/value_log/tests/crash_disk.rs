@@ -2,7 +2,8 @@
 //!
 //! Unsynced bytes survive by sectors of 512, each or not; unsynced lengths and directory entries
 //! survive or not. After a number of calls every call fails, as if the power had gone; `crash` gives
-//! what is found when it is back. Not here: rot, lies, misdirected writes (tests make those by hand).
+//! what is found when it is back. After a number of syncs the disk says of every one that it succeeded, and does
+//! nothing. Not here: rot, misdirected writes (tests make those by hand).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,6 +35,8 @@ struct State {
     durable_files: BTreeMap<String, Shared>,
     /// Calls that still succeed.
     calls_left: Option<u64>,
+    /// Syncs that are still made; all if there is no number.
+    syncs_left: Option<u64>,
     /// Whether a call failed because none was left.
     has_failed: bool,
     calls: u64,
@@ -44,6 +47,14 @@ struct State {
 impl State {
     fn used_bytes(&self) -> usize {
         self.files.values().map(|file| file.lock().bytes.len()).sum()
+    }
+
+    /// Whether a sync is made.
+    fn syncs(&mut self) -> bool {
+        let Some(left) = &mut self.syncs_left else { return true };
+        let is_left = *left > 0;
+        *left = left.saturating_sub(1);
+        is_left
     }
 }
 
@@ -59,6 +70,12 @@ impl CrashDisk {
     /// Lets every call but the next `calls` fail.
     pub(crate) fn fail_after(&self, calls: Option<u64>) {
         self.0.lock().calls_left = calls;
+    }
+
+    /// Lets every sync but the next `syncs` be a lie.
+    #[cfg(shuttle)]
+    pub(crate) fn lie_after(&self, syncs: Option<u64>) {
+        self.0.lock().syncs_left = syncs;
     }
 
     /// Whether a call failed as if the power had gone.
@@ -237,7 +254,9 @@ impl Disk for CrashDisk {
 
     fn sync_dir(&self) -> Result<(), DiskError> {
         self.call(Operation::Sync, ".", |state| {
-            state.durable_files = state.files.clone();
+            if state.syncs() {
+                state.durable_files = state.files.clone();
+            }
             Ok(())
         })
     }
@@ -294,8 +313,10 @@ impl DiskFile for CrashFile {
     }
 
     fn sync(&self) -> Result<(), DiskError> {
-        self.call(Operation::Sync, |content| {
-            content.sync();
+        self.disk.call(Operation::Sync, &self.name, |state| {
+            if state.syncs() {
+                self.content.lock().sync();
+            }
             Ok(())
         })
     }
