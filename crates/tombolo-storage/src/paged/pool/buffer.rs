@@ -395,7 +395,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
         let frame = owned.pin.frame();
         frame.set_clean();
         frame.page.set(id.0);
-        frame.use_once();
+        frame.begin_rounds();
         place.link(&self.frames, owned.index);
         frame.make_usable();
         Ok(())

@@ -1,7 +1,9 @@
 //! Replacement: which page leaves when another needs its frame.
 //!
-//! A clock with usage counts: the hand takes one use of each frame it passes and evicts the first
-//! that has none left, is clean and is not pinned. After a few frames without one, those of them
+//! A clock that counts rounds: where the hand passes a page that was used since the last time, the page has one round
+//! more, else one less; it evicts the first that has none left, is clean and is not pinned. However often a page is
+//! used in one round, that is one: a scan that finds a page once for each of its rows does not drive out what is used
+//! in every round. After a few frames without one, those of them
 //! with fewest uses are made *ready*: their dirty pages are written, after one flush of the log, and
 //! this miss and the next ones take their frames, unless they were used again. So a miss looks at a
 //! few frames whatever the pool's size and however much of it is dirty, and writes one page, both on
@@ -47,7 +49,7 @@ pub(super) struct OwnedFrame<'a, L: Latching> {
 
 /// A frame the hand has passed.
 struct Passed {
-    /// How often it had been used.
+    /// In how many rounds it was used.
     uses: u32,
     index: u32,
 }
@@ -166,7 +168,7 @@ impl<S: PageSize, L: Latching, W: WriteAhead + 'static> BufferPool<S, L, W> {
             if frame.is_in_use() {
                 continue;
             }
-            let uses = frame.spend_use();
+            let uses = frame.end_round();
             if uses > 0 || frame.is_dirty() || !takes {
                 passed.push(Passed { uses, index });
             } else if let Some(pin) = self.evict(index) {

@@ -38,8 +38,10 @@ pub(super) const NO_PAGE: u32 = 0;
 /// In the word of pins: no page of the frame may be pinned (EMPTY, OWNED).
 const UNUSABLE: u32 = 1 << 31;
 
-/// How often the clock passes a page that was used and used again before it evicts it.
-const USAGE_MAX: u32 = 5;
+/// In the word of usage: the page was used since the clock came by. What is above counts the rounds.
+const USED: u32 = 1;
+/// How often the clock passes a page that was used in many rounds, and is not any more, before it evicts it.
+const ROUNDS_MAX: u32 = 5;
 
 /// What is kept of a frame, besides its page. A cache line each.
 #[repr(align(64))]
@@ -52,7 +54,7 @@ pub(super) struct Frame<L: Latching> {
     pub(super) page: GuardedU32,
     /// The next frame of the chain.
     pub(super) next: GuardedU32,
-    /// How often it was used since the clock came by.
+    /// In how many rounds of the clock it was used, less those in which it was not; and [`USED`].
     usage: GuardedU32,
     /// Whether the page differs from the one in the file.
     dirty: GuardedU32,
@@ -171,23 +173,33 @@ impl<L: Latching> Frame<L> {
         self.hits.get()
     }
 
-    /// Counts a use; an update lost to another thread does no harm.
+    /// Notes a use: a scan that finds a page once for each row uses it once. An update lost to another thread does
+    /// no harm.
     #[inline(always)]
     pub(super) fn use_once(&self) {
         let usage = self.usage.get();
-        if usage < USAGE_MAX {
-            self.usage.set(usage + 1);
+        if usage & USED == 0 {
+            self.usage.set(usage | USED);
         }
     }
 
-    /// Takes one use back; says how many there were.
-    pub(super) fn spend_use(&self) -> u32 {
-        let usage = self.usage.get();
-        self.usage.set(usage.saturating_sub(1));
-        usage
+    /// Notes that a page was brought in, which is the one use that most pages of a scan have.
+    pub(super) fn begin_rounds(&self) {
+        self.usage.set(1 << 1);
     }
 
-    /// How many uses there are.
+    /// Ends a round of the clock; says in how many the page was used.
+    pub(super) fn end_round(&self) -> u32 {
+        let usage = self.usage.get();
+        let before = usage >> 1;
+        let rounds = if usage & USED > 0 { before + 1 } else { before };
+        let after =
+            if usage & USED > 0 { rounds.min(ROUNDS_MAX) } else { before.saturating_sub(1) };
+        self.usage.set(after << 1);
+        rounds
+    }
+
+    /// Whether it was used lately, in numbers: 0 if it was not.
     pub(super) fn uses(&self) -> u32 {
         self.usage.get()
     }
