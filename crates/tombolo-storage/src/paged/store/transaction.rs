@@ -109,7 +109,7 @@ pub(super) struct Session<P: PagedProfile> {
     pub(super) ghost_keys: Vec<u8>,
     /// Rows that it made, or whose column it changed, in tables that are spread: positions of these, and rows.
     pub(super) placed: Vec<(usize, RowId)>,
-    /// Whether its last transaction could be neither committed nor undone: nobody may see what it changed.
+    /// Whether its last transaction could be neither committed nor undone: no other may see what it changed.
     is_abandoned: bool,
 }
 
