@@ -162,6 +162,8 @@ pub enum LogFailure {
         /// Why.
         what: &'static str,
     },
+    /// None of its files is there, but the pages were written with a log.
+    Missing,
     /// What is to be read was released: no restart needs it.
     Released {
         /// The LSN that was asked for.
@@ -243,6 +245,10 @@ impl fmt::Display for LogError {
             LogFailure::NotTogether { what } => write!(
                 f,
                 "pages and log do not belong together: {what}; restore both from one copy of the directory"
+            ),
+            LogFailure::Missing => f.write_str(
+                "the log's files are missing (log-000001 and so on), with which the pages were written: put them back, or \
+                 restore a copy of the directory",
             ),
             LogFailure::Released { lsn, base } => {
                 write!(f, "LSN {lsn} was released: the log is kept from {base} on")

@@ -114,7 +114,9 @@ impl Error {
             OpenError::Log(error) => match error.failure() {
                 paged_log::LogFailure::Disk(error) => Cause::Disk(error),
                 paged_log::LogFailure::InUse { file } => Cause::InUse(file),
-                paged_log::LogFailure::Damaged { .. } => Cause::Damaged,
+                paged_log::LogFailure::Damaged { .. } | paged_log::LogFailure::Missing => {
+                    Cause::Damaged
+                }
                 paged_log::LogFailure::Segments(failure) => of_log(failure),
                 _ => Cause::Directory,
             },

@@ -140,23 +140,10 @@ impl Copies {
 
     /// Puts the newest copy of each page that `pages` does not have whole in its place; how many.
     pub(super) fn repair<S: PageSize>(&self, pages: &dyn DiskFile) -> Result<u32> {
-        let slots = slots::<S>().min((self.file.len()? / S::BYTES as u64) as usize);
-        let mut copies = PageBuffer::<S>::of(slots);
-        self.file.read_at(copies.bytes_mut(0, slots), 0)?;
-        let mut newest: BTreeMap<PageId, usize> = BTreeMap::new();
-        for slot in 0..slots {
-            let copy = copies.page_at(slot);
-            if !is_whole(copy, copy.id()) {
-                continue;
-            }
-            let known = newest.entry(copy.id()).or_insert(slot);
-            if copies.page_at(*known).lsn() <= copy.lsn() {
-                *known = slot;
-            }
-        }
+        let NewestCopies::<S> { copies, slots } = NewestCopies::read(&*self.file)?;
         let mut repaired = 0;
         let mut found = PageBuffer::<S>::new();
-        for (id, slot) in newest {
+        for (id, slot) in slots {
             let offset = u64::from(id.0) * S::BYTES as u64;
             let read = pages.read_at(found.bytes_mut(0, 1), offset);
             match read {
@@ -172,7 +159,48 @@ impl Copies {
     }
 }
 
+/// The newest whole copy of each page.
+#[derive(Debug)]
+pub(super) struct NewestCopies<S> {
+    copies: PageBuffer<S>,
+    slots: BTreeMap<PageId, usize>,
+}
+
+impl<S: PageSize> NewestCopies<S> {
+    /// Those on `disk`; `None` where there is no file of copies.
+    pub(super) fn on(disk: &dyn Disk) -> Result<Option<Self>> {
+        match disk.open(COPIES_FILE, Open::Read) {
+            Ok(file) => Self::read(&*file).map(Some),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn read(file: &dyn DiskFile) -> Result<Self> {
+        let count = slots::<S>().min((file.len()? / S::BYTES as u64) as usize);
+        let mut copies = PageBuffer::<S>::of(count);
+        file.read_at(copies.bytes_mut(0, count), 0)?;
+        let mut newest: BTreeMap<PageId, usize> = BTreeMap::new();
+        for slot in 0..count {
+            let copy = copies.page_at(slot);
+            if !is_whole(copy, copy.id()) {
+                continue;
+            }
+            let known = newest.entry(copy.id()).or_insert(slot);
+            if copies.page_at(*known).lsn() <= copy.lsn() {
+                *known = slot;
+            }
+        }
+        Ok(Self { copies, slots: newest })
+    }
+
+    /// The copy of a page.
+    pub(super) fn get(&self, id: PageId) -> Option<Page<'_, S>> {
+        self.slots.get(&id).map(|&slot| self.copies.page_at(slot))
+    }
+}
+
 /// Whether bytes that may be anything are page `id`.
-fn is_whole<S: PageSize>(page: Page<'_, S>, id: PageId) -> bool {
+pub(super) fn is_whole<S: PageSize>(page: Page<'_, S>, id: PageId) -> bool {
     page.verify_checksum().and_then(|()| page.verify(id)).is_ok()
 }

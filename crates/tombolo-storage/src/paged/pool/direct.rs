@@ -119,12 +119,12 @@ impl<S: PageSize, L: Latching> DirectFrames<S, L> {
         Ok(frames)
     }
 
-    /// What a file says of its log; `None` if it does not say, because its first page is not whole.
+    /// What a file says of its log, or will say once it is repaired, if it may be (`repairs`).
     ///
     /// # Errors
-    /// When there is no file, it is of another version, or the disk fails.
-    pub fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
-        PageFile::<S>::survey(disk)
+    /// When there is no file, it is in use, of another version, or damaged and not to be repaired, or the disk fails.
+    pub fn survey(disk: &dyn Disk, repairs: bool) -> Result<PagesMark> {
+        PageFile::<S>::survey(disk, repairs)
     }
 
     /// Says in the file that it is not closed.

@@ -10,7 +10,7 @@
 
 use std::time::Duration;
 
-use super::copies::{Copies, PageBatch, batch_pages};
+use super::copies::{Copies, NewestCopies, PageBatch, batch_pages, is_whole};
 use super::error::PageFailure;
 use super::space::SpaceState;
 use super::{PageError, PagesMark, Result};
@@ -43,7 +43,20 @@ const ROOT: usize = FREE_PAGES + 4;
 const CLOSED: usize = ROOT + 4;
 const LOG: usize = CLOSED + 4;
 const POSITION: usize = LOG + 8;
-const PREFIX_BYTES: usize = HEADER_BYTES + PAGES;
+const _: () = assert!(HEADER_BYTES + PAGES <= ALIGNMENT_MAX);
+
+/// Takes the file for this process. One that was killed keeps it until the system has carried out, or dropped, the
+/// transfers that the process had under way, some milliseconds after its end.
+fn take(file: &dyn DiskFile) -> Result<()> {
+    for _ in 0..LOCK_TRIES {
+        if file.try_lock()? {
+            return Ok(());
+        }
+        // No thread has a word for this one.
+        Parker::<()>::default().park_for(LOCK_PAUSE);
+    }
+    Err(PageFailure::InUse { file: file.name().to_owned() }.into())
+}
 
 /// The data file of a directory.
 #[derive(Debug)]
@@ -70,7 +83,8 @@ impl<S: PageSize> PageFile<S> {
         copies: bool,
         [log, position]: [u64; 2],
     ) -> Result<(Self, SpaceState)> {
-        let file = Self::locked(disk.open_direct(PAGES_FILE, Open::New)?)?;
+        let file = disk.open_direct(PAGES_FILE, Open::New)?;
+        take(&*file)?;
         let copies = copies.then(|| Copies::create::<S>(disk)).transpose()?;
         let state = SpaceState { log, position, ..SpaceState::empty() };
         let file = Self::with(file, copies);
@@ -88,7 +102,8 @@ impl<S: PageSize> PageFile<S> {
         copies: bool,
         restarts: bool,
     ) -> Result<(Self, SpaceState)> {
-        let file = Self::locked(disk.open_direct(PAGES_FILE, Open::Write)?)?;
+        let file = disk.open_direct(PAGES_FILE, Open::Write)?;
+        take(&*file)?;
         let copies = copies.then(|| Copies::open::<S>(disk)).transpose()?;
         let file = Self::with(file, copies);
         let state = file.read_header(false).or_else(|error| {
@@ -102,25 +117,42 @@ impl<S: PageSize> PageFile<S> {
         Ok((file, state))
     }
 
-    /// What the file says of its log; `None` if page 0 is not whole, so that it says nothing yet. Takes nothing and
-    /// writes nothing.
-    pub(super) fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
+    /// What the file says of its log, or will say once it is repaired, if it may be (`repairs`). Writes nothing.
+    ///
+    /// # Errors
+    /// When page 0 is damaged and no copy of it is there, or pages of a file that was closed are missing, and their
+    /// copies, too.
+    pub(super) fn survey(disk: &dyn Disk, repairs: bool) -> Result<PagesMark> {
         let file = Self::with(disk.open(PAGES_FILE, Open::Read)?, None);
-        let mut scratch = PageBuffer::<S>::new();
-        let mut page = scratch.page_mut();
-        if file.file.len()? < S::BYTES as u64 {
-            return Ok(None);
+        file.survey_by(disk, repairs).or_else(|_| {
+            // Page 0 may be on its way to the file: of a process that has it, or was killed.
+            take(&*file.file)?;
+            file.survey_by(disk, repairs)
+        })
+    }
+
+    fn survey_by(&self, disk: &dyn Disk, repairs: bool) -> Result<PagesMark> {
+        let len = self.file.len()?;
+        let read = self.read_state(len);
+        let is_repaired = match &read {
+            Ok(state) => state.is_closed && state.reserved_pages < state.pages,
+            Err(_) => !self.has_whole_header(len)?,
+        };
+        if !is_repaired || !repairs {
+            return read.map(|state| state.mark());
         }
-        file.file.read_at(page.bytes_mut(), 0)?;
-        let page = page.read();
-        if page.verify_checksum().is_err() || page.body()[..MAGIC.len()] != MAGIC {
-            return Ok(None);
+        let copies = NewestCopies::<S>::on(disk)?;
+        let copy = |id| copies.as_ref().and_then(|copies| copies.get(id));
+        let state = match (read, copy(PageId(0))) {
+            (Err(error), None) => return Err(error),
+            (Err(_), Some(page)) => self.state_in(page, len)?,
+            (Ok(state), _) => state,
+        };
+        let mut lacks = state.reserved_pages..state.pages;
+        if state.is_closed && lacks.any(|page| copy(PageId(page)).is_none()) {
+            return Err(self.too_short(len, state.pages));
         }
-        // Of another version it may say something else there.
-        file.check_prefix(S::BYTES as u64)?;
-        let (number, position) = (long(page.body(), LOG), long(page.body(), POSITION));
-        let is_closed = short(page.body(), CLOSED) == 1;
-        Ok(Some(PagesMark { number, position, is_closed }))
+        Ok(state.mark())
     }
 
     /// Says that the file is not closed, durably, if it says so.
@@ -135,19 +167,6 @@ impl<S: PageSize> PageFile<S> {
 
     fn with(file: Box<dyn DiskFile>, copies: Option<Copies>) -> Self {
         Self { file, writer: Mutex::new(PageWriter { copies, batch: PageBatch::new() }) }
-    }
-
-    /// Takes the file for this process. One that was killed keeps it until the system has carried out, or dropped,
-    /// the transfers that the process had under way, some milliseconds after its end.
-    fn locked(file: Box<dyn DiskFile>) -> Result<Box<dyn DiskFile>> {
-        for _ in 0..LOCK_TRIES {
-            if file.try_lock()? {
-                return Ok(file);
-            }
-            // No thread has a word for this one.
-            Parker::<()>::default().park_for(LOCK_PAUSE);
-        }
-        Err(PageFailure::InUse { file: file.name().to_owned() }.into())
     }
 
     fn offset(id: PageId) -> u64 {
@@ -167,28 +186,57 @@ impl<S: PageSize> PageFile<S> {
         self.damaged(Self::offset(id), what)
     }
 
+    /// Whether page 0 is whole, whatever it says.
+    fn has_whole_header(&self, len: u64) -> Result<bool> {
+        let mut page = PageBuffer::<S>::new();
+        if len >= S::BYTES as u64 {
+            self.file.read_at(page.bytes_mut(0, 1), 0)?;
+        }
+        Ok(is_whole(page.page(), PageId(0)))
+    }
+
+    /// The refusal of a file that was closed, and is shorter than its pages.
+    #[cold]
+    fn too_short(&self, len: u64, pages: u32) -> PageError {
+        self.damaged(len, format!("the file ends here, but it should hold {pages} pages"))
+    }
+
     fn read_header(&self, restarts: bool) -> Result<SpaceState> {
         let len = self.file.len()?;
+        let state = self.read_state(len)?;
+        if !state.is_closed && !restarts {
+            return Err(PageFailure::NotClosed { file: self.file.name().to_owned() }.into());
+        }
+        // What was not closed may be as long as it was at any time.
+        if state.is_closed && state.reserved_pages < state.pages {
+            return Err(self.too_short(len, state.pages));
+        }
+        Ok(state)
+    }
+
+    /// What page 0 says in a file of `len` bytes.
+    fn read_state(&self, len: u64) -> Result<SpaceState> {
         self.check_prefix(len)?;
         if len < S::BYTES as u64 {
-            return Err(self.damaged(len, "the file ends inside its first page"));
+            return Err(self.ends_early(len));
         }
         let mut scratch = PageBuffer::<S>::new();
         let mut page = scratch.page_mut();
         self.read_page(PageId(0), &mut page)?;
-        let field = |at| short(page.read().body(), at);
-        if page.read().kind() != PageKind::Header {
+        self.state_in(page.read(), len)
+    }
+
+    /// The same of a page that is whole.
+    fn state_in(&self, page: Page<'_, S>, len: u64) -> Result<SpaceState> {
+        let field = |at| short(page.body(), at);
+        if page.kind() != PageKind::Header {
             return Err(self.damaged(0, "page 0 is not a header"));
         }
-        let is_closed = field(CLOSED) == 1;
-        if !is_closed && !restarts {
-            return Err(PageFailure::NotClosed { file: self.file.name().to_owned() }.into());
-        }
         let state = SpaceState {
-            is_closed,
-            log: long(page.read().body(), LOG),
-            position: long(page.read().body(), POSITION),
-            lsn: page.read().lsn(),
+            is_closed: field(CLOSED) == 1,
+            log: long(page.body(), LOG),
+            position: long(page.body(), POSITION),
+            lsn: page.lsn(),
             pages: field(PAGES),
             reserved_pages: (len / S::BYTES as u64).try_into().unwrap_or(u32::MAX),
             free_head: field(FREE_HEAD),
@@ -198,22 +246,23 @@ impl<S: PageSize> PageFile<S> {
         if state.pages == 0 || state.free_head >= state.pages || state.root >= state.pages {
             return Err(self.damaged(HEADER_BYTES as u64, "page numbers are out of range"));
         }
-        // What was not closed may be as long as it was at any time.
-        if is_closed && state.reserved_pages < state.pages {
-            let what = format!("the file ends here, but it should hold {} pages", state.pages);
-            return Err(self.damaged(len, what));
-        }
         Ok(state)
+    }
+
+    /// The refusal of a file without a whole page 0.
+    #[cold]
+    fn ends_early(&self, len: u64) -> PageError {
+        self.damaged(len, "the file ends inside its first page")
     }
 
     /// Whose file it is, before its page size can be relied on.
     fn check_prefix(&self, len: u64) -> Result<()> {
-        if len < PREFIX_BYTES as u64 {
-            return Err(self.damaged(len, "the file ends inside its header"));
+        // Less cannot be read where transfers are aligned, and no page is shorter.
+        if len < ALIGNMENT_MAX as u64 {
+            return Err(self.ends_early(len));
         }
         let mut first = PageBuffer::<S>::new();
-        let bytes = len.min(ALIGNMENT_MAX as u64) as usize;
-        let prefix = &mut first.bytes_mut(0, 1)[..bytes];
+        let prefix = &mut first.bytes_mut(0, 1)[..ALIGNMENT_MAX];
         self.file.read_at(prefix, 0)?;
         let body = &prefix[HEADER_BYTES..];
         let at = |offset| (HEADER_BYTES + offset) as u64;

@@ -50,6 +50,12 @@ impl SpaceState {
         let (is_closed, lsn) = (false, 0);
         Self { is_closed, log, position, lsn, pages, reserved_pages, free_head, free_pages, root }
     }
+
+    /// What the file says of its log.
+    pub(super) fn mark(self) -> PagesMark {
+        let Self { log: number, position, is_closed, .. } = self;
+        PagesMark { number, position, is_closed }
+    }
 }
 
 /// The pages of a file, one allocation at a time.
@@ -83,8 +89,7 @@ impl<L: Latching> Space<L> {
 
     /// What the file says of its log.
     pub fn mark(&self) -> PagesMark {
-        let SpaceState { log: number, position, is_closed, .. } = self.state();
-        PagesMark { number, position, is_closed }
+        self.state().mark()
     }
 
     /// Says that the pages go with the log of this number, which is durable up to `position`; with none if that is

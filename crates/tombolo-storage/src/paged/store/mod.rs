@@ -79,9 +79,10 @@ use super::pool::{FETCH_MAX, PAGES_FILE, PageAccess, PageError, PoolUsage};
 use crate::disk::{Disk, Open, share};
 use crate::error::Error;
 use crate::lock::Locking as _;
-use crate::log::{LOG_FILES, LogUsage, Logging};
+use crate::log::{LogError, LogFailure, LogUsage, Logging};
 use crate::owner::Owner;
 use crate::store::Phase;
+use crate::value_log;
 
 /// A position in the log of a paged database: up to it the log must be durable before a commit or a vote counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,14 +178,19 @@ impl<P: PagedProfile> PagedStore<P> {
     ) -> Result<Self, OpenError> {
         let () = Self::SAFE;
         let files = disk.list().map_err(PageError::from)?;
-        let has_log = files.iter().any(|name| name.starts_with(LOG_FILES));
-        if has_log && !files.iter().any(|name| name == PAGES_FILE) {
+        let has_log = value_log::holds_log(disk).map_err(LogError::from)?;
+        let has_pages = files.iter().any(|name| name == PAGES_FILE);
+        if has_log && !has_pages {
             // Refused before the log is written.
             disk.open(PAGES_FILE, Open::Read).map_err(PageError::from)?;
         }
-        // Refused before the log is written, too, if the pages have another version, or belong to another log.
-        let is_there = files.iter().any(|name| name == PAGES_FILE);
-        let mark = if is_there { P::Pages::survey(disk)? } else { None };
+        // Refused before the log is written, too, if the pages have another version, belong to another log, or will not
+        // be whole.
+        let repairs = has_log && settings.restarts;
+        let mark = if has_pages { P::Pages::survey(disk, repairs)? } else { None };
+        if !has_log && mark.is_some_and(|mark| mark.position > 0) {
+            return Err(LogError::from(LogFailure::Missing).into());
+        }
         let mut reading = restart::Reading::default();
         let log = P::Log::open_with(
             settings.log,
@@ -194,10 +200,6 @@ impl<P: PagedProfile> PagedStore<P> {
         )?;
         let restarts = settings.restarts && log.unread().is_some();
         let pages = P::Pages::open(disk, settings, log.ahead(), restarts)?;
-        if let (None, Some((needed, end))) = (mark, log.unread()) {
-            // Page 0 names its log, but it had to be repaired first.
-            pages.space().mark().verify(log.number(), needed, end)?;
-        }
         let mut database = Database::<P>::new(pages, log, settings);
         let restart = restart::open_tables(&mut database, reading)?;
         let space = database.pages.space();

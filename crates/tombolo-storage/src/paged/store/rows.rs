@@ -41,12 +41,14 @@ pub trait RowAccess<W>: PageAccess + Sized + Send {
     /// When there are some, the disk fails, or there is no memory.
     fn create(disk: &dyn Disk, settings: &PagedSettings, ahead: W) -> Result<Self>;
 
-    /// What the pages on `disk` say of their log; `None` if they say nothing. Nothing is written.
+    /// What the pages on `disk` say of their log, or will say once torn ones are repaired, if they are (`repairs`);
+    /// `None` where rows do not lie in pages. Nothing is written.
     ///
     /// # Errors
-    /// When there are none, or the disk fails; `Damaged` if they are of another version.
-    fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
-        _ = disk;
+    /// When there are none, they are in use, or the disk fails; `Damaged` if they are of another version, or damaged so
+    /// that they cannot be opened.
+    fn survey(disk: &dyn Disk, repairs: bool) -> Result<Option<PagesMark>> {
+        _ = (disk, repairs);
         Ok(None)
     }
 
@@ -264,8 +266,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead + Send + 'static> RowAccess<W>
         Self::create(disk, frames::<S>(settings), ahead)
     }
 
-    fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
-        Self::survey(disk)
+    fn survey(disk: &dyn Disk, repairs: bool) -> Result<Option<PagesMark>> {
+        Self::survey(disk, repairs).map(Some)
     }
 
     fn open(
@@ -346,8 +348,8 @@ impl<S: PageSize, L: Latching, W: WriteAhead> RowAccess<W> for DirectFrames<S, L
         Self::create_with(disk, settings.structure_bytes_max, log)
     }
 
-    fn survey(disk: &dyn Disk) -> Result<Option<PagesMark>> {
-        Self::survey(disk)
+    fn survey(disk: &dyn Disk, repairs: bool) -> Result<Option<PagesMark>> {
+        Self::survey(disk, repairs).map(Some)
     }
 
     fn open(

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::disk::{DiskError, DiskFile};
+use crate::log::LOG_FILES;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;

@@ -5,6 +5,7 @@ use crate::dynamic::DynamicTable;
 use crate::log::record::Content;
 use crate::log::{ChangeKind, read_log};
 use crate::paged::page::SlotKind;
+use crate::profile::NoLsn;
 use crate::value::Value;
 use crate::value_log::tests::crash_disk::CrashDisk;
 
@@ -112,7 +113,11 @@ fn what_cannot_be_restarted_is_refused_as_it_is() {
     // The log is.
     let disk = made();
     log_files(&disk).iter().for_each(|name| disk.remove(name).unwrap());
-    assert!(refused(&disk).to_string().contains("log"), "{}", refused(&disk));
+    assert!(
+        refused(&disk).to_string().contains("the log's files are missing"),
+        "{}",
+        refused(&disk)
+    );
     // A part of it is.
     let disk = made();
     assert!(log_files(&disk).len() > 3);
@@ -202,6 +207,86 @@ fn another_version_is_refused_before_the_log_is_written() {
     drop(file);
     let error = refused(&disk).to_string();
     assert!(error.contains("format version 9, this program reads"), "{error}");
+}
+
+/// A database whose file of pages is short, or whose first page is not whole.
+#[test]
+fn pages_are_put_back_from_copies_or_refused_before_anything_is_written() {
+    let closed = |rows: i64| {
+        let disk = CrashDisk::default();
+        let (mut store, table) = notes(&disk);
+        for at in 0..rows / 50 {
+            insert(&mut store, &table, at * 50..at * 50 + 50);
+            store.commit().unwrap();
+        }
+        store.close().unwrap();
+        disk.kill()
+    };
+    let file = |disk: &CrashDisk| disk.open(PAGES_FILE, Open::Write).unwrap();
+    let flip = |disk: &CrashDisk| {
+        let (file, mut byte) = (file(disk), [0]);
+        file.read_at(&mut byte, 20).unwrap();
+        file.write_at(&[byte[0] ^ 1], 20).unwrap();
+    };
+    // All pages are among the copies.
+    for len in [0, 100, 5_000, 8_192, 50_000] {
+        let disk = closed(200);
+        file(&disk).set_len(len).unwrap();
+        let unwanted = PagedSettings { restarts: false, ..small() };
+        let refused = PagedStore::<Conventional>::open(&disk, &unwanted).err().unwrap();
+        assert_eq!(refused.damage().unwrap().1, len, "{refused}");
+        let mut store = PagedStore::<Conventional>::open(&disk, &small()).unwrap();
+        store.begin().unwrap();
+        assert_eq!(table_of(&store).row_ids(&mut store).unwrap().len(), 200);
+        store.commit().unwrap();
+        assert_eq!(store.check(), []);
+    }
+    // They are not.
+    for len in [0, 100, 5_000, 8_192, 50_000] {
+        let disk = closed(8_000);
+        file(&disk).set_len(len).unwrap();
+        let error = refused(&disk);
+        assert_eq!(error.damage().unwrap().1, len, "{error}");
+        assert!(error.to_string().contains("it should hold"), "{error}");
+    }
+    let disk = closed(200);
+    flip(&disk);
+    assert!(PagedStore::<Conventional>::open(&disk, &small()).is_ok());
+    // Without copies of them.
+    for is_short in [false, true] {
+        let disk = closed(200);
+        match is_short {
+            false => flip(&disk),
+            true => file(&disk).set_len(100).unwrap(),
+        }
+        disk.remove("pages-copies").unwrap();
+        let error = refused(&disk);
+        assert_eq!(error.damage().unwrap().0, PAGES_FILE, "{error}");
+    }
+}
+
+fn table_of(store: &PagedStore<Conventional>) -> DynamicTable {
+    DynamicTable::new(store.schema(), 0)
+}
+
+/// A log that is gone is not taken for one that never was.
+#[test]
+fn a_log_that_is_missing_is_refused_by_every_profile() {
+    let disk = CrashDisk::default();
+    drop(notes(&disk).0.close());
+    let names = disk.list().unwrap().into_iter().filter(|name| name.starts_with("log-"));
+    names.for_each(|name| disk.remove(&name).unwrap());
+    let disk = disk.kill();
+    assert!(refused(&disk).to_string().contains("the log's files are missing"));
+    let mut unlogged = small();
+    unlogged.log.durability = Durability::None;
+    let errors = [
+        PagedStore::<NoLsn>::open(&disk, &small()).err(),
+        PagedStore::<Conventional>::open(&disk, &unlogged).err(),
+    ];
+    for error in errors.map(Option::unwrap) {
+        assert!(error.to_string().contains("the log's files are missing"), "{error}");
+    }
 }
 
 /// A byte that changed is repaired from a page's copy, or found when its page is read.
