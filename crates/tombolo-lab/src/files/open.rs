@@ -12,8 +12,9 @@ use tombolo_engine::recovery::{self, OpenFailure, OpenOptions};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::image::{Image, ImageFailure, ImageSettings};
+use tombolo_storage::paged::pool::PAGES_FILE;
 use tombolo_storage::profile::MemoryLogged;
-use tombolo_storage::value_log::{self, LogFailure};
+use tombolo_storage::value_log::{self, LogFailure, LogKind};
 
 use crate::failure::Failure;
 use crate::numbers;
@@ -123,6 +124,14 @@ pub(crate) fn refused(directory: &Path, failure: &OpenFailure) -> Failure {
             "directory {path} holds no database of profile memory: give the one that run --data \
              made"
         )),
+        OpenFailure::Log(LogFailure::OtherKind { found: LogKind::Paged, .. })
+            if !directory.join(PAGES_FILE).exists() =>
+        {
+            Failure::check(format!(
+                "directory {path} holds the log of a paged database, whose file {PAGES_FILE} is missing: restore a \
+                 copy of the directory"
+            ))
+        }
         OpenFailure::Image(ImageFailure::Directories { .. } | ImageFailure::Misplaced { .. }) => {
             Failure::usage(format!(
                 "{failure} (recover, check and inspect: --checkpoint-directory DIR for each but the first)"

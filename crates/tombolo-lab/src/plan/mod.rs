@@ -391,11 +391,13 @@ impl Plan {
     /// Refuses what needs a log that there is not.
     fn verify_calls(&self) -> Result<(), Failure> {
         let is_durable = self.durability != Durability::None;
-        let is_logged = self.is_piped() && is_durable;
-        let comes_back = is_logged || is_durable && profiles::can_be_saved(&self.profile);
+        let can_be_saved = profiles::can_be_saved(&self.profile);
+        let comes_back = is_durable && (self.is_piped() || can_be_saved);
+        // One that was closed comes back without a log, too.
+        let can_be_resumed = comes_back || can_be_saved;
         let refused = |flag: &str| {
             Err(Failure::usage(format!(
-                "{flag} needs a database that comes back: use --profile {} with --durability group",
+                "{flag} needs a database that comes back: use --durability group, with --profile {} or conventional",
                 Memory::NAME
             )))
         };
@@ -407,7 +409,7 @@ impl Plan {
         }
         match (self.acks.is_some(), self.resume) {
             (true, _) if !comes_back => refused("--acks"),
-            (_, true) if !comes_back => refused("--resume"),
+            (_, true) if !can_be_resumed => refused("--resume"),
             (_, true) if self.data.is_none() => {
                 Err(Failure::usage("--resume opens a database: say which with --data DIR"))
             }

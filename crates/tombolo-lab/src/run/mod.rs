@@ -11,19 +11,21 @@ pub mod counting;
 mod result;
 pub mod saved;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_storage::disk::OsDisk;
-use tombolo_storage::log::LogUsage;
+use tombolo_storage::log::{Durability, LogFailure, LogUsage};
 use tombolo_storage::paged::pool::{PAGES_FILE, PoolUsage};
+use tombolo_storage::paged::store::OpenError;
+use tombolo_storage::value_log::{self, LogFailure as SegmentsFailure};
 
 use counting::GroupCost;
 
 use crate::counters::miss;
-use crate::drive::{ByKind, Deployed, Driver, Instance, Throughput};
+use crate::drive::{ByKind, Deployed, Driver, Instance, NoDatabase, Throughput};
 use crate::failure::{Blamed, Failure};
 use crate::files::{FlushTimes, Place, RawFlush, TimedDisk};
 use crate::histogram::{Latencies, Summary};
@@ -287,15 +289,37 @@ fn resume<W: Deployed>(
     flushes: &FlushTimes,
     clock: &SystemClock,
 ) -> Result<Loaded<W>, Failure> {
+    let has_log = value_log::holds_log(&OsDisk::open(&place.path).or_environment()?);
+    if plan.durability == Durability::None && has_log.or_environment()? {
+        return Err(Failure::usage(format!(
+            "{} holds a database with a log, which is not written without it: use --durability group",
+            place.path.display()
+        )));
+    }
     let options = on_disk(plan, place, flushes, clock)?;
     let (wall, cpu) = (clock.now_ns(), clock.process_cpu());
     let mut instance = drive::open_saved(&plan.profile, &options)
-        .map_err(|error| Failure::environment(format!("{}: {error}", place.path.display())))?;
+        .map_err(|error| not_opened(&place.path, &error))?;
     let load_s = seconds_since(clock, wall, cpu);
     let workload = drive::found(workload, instance.rest()?.store())?;
     let bound = instance.bind(workload);
     bound.map_err(|error| Failure::usage(format!("{}: {error}", place.path.display())))?;
     Ok((instance, workload, load_s))
+}
+
+/// Why a database on pages is not opened.
+fn not_opened(directory: &Path, error: &NoDatabase) -> Failure {
+    let path = directory.display();
+    match error {
+        NoDatabase::Refused(OpenError::Log(error))
+            if *error.failure() == LogFailure::Segments(SegmentsFailure::NoLog) =>
+        {
+            Failure::usage(format!(
+                "{path} holds a database without a log, as --durability none makes it: use --durability none"
+            ))
+        }
+        error => Failure::environment(format!("{path}: {error}")),
+    }
 }
 
 /// The results of the passes.

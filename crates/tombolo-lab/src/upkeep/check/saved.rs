@@ -29,6 +29,8 @@ use crate::{drive, host};
 
 /// The remedy for damage.
 const REMEDY: &str = "restore a copy of the directory, or make it again";
+/// The remedy where copies of pages are whole.
+const REPAIR: &str = "tombolo recover, or opening the database, puts it back from copies of pages";
 /// The least the buffer pool gets.
 const POOL_BYTES_MIN: u64 = 64 << 20;
 
@@ -87,7 +89,10 @@ fn check_with(
             in_file.for_each(|finding| finding.file = Some(pages.clone()));
             Ok(checked)
         }
-        Err(damage) => Ok(Checked::unopened(damage, None, REMEDY)),
+        Err(damage) => {
+            let repaired = opened(directory, Writes::InMemory, true)?.is_ok();
+            Ok(Checked::unopened(damage, None, if repaired { REPAIR } else { REMEDY }))
+        }
     }
 }
 
@@ -115,7 +120,7 @@ pub(in crate::upkeep) fn recover(directory: &Path) -> Result<Option<Restart>, Fa
 /// # Errors
 /// When it is in use, damaged, or cannot be read.
 pub(in crate::upkeep) fn prepared(directory: &Path) -> Result<Vec<Owner>, Failure> {
-    match opened(directory, Writes::InMemory)? {
+    match opened(directory, Writes::InMemory, false)? {
         Ok(_) => Ok(Vec::new()),
         Err(OpenError::Undecided { owners }) => Ok(owners),
         Err(error) => {
@@ -147,16 +152,18 @@ fn open(
     directory: &Path,
     writes: Writes,
 ) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, Failure> {
-    match opened(directory, writes)? {
+    // A restart puts back what is torn: when checking, that is damage.
+    match opened(directory, writes, writes == Writes::InDirectory)? {
         Ok(instance) => Ok(Ok(instance)),
         Err(error) => judge(directory, &error).map(Err),
     }
 }
 
-/// The same, with what the store refused.
+/// The same, with what the store refused; restarted only if it was not closed, unless it `restarts` at once.
 fn opened(
     directory: &Path,
     writes: Writes,
+    restarts: bool,
 ) -> Result<Result<Box<dyn Instance<Scale>>, OpenError>, Failure> {
     let has_log = holds_log(directory);
     let fitting = PROFILES
@@ -164,8 +171,7 @@ fn opened(
         .filter(|profile| profile.switches[1] == has_log && profiles::can_be_saved(profile.name));
     let mut refused = None;
     for profile in fitting {
-        // Not restarted unless it has to be: a restart puts back what is torn, and here that is damage.
-        let opened = match open_with(profile.name, (directory, writes), has_log, false)? {
+        let opened = match open_with(profile.name, (directory, writes), has_log, restarts)? {
             Err(NoDatabase::Refused(error)) if has_log && error.is_not_closed() => {
                 open_with(profile.name, (directory, writes), has_log, true)?
             }
@@ -244,6 +250,11 @@ fn judge(directory: &Path, error: &OpenError) -> Result<Finding, Failure> {
         return Ok(Finding { check, what, file: Some(file), offset: Some(offset) });
     }
     let path = directory.display();
+    if let OpenError::Log(error) = error
+        && *error.failure() == LogFailure::Missing
+    {
+        return Err(Failure::check(format!("{path} cannot be opened: {error}")));
+    }
     let text = match error {
         _ if error.is_not_closed() => {
             format!("{path} was not closed, and without a log it cannot be restarted: {error}")
