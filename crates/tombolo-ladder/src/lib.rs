@@ -11,7 +11,7 @@ use tombolo_lab::workload::tpcc::loader::Scale;
 use tombolo_storage::for_each_paged_profile;
 
 /// A database of TPC-C on pages, of the profile with this name; `None` if there is no such profile.
-pub fn on_pages(profile: &str, options: &Options, how: How) -> Made<Scale> {
+pub fn on_pages(profile: &str, options: &Options, how: How<'_>) -> Made<Scale> {
     macro_rules! if_named {
         ($name:literal, $type:ty) => {
             if profile == $name {

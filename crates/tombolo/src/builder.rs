@@ -298,9 +298,13 @@ impl Builder {
             (self.structure_bytes_max.is_some(), "structure_bytes_max"),
             (!self.checkpoint_directories.is_empty(), "checkpoint_directories"),
             (self.log_archive.is_some(), "log_archive"),
-            (self.on_opening.is_some(), "on_opening"),
         ];
         calls.into_iter().find_map(|(is_made, name)| is_made.then_some(name))
+    }
+
+    /// Who is told how far opening is.
+    pub(crate) const fn observer(&self) -> Option<&OnOpening> {
+        self.on_opening.as_ref()
     }
 
     /// The same with these tables only, in one directory.
@@ -329,7 +333,8 @@ impl Builder {
     }
 
     /// Calls `observer` repeatedly while a directory is opened, on the thread that opens it, with the progress and
-    /// the estimated time left: for users who wait for a large database.
+    /// the estimated time left: for users who wait for a large database. Of a [`paged`](Builder::paged) one while it is
+    /// restarted, which is not needed if it was closed; of islands from several threads, about one island each time.
     ///
     /// ```
     /// # use tombolo::Database;

@@ -34,9 +34,10 @@ use crate::product::Product;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Opening {
-    /// Bytes of image and log that were read.
+    /// Bytes of image and log that were read. The restart of a paged database reads the end of its log twice.
     pub bytes: u64,
-    /// Bytes of their files; the log may end before its files do.
+    /// Bytes of their files; the log may end before its files do. Of a paged database known exactly once half of it is
+    /// read.
     pub bytes_max: u64,
     /// Time since it began.
     pub elapsed: Duration,

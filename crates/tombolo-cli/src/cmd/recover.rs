@@ -64,7 +64,7 @@ fn run_on_pages(arguments: &Arguments) -> Result<(), Failure> {
             directory.display()
         )));
     }
-    let restart = recover::recover_pages(directory, &SystemClock::new())?;
+    let restart = recover::recover_pages(directory, &SystemClock::new(), &mut Bar::default())?;
     let result = RecoverPagesResult { directory: directory.display().to_string(), restart };
     let header = result_header("recover", &flags.settings()?);
     Output::new(flags.json).result(&header, &result, RecoverPagesResult::text)

@@ -32,6 +32,7 @@ use std::time::Duration;
 use tombolo_storage::disk::{Disk, DiskError};
 use tombolo_storage::memory::image::{Checkpoints, Image, ImageFailure, ImageSettings};
 use tombolo_storage::memory::{Limits, MemoryStore};
+use tombolo_storage::paged::store::RestartProgress;
 use tombolo_storage::profile::MemoryProfile;
 use tombolo_storage::value_log::{
     self, CHECKPOINT_LOCK_FILE, Cut, DirectoryLock, GroupNumber, LogFailure, LogSettings,
@@ -240,6 +241,13 @@ pub struct Progress {
 const ESTIMATE_AFTER_NS: u64 = 500_000_000;
 
 impl Progress {
+    /// That of the restart of a paged store, which began so many nanoseconds ago.
+    pub fn of_restart(now: RestartProgress, elapsed_ns: u64) -> Self {
+        let RestartProgress { bytes, bytes_max, .. } = now;
+        let log = value_log::Progress { bytes, bytes_max, ..value_log::Progress::default() };
+        Self { log, log_bytes_max: bytes_max, elapsed_ns, ..Self::default() }
+    }
+
     /// The fraction of all bytes that have been read, from 0 to 1.
     pub fn part(&self) -> f64 {
         let read = self.image_bytes + self.log.bytes;

@@ -33,7 +33,8 @@ pub(crate) use driver::reading_ns;
 pub use driver::{Driver, Throughput};
 pub use instance::{Batch, Executed, Instance};
 pub use open::{
-    Deployed, How, Made, MakePaged, NoDatabase, create, open_saved, paged, run_on_pages_by,
+    Deployed, How, Made, MakePaged, NoDatabase, OnRestart, create, open_saved, paged,
+    run_on_pages_by,
 };
 pub use outcome::{Behind, PipelineOutcome};
 pub use product::GROUP;

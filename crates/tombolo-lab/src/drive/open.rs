@@ -13,7 +13,7 @@ use tombolo_storage::log::LogUsage;
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::paged::page::PageSize;
 use tombolo_storage::paged::pool::{PageAccess, PoolUsage};
-use tombolo_storage::paged::store::{OpenError, PagedStore, Restart};
+use tombolo_storage::paged::store::{OpenError, PagedStore, Restart, RestartProgress};
 use tombolo_storage::profile::{Conventional, MemoryProfile, PagedProfile};
 
 use super::Instance;
@@ -85,13 +85,15 @@ impl<P: PagedProfile> Kind<PagedStore<P>> for OnPages {
     }
 }
 
+/// Called with how far a restart is.
+pub type OnRestart<'a> = &'a mut dyn FnMut(RestartProgress);
+
 /// Whether a database is made or opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum How<'a> {
     /// Made.
     Create,
-    /// Opened.
-    Open,
+    /// Opened, restarted if it was not closed.
+    Open(OnRestart<'a>),
 }
 
 /// Why there is no database; what is wrong with the profile, or with its files.
@@ -124,7 +126,7 @@ fn not_compiled(workload: &str) -> String {
 /// When the store refuses, or has prepared transactions.
 pub fn paged<W: Workload, P: PagedProfile>(
     options: &Options,
-    how: How,
+    how: How<'_>,
 ) -> Result<Box<dyn Instance<W>>, NoDatabase>
 where
     PagedStore<P>: Send,
@@ -132,7 +134,7 @@ where
     let disk = &options.disk;
     let store = match how {
         How::Create => PagedStore::<P>::create(disk, &options.paged),
-        How::Open => PagedStore::<P>::open(disk, &options.paged),
+        How::Open(report) => PagedStore::<P>::open_reporting(disk, &options.paged, report),
     };
     let store = store.map_err(NoDatabase::Refused)?;
     // What they hold would be waited for in vain.
@@ -146,7 +148,7 @@ where
 /// The paged profiles that are compiled without the feature `every-profile`: compiling the workload
 /// for all of them takes minutes, which tests of everything else need not wait for.
 #[cfg(any(test, not(feature = "every-profile")))]
-fn on_tested_pages(profile: &str, options: &Options, how: How) -> Made<tpcc::loader::Scale> {
+fn on_tested_pages(profile: &str, options: &Options, how: How<'_>) -> Made<tpcc::loader::Scale> {
     use tombolo_storage::profile::{NoLocking, NoLsn, NoSessions};
     Some(match profile {
         "conventional" => paged::<_, Conventional>(options, how),
@@ -159,12 +161,12 @@ fn on_tested_pages(profile: &str, options: &Options, how: How) -> Made<tpcc::loa
 
 /// With it no paged profile is compiled here.
 #[cfg(all(not(test), feature = "every-profile"))]
-fn on_tested_pages(_: &str, _: &Options, _: How) -> Made<tpcc::loader::Scale> {
+fn on_tested_pages(_: &str, _: &Options, _: How<'_>) -> Made<tpcc::loader::Scale> {
     None
 }
 
 /// Makes databases of TPC-C on pages, by the profile's name.
-pub type MakePaged = fn(&str, &Options, How) -> Made<tpcc::loader::Scale>;
+pub type MakePaged = fn(&str, &Options, How<'_>) -> Made<tpcc::loader::Scale>;
 
 /// The function of another crate that makes databases on pages.
 static ON_PAGES: OnceLock<MakePaged> = OnceLock::new();
@@ -177,11 +179,11 @@ pub fn run_on_pages_by(make: MakePaged) {
 /// Whether and how a database is made: `None` where no profile in this list has the name.
 pub type Made<W> = Option<Result<Box<dyn Instance<W>>, NoDatabase>>;
 
-fn in_memory<W: Workload>(profile: &str, options: &Options, how: How) -> Made<W> {
+fn in_memory<W: Workload>(profile: &str, options: &Options, how: &How<'_>) -> Made<W> {
     macro_rules! if_named {
         ($profile:ty) => {
             if <$profile as MemoryProfile>::NAME == profile {
-                if how == How::Open {
+                if matches!(how, How::Open(_)) {
                     return Some(Err(NoDatabase::NothingToOpen));
                 }
                 let store = MemoryStore::<$profile>::new(options.limits);
@@ -198,7 +200,7 @@ pub trait Deployed: Workload + Into<AnyWorkload> {
     /// A database on pages, of the profile called `profile`; none where it is not compiled. This is the conventional
     /// end to compare with, and no ladder.
     #[doc(hidden)]
-    fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
+    fn on_pages(profile: &str, options: &Options, how: How<'_>) -> Made<Self> {
         (profile == "conventional").then(|| paged::<Self, Conventional>(options, how))
     }
 }
@@ -207,7 +209,7 @@ macro_rules! deployed {
     ($first:ident => $ladder:ty, $($name:ident => $scale:ty,)*) => {
         /// The transactions that the ladders run.
         impl Deployed for $ladder {
-            fn on_pages(profile: &str, options: &Options, how: How) -> Made<Self> {
+            fn on_pages(profile: &str, options: &Options, how: How<'_>) -> Made<Self> {
                 let make = ON_PAGES.get().copied().unwrap_or(on_tested_pages);
                 make(profile, options, how)
             }
@@ -221,9 +223,9 @@ for_each_workload!(deployed);
 fn database<W: Deployed>(
     profile: &str,
     options: &Options,
-    how: How,
+    how: How<'_>,
 ) -> Result<Box<dyn Instance<W>>, NoDatabase> {
-    let made = in_memory(profile, options, how);
+    let made = in_memory(profile, options, &how);
     let made = made.or_else(|| W::on_pages(profile, options, how));
     made.unwrap_or_else(|| {
         Err(match profiles::find(profile).is_some() {
@@ -248,13 +250,14 @@ pub fn create<W: Deployed>(
 }
 
 /// A database that was saved, of a profile that lays data out in the same way as the one called
-/// `profile`.
+/// `profile`; `report` is called while it is restarted.
 ///
 /// # Errors
 /// When there is no such profile, or the files are refused.
 pub fn open_saved<W: Deployed>(
     profile: &str,
     options: &Options,
+    report: OnRestart<'_>,
 ) -> Result<Box<dyn Instance<W>>, NoDatabase> {
-    database(profile, options, How::Open)
+    database(profile, options, How::Open(report))
 }

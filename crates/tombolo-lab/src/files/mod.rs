@@ -24,7 +24,7 @@ mod work_directory;
 
 pub(crate) use log_disk::LogDisk;
 pub use open::{Logged, Opened, open, open_directories};
-pub(crate) use open::{disks, refused};
+pub(crate) use open::{disks, refused, restarting};
 pub(crate) use overlay::OverlayDisk;
 pub use place::{Medium, Place};
 pub(crate) use place::{make_writable, unwritable, verify as verify_place};

@@ -13,9 +13,11 @@ use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::memory::MemoryStore;
 use tombolo_storage::memory::image::{Image, ImageFailure, ImageSettings};
 use tombolo_storage::paged::pool::PAGES_FILE;
+use tombolo_storage::paged::store::RestartProgress;
 use tombolo_storage::profile::MemoryLogged;
 use tombolo_storage::value_log::{self, LogFailure, LogKind};
 
+use crate::drive::OnRestart;
 use crate::failure::Failure;
 use crate::numbers;
 use crate::progress::Progress;
@@ -48,6 +50,32 @@ pub(super) fn show(now: recovery::Progress, progress: &mut dyn Progress) {
         0 => format!("{} of the image", numbers::size(now.image_bytes)),
         _ => format!("{} transactions", numbers::quantity(now.log.transactions as f64)),
     };
+    if let Some(left_ns) = now.left_ns() {
+        detail += &format!(", about {} s left", left_ns.div_ceil(1_000_000_000));
+    }
+    progress.part(now.part(), &detail);
+}
+
+/// Opens a database on pages with `open`, and shows meanwhile how far its restart is, and how long the rest will take.
+pub(crate) fn restarting<T>(
+    clock: &dyn Clock,
+    progress: &mut dyn Progress,
+    open: impl FnOnce(OnRestart<'_>) -> T,
+) -> T {
+    progress.begin("restarting");
+    let begun_ns = clock.now_ns();
+    let opened = open(&mut |now| show_restart(now, clock.now_ns() - begun_ns, progress));
+    progress.end();
+    opened
+}
+
+fn show_restart(restart: RestartProgress, elapsed_ns: u64, progress: &mut dyn Progress) {
+    let now = recovery::Progress::of_restart(restart, elapsed_ns);
+    let mut detail = format!("{} of log", numbers::size(restart.bytes));
+    if restart.transactions_to_undo > 0 {
+        let to_undo = numbers::quantity(restart.transactions_to_undo as f64);
+        detail += &format!(", {to_undo} transactions to undo");
+    }
     if let Some(left_ns) = now.left_ns() {
         detail += &format!(", about {} s left", left_ns.div_ceil(1_000_000_000));
     }

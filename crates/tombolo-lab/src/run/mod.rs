@@ -242,7 +242,9 @@ fn load<W: Deployed>(
         Some(place) if plan.resume && plan.is_piped() => {
             return drive::resume(plan, &workload, place, flushes, progress);
         }
-        Some(place) if plan.resume => return resume(plan, &workload, place, flushes, clock),
+        Some(place) if plan.resume => {
+            return resume(plan, &workload, place, (flushes, clock), progress);
+        }
         _ if plan.is_piped() => {
             drive::create_piped(plan, place.map(|place| &*place.path), flushes)?
         }
@@ -286,8 +288,8 @@ fn resume<W: Deployed>(
     plan: &Plan,
     workload: &W,
     place: &Place,
-    flushes: &FlushTimes,
-    clock: &SystemClock,
+    (flushes, clock): (&FlushTimes, &SystemClock),
+    progress: &mut dyn Progress,
 ) -> Result<Loaded<W>, Failure> {
     let has_log = value_log::holds_log(&OsDisk::open(&place.path).or_environment()?);
     if plan.durability == Durability::None && has_log.or_environment()? {
@@ -298,8 +300,10 @@ fn resume<W: Deployed>(
     }
     let options = on_disk(plan, place, flushes, clock)?;
     let (wall, cpu) = (clock.now_ns(), clock.process_cpu());
-    let mut instance = drive::open_saved(&plan.profile, &options)
-        .map_err(|error| not_opened(&place.path, &error))?;
+    let opened = files::restarting(clock, progress, |report| {
+        drive::open_saved(&plan.profile, &options, report)
+    });
+    let mut instance = opened.map_err(|error| not_opened(&place.path, &error))?;
     let load_s = seconds_since(clock, wall, cpu);
     let workload = drive::found(workload, instance.rest()?.store())?;
     let bound = instance.bind(workload);

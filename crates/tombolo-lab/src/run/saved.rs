@@ -82,7 +82,7 @@ fn open<W: Deployed>(
     workload: &W,
     options: &Options,
 ) -> Result<Box<dyn Instance<W>>, Failure> {
-    let mut instance = drive::open_saved(&plan.profile, options)
+    let mut instance = drive::open_saved(&plan.profile, options, &mut |_| ())
         .map_err(|error| Failure::environment(format!("profile {}: {error}", plan.profile)))?;
     instance.bind(*workload).or_check()?;
     instance.read_all()?;

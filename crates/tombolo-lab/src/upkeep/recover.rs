@@ -51,9 +51,10 @@ pub fn has_pages(directory: &Path) -> bool {
 pub fn recover_pages(
     directory: &Path,
     clock: &dyn Clock,
+    progress: &mut dyn Progress,
 ) -> Result<Option<RestartResult>, Failure> {
     let begun_ns = clock.now_ns();
-    let restart = saved::recover(directory)?;
+    let restart = saved::recover(directory, clock, progress)?;
     let wall_s = (clock.now_ns() - begun_ns) as f64 / 1e9;
     Ok(restart.map(|restart| RestartResult::new(restart, wall_s)))
 }

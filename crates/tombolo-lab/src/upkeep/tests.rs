@@ -138,7 +138,7 @@ impl Clock for SlowClock {
 }
 
 /// What was reported.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Reports(Vec<(f64, String)>);
 
 impl Progress for Reports {
@@ -166,6 +166,32 @@ fn who_waits_hears_how_far_it_is_and_how_long_it_takes() {
         assert!(*part > 0.0 && detail.contains(" transactions, about "), "{reported:?}");
         assert!(detail.ends_with(" s left"), "{reported:?}");
     }
+}
+
+#[test]
+fn who_waits_for_a_restart_hears_how_far_it_is_and_how_long_it_takes() {
+    let scratch = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk::open(scratch.path()).unwrap());
+    let settings = PagedSettings { pool_bytes: 1 << 20, ..PagedSettings::default() };
+    let mut store = PagedStore::<Conventional>::create(&disk, &settings).unwrap();
+    store.create_table(TableDef::of::<Number>().with::<NumberKey>()).unwrap();
+    drop(store); // not closed
+    let mut told = [(); 2].map(|()| Reports::default());
+    let [checked, recovered] = &mut told;
+    check::check(&[scratch.path()], None, None, checked).unwrap();
+    let clock = SlowClock::default();
+    let restart = super::recover::recover_pages(scratch.path(), &clock, recovered).unwrap();
+    assert!(restart.unwrap().log_bytes > 0);
+    assert!(recovered.0.iter().all(|(_, detail)| detail.ends_with(" s left")), "{recovered:?}");
+    for Reports(reported) in &told {
+        let restarting = reported.iter().filter(|(_, detail)| detail.contains(" of log"));
+        let parts: Vec<f64> = restarting.map(|(part, _)| *part).collect();
+        assert!(parts.len() > 1 && parts.is_sorted() && parts.last() == Some(&1.0), "{reported:?}");
+    }
+    // It is closed now.
+    let mut again = Reports::default();
+    assert!(super::recover::recover_pages(scratch.path(), &clock, &mut again).unwrap().is_none());
+    assert!(again.0.is_empty(), "{again:?}");
 }
 
 #[test]

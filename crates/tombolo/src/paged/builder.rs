@@ -13,6 +13,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tombolo_engine::clock::{Clock as _, SystemClock};
+use tombolo_engine::recovery::Progress;
 use tombolo_engine::rng::entropy;
 use tombolo_engine::settings::Source;
 use tombolo_storage::disk::Disk;
@@ -30,7 +32,7 @@ use crate::builder::Builder;
 use crate::calls::Durability;
 use crate::definition::difference;
 use crate::error::Error;
-use crate::open::{make_directory, refuse_island, refuse_islands, refuse_strangers};
+use crate::open::{OnOpening, make_directory, refuse_island, refuse_islands, refuse_strangers};
 use crate::tx::next_number;
 
 /// The pool is at least this large: a session needs some pages at a time.
@@ -168,7 +170,16 @@ impl PagedBuilder {
         value_log::refuse_copy(&*disk).map_err(|failure| Error::log(&failure))?;
         let is_there = disk.list()?.iter().any(|name| name == PAGES_FILE);
         let store = match is_there {
-            true => Store::open(&disk, &settings),
+            true => {
+                let clock = SystemClock::new();
+                let begun_ns = clock.now_ns();
+                Store::open_reporting(&disk, &settings, &mut |now| {
+                    if let Some(OnOpening(observer)) = self.builder.observer() {
+                        let elapsed_ns = clock.now_ns() - begun_ns;
+                        observer(Progress::of_restart(now, elapsed_ns).into());
+                    }
+                })
+            }
             false => {
                 refuse_other_store(directory, &*disk)?;
                 refuse_strangers(directory, &*disk)?;

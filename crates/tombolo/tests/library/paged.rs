@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
 
 use tombolo::procedure::{Committed, Procedure, Reading, SchemaError, Store};
 use tombolo::procedure::{resolve_index, resolve_table};
@@ -346,8 +346,19 @@ fn what_was_answered_survives_a_kill() {
         child.kill().unwrap(); // SIGKILL
         child.wait().unwrap();
         last.extend(acknowledgements);
-        let db = open(place.path());
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let hear = heard.clone();
+        let listening = Database::builder().on_opening(move |now| hear.lock().unwrap().push(now));
+        let db =
+            listening.table(definition()).paged().pool_bytes(4 << 20).open(place.path()).unwrap();
         assert!(db.restart().is_some_and(|restart| restart.log_bytes > 0), "{:?}", db.restart());
+        let heard = heard.lock().unwrap();
+        assert!(
+            heard.is_sorted_by(|a, b| a.part() <= b.part() && a.elapsed <= b.elapsed),
+            "{heard:?}"
+        );
+        let last = heard.last().unwrap();
+        assert!(last.bytes > 0 && last.bytes == last.bytes_max, "{last:?}");
         for (&id, &acknowledged) in &last {
             let found = value(&db, id);
             // One call of each thread was under way.

@@ -77,7 +77,7 @@ pub(super) fn check_each(
     let (mut sums, mut found) = (Vec::new(), Vec::new());
     for (number, island) in islands.iter().enumerate() {
         let (checked, mut of_island) = match saved::is_saved(island) {
-            true => saved::check_island(island)?,
+            true => saved::check_island(island, progress)?,
             false => logged::check_island(island, progress)?,
         };
         sums.extend(of_island.sums.take());

@@ -8,6 +8,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tombolo_engine::clock::{Clock, SystemClock};
 use tombolo_storage::disk::{Disk, OsDisk};
 use tombolo_storage::log::{Durability, LogFailure};
 use tombolo_storage::owner::Owner;
@@ -18,9 +19,9 @@ use tombolo_storage::value_log;
 
 use super::logged::{Island, membership_in, spreads_in};
 use super::{Checked, failed, verify};
-use crate::drive::{Instance, NoDatabase};
+use crate::drive::{Instance, NoDatabase, OnRestart};
 use crate::failure::{Blamed, Failure};
-use crate::files::OverlayDisk;
+use crate::files::{self, OverlayDisk};
 use crate::plan::{Options, profiles};
 use crate::progress::Progress;
 use crate::rows::{DumpDirectory, Finding, Quiescent, table_hashes};
@@ -55,16 +56,21 @@ pub(super) fn check(
     dump: Option<&DumpDirectory>,
     progress: &mut dyn Progress,
 ) -> Result<Checked, Failure> {
-    check_with(directory, |database| verify(database, tamper, dump, REMEDY, progress))
+    check_with(directory, progress, |database, progress| {
+        verify(database, tamper, dump, REMEDY, progress)
+    })
 }
 
 /// Verifies an island in `directory`, but for what holds of all islands together.
 ///
 /// # Errors
 /// As [`check`].
-pub(super) fn check_island(directory: &Path) -> Result<(Checked, Island), Failure> {
+pub(super) fn check_island(
+    directory: &Path,
+    progress: &mut dyn Progress,
+) -> Result<(Checked, Island), Failure> {
     let mut island = Island::default();
-    let checked = check_with(directory, |mut database| {
+    let checked = check_with(directory, progress, |mut database, _| {
         island.hashes = table_hashes(database.store()).ok();
         island.spreads = spreads_in(database.store()).unwrap_or_default();
         island.membership = membership_in(database.store());
@@ -77,12 +83,13 @@ pub(super) fn check_island(directory: &Path) -> Result<(Checked, Island), Failur
 
 fn check_with(
     directory: &Path,
-    verify: impl FnOnce(Quiescent<'_>) -> Result<Checked, Failure>,
+    progress: &mut dyn Progress,
+    verify: impl FnOnce(Quiescent<'_>, &mut dyn Progress) -> Result<Checked, Failure>,
 ) -> Result<Checked, Failure> {
-    match open(directory, Writes::InMemory)? {
+    match open(directory, Writes::InMemory, &SystemClock::new(), progress)? {
         Ok(mut instance) => {
             let restart = instance.restart();
-            let mut checked = verify(instance.rest()?)?;
+            let mut checked = verify(instance.rest()?, progress)?;
             checked.add_notice(restart.map(|restart| notice(&restart)));
             let pages = directory.join(PAGES_FILE).display().to_string();
             let in_file = checked.verification.damage.iter_mut().filter(|f| f.offset.is_some());
@@ -90,7 +97,7 @@ fn check_with(
             Ok(checked)
         }
         Err(damage) => {
-            let repaired = opened(directory, Writes::InMemory, true)?.is_ok();
+            let repaired = opened(directory, Writes::InMemory, true, &mut |_| ())?.is_ok();
             Ok(Checked::unopened(damage, None, if repaired { REPAIR } else { REMEDY }))
         }
     }
@@ -100,8 +107,12 @@ fn check_with(
 ///
 /// # Errors
 /// When it is in use, damaged, cannot be read or written, or was not closed and has no log to be restarted by.
-pub(in crate::upkeep) fn recover(directory: &Path) -> Result<Option<Restart>, Failure> {
-    match open(directory, Writes::InDirectory)? {
+pub(in crate::upkeep) fn recover(
+    directory: &Path,
+    clock: &dyn Clock,
+    progress: &mut dyn Progress,
+) -> Result<Option<Restart>, Failure> {
+    match open(directory, Writes::InDirectory, clock, progress)? {
         Ok(instance) => {
             let restart = instance.restart();
             instance.save()?;
@@ -120,7 +131,7 @@ pub(in crate::upkeep) fn recover(directory: &Path) -> Result<Option<Restart>, Fa
 /// # Errors
 /// When it is in use, damaged, or cannot be read.
 pub(in crate::upkeep) fn prepared(directory: &Path) -> Result<Vec<Owner>, Failure> {
-    match opened(directory, Writes::InMemory, false)? {
+    match opened(directory, Writes::InMemory, false, &mut |_| ())? {
         Ok(_) => Ok(Vec::new()),
         Err(OpenError::Undecided { owners }) => Ok(owners),
         Err(error) => {
@@ -151,9 +162,14 @@ fn notice(restart: &Restart) -> String {
 fn open(
     directory: &Path,
     writes: Writes,
+    clock: &dyn Clock,
+    progress: &mut dyn Progress,
 ) -> Result<Result<Box<dyn Instance<Scale>>, Finding>, Failure> {
     // A restart puts back what is torn: when checking, that is damage.
-    match opened(directory, writes, writes == Writes::InDirectory)? {
+    let restarts = writes == Writes::InDirectory;
+    let opened =
+        files::restarting(clock, progress, |report| opened(directory, writes, restarts, report));
+    match opened? {
         Ok(instance) => Ok(Ok(instance)),
         Err(error) => judge(directory, &error).map(Err),
     }
@@ -164,6 +180,7 @@ fn opened(
     directory: &Path,
     writes: Writes,
     restarts: bool,
+    report: OnRestart<'_>,
 ) -> Result<Result<Box<dyn Instance<Scale>>, OpenError>, Failure> {
     let has_log = holds_log(directory);
     let fitting = PROFILES
@@ -171,10 +188,14 @@ fn opened(
         .filter(|profile| profile.switches[1] == has_log && profiles::can_be_saved(profile.name));
     let mut refused = None;
     for profile in fitting {
-        let opened = match open_with(profile.name, (directory, writes), has_log, restarts)? {
-            Err(NoDatabase::Refused(error)) if has_log && error.is_not_closed() => {
-                open_with(profile.name, (directory, writes), has_log, true)?
-            }
+        let mut open = |restarts| {
+            let options = options(directory, writes, has_log, restarts)?;
+            let mut unheard = |_| ();
+            let report = if restarts { &mut *report } else { &mut unheard };
+            Ok::<_, Failure>(drive::open_saved(profile.name, &options, report))
+        };
+        let opened = match open(restarts)? {
+            Err(NoDatabase::Refused(error)) if has_log && error.is_not_closed() => open(true)?,
             opened => opened,
         };
         match opened {
@@ -189,24 +210,13 @@ fn opened(
     refused.map(Err).ok_or_else(|| Failure::check("no profile keeps files"))
 }
 
-/// Opens the files with a profile, restarted or not.
-fn open_with(
-    profile: &str,
-    (directory, writes): (&Path, Writes),
+/// Reads from the directory; the pool holds all of the file if it can.
+fn options(
+    directory: &Path,
+    writes: Writes,
     has_log: bool,
     restarts: bool,
-) -> Result<Result<Box<dyn Instance<Scale>>, NoDatabase>, Failure> {
-    let mut options = options(directory, writes)?;
-    options.paged.restarts = restarts;
-    if has_log {
-        // With less than this the log's file would not even be looked at.
-        options.paged.log.durability = Durability::Async;
-    }
-    Ok(drive::open_saved(profile, &options))
-}
-
-/// Reads from the directory; the pool holds all of the file if it can.
-fn options(directory: &Path, writes: Writes) -> Result<Options, Failure> {
+) -> Result<Options, Failure> {
     let disk = OsDisk::open(directory).or_environment()?;
     let disk: Arc<dyn Disk> = match writes {
         Writes::InMemory => Arc::new(OverlayDisk::new(disk)),
@@ -216,6 +226,11 @@ fn options(directory: &Path, writes: Writes) -> Result<Options, Failure> {
     let wanted = (pages + pages / 8).max(POOL_BYTES_MIN);
     let mut options = Options { disk, ..Options::default() };
     options.paged.pool_bytes = wanted.min(host::available_bytes() / 4 * 3) as usize;
+    options.paged.restarts = restarts;
+    if has_log {
+        // With less than this the log's file would not even be looked at.
+        options.paged.log.durability = Durability::Async;
+    }
     Ok(options)
 }
 

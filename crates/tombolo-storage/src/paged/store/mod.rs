@@ -60,7 +60,7 @@ pub use error::OpenError;
 pub use isolation::Isolation;
 pub use prepared::{Decision, PreparedTransaction, Vote};
 pub use profile::{PagedProfile, Switches};
-pub use restart::Restart;
+pub use restart::{Restart, RestartProgress};
 pub use rows::{RowAccess, RowCopies, RowCopy, RowInFrame, RowInSlab};
 pub use savepoint::Savepoint;
 pub use sessions::{ActiveTransaction, OneSession, Registered, Sessions};
@@ -176,6 +176,19 @@ impl<P: PagedProfile> PagedStore<P> {
         disk: &D,
         settings: &PagedSettings,
     ) -> Result<Self, OpenError> {
+        Self::open_reporting(disk, settings, &mut |_| ())
+    }
+
+    /// The same, calling `report` with how far a restart is: whenever it has read another 8 MB of the log, where redo
+    /// begins and ends, and for each transaction that was undone. Not called for a database that was closed.
+    ///
+    /// # Errors
+    /// As [`PagedStore::open`].
+    pub fn open_reporting<D: Disk + Clone + 'static>(
+        disk: &D,
+        settings: &PagedSettings,
+        report: &mut dyn FnMut(RestartProgress),
+    ) -> Result<Self, OpenError> {
         let () = Self::SAFE;
         let files = disk.list().map_err(PageError::from)?;
         let has_log = value_log::holds_log(disk).map_err(LogError::from)?;
@@ -192,16 +205,22 @@ impl<P: PagedProfile> PagedStore<P> {
             return Err(LogError::from(LogFailure::Missing).into());
         }
         let mut reading = restart::Reading::default();
+        // What is wrong with it is found when it is opened.
+        let log_bytes = value_log::log_bytes(disk).unwrap_or_default();
+        let mut watch = restart::Watch::new(log_bytes, report);
         let log = P::Log::open_with(
             settings.log,
             Some(share(disk.clone())),
             mark,
-            &mut |needed, lsn, record| reading.note(needed, lsn, record),
+            &mut |needed, lsn, record| {
+                watch.read(lsn - needed);
+                reading.note(needed, lsn, record);
+            },
         )?;
         let restarts = settings.restarts && log.unread().is_some();
         let pages = P::Pages::open(disk, settings, log.ahead(), restarts)?;
         let mut database = Database::<P>::new(pages, log, settings);
-        let restart = restart::open_tables(&mut database, reading)?;
+        let restart = restart::open_tables(&mut database, reading, &mut watch)?;
         let space = database.pages.space();
         match database.log.unread() {
             Some((_, end)) if space.mark().position == 0 => {

@@ -38,6 +38,13 @@ pub(in crate::paged::store) struct Unended {
     pub(super) is_prepared: bool,
 }
 
+impl Unended {
+    /// Whether a restart undoes it.
+    pub(super) fn is_undone(self) -> bool {
+        !self.is_committed && !self.is_prepared
+    }
+}
+
 /// What a transaction said when it was prepared.
 #[derive(Debug)]
 pub(super) struct Prepared {

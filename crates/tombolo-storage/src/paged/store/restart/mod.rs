@@ -24,6 +24,7 @@
 mod analysis;
 mod by_page;
 mod prepared;
+mod progress;
 mod redo;
 mod undo;
 
@@ -32,6 +33,8 @@ mod undo;
 mod tests;
 
 pub(super) use analysis::Reading;
+pub use progress::RestartProgress;
+pub(super) use progress::Watch;
 
 use super::catalogue;
 use super::database::Database;
@@ -66,14 +69,15 @@ fn damaged_record(lsn: u64, what: &str) -> OpenError {
     OpenError::Log(LogFailure::Damaged { file, offset: lsn, what }.into())
 }
 
-/// Opens the tables of a database, after a restart if it was not closed, which is described then; `reading` has been
-/// shown its log.
+/// Opens the tables of a database, after a restart if it was not closed, which is described then, and watched while it
+/// goes on; `reading` has been shown its log.
 ///
 /// # Errors
 /// When log and pages are not of one database, one is damaged, or the disk fails.
 pub(super) fn open_tables<P: PagedProfile>(
     database: &mut Database<P>,
     reading: Reading,
+    watch: &mut Watch<'_>,
 ) -> Result<Option<Restart>, OpenError> {
     let Some((needed, end)) = database.log.unread() else {
         return catalogue::read(database).map(|()| None);
@@ -95,9 +99,9 @@ pub(super) fn open_tables<P: PagedProfile>(
     mark.verify(mark.number, analysis.checkpoint, end)?;
     // Pages that redo changes are written by the checkpoints that come: they go on where the last one began.
     database.checkpoints.continue_from(needed.max(analysis.checkpoint));
-    let redone = redo::redo(database, analysis, end)?;
+    let redone = redo::redo(database, analysis, end, watch)?;
     catalogue::read(database)?;
-    undo::undo(database, needed, redone).map(Some)
+    undo::undo(database, needed, redone, watch).map(Some)
 }
 
 type SizeOf<P> = <<P as PagedProfile>::Pages as PageAccess>::Size;

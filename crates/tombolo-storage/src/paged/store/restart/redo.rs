@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::analysis::{Analysis, Prepared, Unended};
 use super::by_page::ByPage;
-use super::{Restart, SizeOf, damaged_record};
+use super::{Restart, SizeOf, Watch, damaged_record};
 use crate::log::record::{Content, Record};
 use crate::log::{ChangeKind, Logging};
 use crate::paged::btree::EntryRedo;
@@ -89,6 +89,7 @@ pub(super) fn redo<P: PagedProfile>(
     database: &Database<P>,
     mut analysis: Analysis,
     end: u64,
+    watch: &mut Watch<'_>,
 ) -> Result<Redone<<P::Log as Logging>::Transaction>, OpenError> {
     let pages = &database.pages;
     if let Some((lsn, image)) = analysis.space
@@ -115,13 +116,17 @@ pub(super) fn redo<P: PagedProfile>(
     };
     let first = known.dirty.iter().map(|(_, dirty)| dirty.recovery_lsn);
     let first = first.chain(known.unended.values().map(|unended| unended.first)).min();
+    let to_redo = first.map_or(0, |first| end - first);
+    let to_undo = known.unended.values().filter(|unended| unended.is_undone()).count();
+    watch.begin_redo(end - known.from, to_redo, to_undo as u64);
     let (met, window, waiting) = Default::default();
     let indexes = indexes.collect();
     let mut pass = Pass { database, analysis, end, indexes, met, window, waiting, redone };
     if let Some(first) = first {
-        pass.redone.restart.log_bytes = end - first;
-        pass.run(first)?;
+        pass.redone.restart.log_bytes = to_redo;
+        pass.run(first, watch)?;
     }
+    watch.end_redo();
     Ok(pass.redone)
 }
 
@@ -143,12 +148,13 @@ fn redo_catalogue<P: PagedProfile>(
 }
 
 impl<P: PagedProfile> Pass<'_, P> {
-    fn run(&mut self, first: u64) -> Result<(), OpenError> {
+    fn run(&mut self, first: u64, watch: &mut Watch<'_>) -> Result<(), OpenError> {
         let mut failed = None;
         let log = &self.database.log;
         log.read(first, &mut |lsn, record| {
             if failed.is_none() {
                 failed = self.note(lsn, record).err();
+                watch.read(lsn - first);
             }
         })?;
         failed.map_or(Ok(()), Err)?;

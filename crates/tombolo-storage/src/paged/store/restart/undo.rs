@@ -5,7 +5,7 @@
 //! session undoes. Log space for all of these transactions is reserved before the first one is continued.
 
 use super::redo::{Deleted, Left, Redone};
-use super::{Restart, prepared};
+use super::{Restart, Watch, prepared};
 use crate::lock::Reads;
 use crate::log::{Logging, UndoRecord};
 use crate::paged::heap::RowFile;
@@ -25,6 +25,7 @@ pub(super) fn undo<P: PagedProfile>(
     database: &Database<P>,
     needed: u64,
     redone: Redone<<P::Log as Logging>::Transaction>,
+    watch: &mut Watch<'_>,
 ) -> Result<Restart, OpenError> {
     let Redone { mut restart, mut left, prepared, newest, heap_pages } = redone;
     heap_pages.into_iter().try_for_each(|page| note_room(database, page))?;
@@ -49,9 +50,12 @@ pub(super) fn undo<P: PagedProfile>(
         std::mem::swap(&mut session.log, &mut transaction.log);
         let next = session.undo_newest(database, &mut record, Reads::OfOthers)?;
         std::mem::swap(&mut session.log, &mut transaction.log);
-        if let Some(next) = next {
-            let at = active.partition_point(|waiting| *waiting < (next, id));
-            active.insert(at, (next, id));
+        match next {
+            Some(next) => {
+                let at = active.partition_point(|waiting| *waiting < (next, id));
+                active.insert(at, (next, id));
+            }
+            None => watch.undone(),
         }
     }
     for left in left.into_values().filter(|left| left.unended.is_committed) {

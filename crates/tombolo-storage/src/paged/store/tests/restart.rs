@@ -72,8 +72,12 @@ fn a_restart_says_what_it_did() {
     let unwanted = PagedSettings { restarts: false, ..small() };
     let refused = PagedStore::<Conventional>::open(&disk, &unwanted).err().unwrap();
     assert!(refused.is_not_closed(), "{refused}");
-    let mut store = PagedStore::<Conventional>::open(&disk, &small()).unwrap();
+    let mut told = Vec::new();
+    let mut tell = |now: RestartProgress| told.push(now);
+    let store = PagedStore::<Conventional>::open_reporting(&disk, &small(), &mut tell);
+    let mut store = store.unwrap();
     let restart = store.restart().unwrap();
+    is_told_in_order(&told, restart);
     assert_eq!((restart.transactions_undone, restart.transactions_cleared), (1, 0));
     assert!(restart.records_redone > 400 && restart.records_skipped == 0, "{restart:?}");
     assert!(restart.pages_redone >= 4 && restart.log_bytes > 40_000, "{restart:?}");
@@ -86,8 +90,21 @@ fn a_restart_says_what_it_did() {
     assert!(store.active()[0].transaction > 3, "{:?}", store.active());
     store.abort().unwrap();
     store.close().unwrap();
-    let store = PagedStore::<Conventional>::open(&disk, &small()).unwrap();
+    let mut tell = |now: RestartProgress| panic!("it was closed: {now:?}");
+    let store = PagedStore::<Conventional>::open_reporting(&disk, &small(), &mut tell).unwrap();
     assert_eq!(store.restart(), None);
+}
+
+/// Of both passes, and of the transaction that is undone.
+fn is_told_in_order(told: &[RestartProgress], restart: Restart) {
+    let part = |now: &RestartProgress| now.bytes as f64 / now.bytes_max as f64;
+    assert!(told.is_sorted_by(|before, after| part(before) <= part(after)), "{told:?}");
+    let last = told.last().unwrap();
+    let redo = told.iter().position(|now| now.transactions_to_undo == 1).unwrap();
+    assert!(redo > 0, "analysis is told, too: {told:?}");
+    assert_eq!(told[redo].bytes_max - told[redo].bytes, restart.log_bytes, "{told:?}");
+    assert!(told[redo..].iter().filter(|now| part(now) < 1.0).count() > 1, "{told:?}");
+    assert_eq!((last.bytes, last.transactions_to_undo), (last.bytes_max, 0), "{told:?}");
 }
 
 #[test]
