@@ -15,7 +15,7 @@ use super::settings::{LogError, LogFailure, LogSettings};
 use super::{VisitRecord, read};
 use crate::disk::{ALIGNMENT_MAX, Disk};
 use crate::paged::pool::PagesMark;
-use crate::sync::{Arc, AtomicBool, Mutex, Ordering};
+use crate::sync::{Arc, AtomicBool, AtomicU64, Mutex, Ordering};
 use crate::value_log::{
     self, DirectoryLock, GroupNumber, LogWriter, Preparer, ReadLog, SLOT_BYTES, Space,
 };
@@ -65,6 +65,10 @@ pub(super) struct LogFile {
     needed: u64,
     /// Whether a session makes a segment ready.
     is_preparing: AtomicBool,
+    /// See [`LogFile::taken_bytes`].
+    taken_bytes: AtomicU64,
+    /// What it was when the log was made or opened, less what the writer has written since.
+    taken_before: u64,
 }
 
 /// A log as it was at one time: what of it a copy needs.
@@ -133,8 +137,22 @@ impl LogFile {
     fn with(disk: Arc<dyn Disk>, writer: LogWriter) -> Self {
         let (space, preparer, base) = (writer.space(), writer.preparer(), writer.end());
         let (is_preparing, number) = (AtomicBool::new(false), writer.salt());
+        let taken_bytes = writer.used_bytes();
+        // Beginning the epoch took some of it.
+        let taken_before = taken_bytes.saturating_sub(writer.usage().written_bytes);
         let (writer, needed) = (Mutex::new(writer), base);
-        Self { writer, space, preparer, disk, number, base, needed, is_preparing }
+        Self {
+            writer,
+            space,
+            preparer,
+            disk,
+            number,
+            base,
+            needed,
+            is_preparing,
+            taken_bytes: AtomicU64::new(taken_bytes),
+            taken_before,
+        }
     }
 
     /// The database's number.
@@ -159,6 +177,13 @@ impl LogFile {
         visit: &mut dyn FnMut(u64, &Record<'_>),
     ) -> Result<(), LogError> {
         read::read_log(&*self.disk, from, visit).map(drop)
+    }
+
+    /// Bytes that the log took in its files: those it had when it was opened, and all that were written since, with
+    /// headers of groups and what fills blocks up.
+    pub(super) fn taken_bytes(&self) -> u64 {
+        // Relaxed: the number orders nothing but itself.
+        self.taken_bytes.load(Ordering::Relaxed)
     }
 
     /// Up to which LSN there is space.
@@ -228,6 +253,8 @@ impl LogFile {
         }
         writer.append_filling(&parts)?;
         writer.sync()?;
+        let taken_bytes = self.taken_before + writer.usage().written_bytes;
+        self.taken_bytes.store(taken_bytes, Ordering::Relaxed);
         ring.promise_file(self.limit_of(&writer));
         Ok(Written::ToSegments)
     }

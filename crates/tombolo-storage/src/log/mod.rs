@@ -430,6 +430,12 @@ pub trait Logging: Sized + Send + 'static {
         0
     }
 
+    /// Bytes that the log took in its files so far, with what fills blocks up: those that it had when it was opened,
+    /// and what flushes wrote since. 0 if there are no files.
+    fn taken_bytes(&self) -> u64 {
+        0
+    }
+
     /// Makes all records so far durable, whether or not the settings demand that of commits
     /// (with [`Durability::None`] it does nothing).
     ///

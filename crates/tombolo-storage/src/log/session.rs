@@ -495,6 +495,10 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         self.core.durable()
     }
 
+    fn taken_bytes(&self) -> u64 {
+        self.core.flusher.as_ref().map_or(0, |flusher| flusher.file().taken_bytes())
+    }
+
     fn flush(&self) -> Result<(), Error> {
         self.core.flush_to(self.core.ring.tail() - 1, u64::MAX)
     }

@@ -95,8 +95,8 @@ impl PagedBuilder {
         self
     }
 
-    /// The bytes of log after which a checkpoint is made: 128 MB by default. A restart reads about twice as many at
-    /// most.
+    /// The bytes of the log's files after which a checkpoint is made, with what fills their blocks up: 128 MB by
+    /// default. A restart reads about twice as many at most.
     pub const fn checkpoint_log_bytes(mut self, bytes: u64) -> Self {
         self.settings.checkpoint_log_bytes = bytes;
         self

@@ -60,21 +60,27 @@ pub(super) struct Checkpoints<L: Latching> {
     making: Mutex<()>,
     /// Where the last one began.
     began: AtomicU64,
-    /// Bytes of log after which the next one is due.
+    /// Bytes that the log had taken in its files by then.
+    began_bytes: AtomicU64,
+    /// Bytes that it takes after that until the next one is due.
     log_bytes: u64,
 }
 
 impl<L: Latching> Checkpoints<L> {
-    /// Of a database whose log begins at `lsn`.
-    pub(super) fn new(lsn: u64, log_bytes: u64) -> Self {
+    /// Of a database with this log; the first one is due when that has taken `log_bytes` more in its files.
+    pub(super) fn new(log: &impl Logging, log_bytes: u64) -> Self {
         let sessions = Latch::new(RefCell::new(Vec::new()));
-        Self { sessions, making: Mutex::default(), began: AtomicU64::new(lsn), log_bytes }
+        let (began, began_bytes) = (log.tail(), log.taken_bytes());
+        let [began, began_bytes] = [began, began_bytes].map(AtomicU64::new);
+        Self { sessions, making: Mutex::default(), began, began_bytes, log_bytes }
     }
 
-    /// Takes the last one for one that began at `lsn`: when the next is due, and which pages that writes.
+    /// Takes the last one for one that began at `lsn`, which says what pages the next one writes. That is due as if
+    /// all of the log that is kept had come since.
     pub(super) fn continue_from(&self, lsn: u64) {
         // Relaxed: the database is being opened, no other thread has it.
         self.began.store(lsn, Ordering::Relaxed);
+        self.began_bytes.store(0, Ordering::Relaxed);
     }
 
     /// Takes a session in.
@@ -112,11 +118,11 @@ pub struct Checkpoint {
 }
 
 impl<P: PagedProfile> Database<P> {
-    /// Whether the log has grown by as much as a restart should have to read at most.
+    /// Whether the files of the log have taken as much as a restart should have to read at most.
     pub(super) fn checkpoint_due(&self) -> bool {
-        let Checkpoints { began, log_bytes, .. } = &self.checkpoints;
+        let Checkpoints { began_bytes, log_bytes, .. } = &self.checkpoints;
         // Relaxed: a checkpoint more or less does no harm.
-        self.log.durable() >= began.load(Ordering::Relaxed).saturating_add(*log_bytes)
+        self.log.taken_bytes() >= began_bytes.load(Ordering::Relaxed).saturating_add(*log_bytes)
     }
 
     /// Makes a checkpoint; waits for one under way. None where pages are written only when the database is closed.
@@ -137,7 +143,7 @@ impl<P: PagedProfile> Database<P> {
         let checkpoints = &self.checkpoints;
         // Relaxed, and where it is stored: the mutex orders the two.
         let last = checkpoints.began.load(Ordering::Relaxed);
-        let began = self.log.tail();
+        let (began, began_bytes) = (self.log.tail(), self.log.taken_bytes());
         let Some(dirty) = self.pages.checkpoint(last, began)? else { return Ok(None) };
         let first_missing = dirty.iter().map(|dirty| dirty.recovery_lsn).min();
         let oldest = match plant::is(Plant::OldestForgotten) {
@@ -155,6 +161,7 @@ impl<P: PagedProfile> Database<P> {
         self.log.flush()?;
         let released_segments = self.log.release_before(needed)?;
         checkpoints.began.store(began, Ordering::Relaxed);
+        checkpoints.began_bytes.store(began_bytes, Ordering::Relaxed);
         Ok(Some(Checkpoint { began, needed, dirty_pages: dirty.len(), released_segments }))
     }
 }

@@ -100,7 +100,7 @@ pub(super) struct Database<P: PagedProfile> {
 impl<P: PagedProfile> Database<P> {
     /// Without tables.
     pub(super) fn new(pages: P::Pages, log: P::Log, settings: &PagedSettings) -> Self {
-        let checkpoints = Checkpoints::new(log.tail(), settings.checkpoint_log_bytes);
+        let checkpoints = Checkpoints::new(&log, settings.checkpoint_log_bytes);
         Self {
             pages,
             log,

@@ -22,7 +22,8 @@ pub struct PagedSettings {
     pub isolation: Isolation,
     /// Transactions that are prepared and not decided at a time. Each has a place of a session in the lock table.
     pub prepared_max: u32,
-    /// Bytes of log after which a checkpoint is due: a restart reads about twice as many at most.
+    /// Bytes of the log's files, with what fills blocks up, after which a checkpoint is due: a restart reads about
+    /// twice as many at most.
     pub checkpoint_log_bytes: u64,
 }
 

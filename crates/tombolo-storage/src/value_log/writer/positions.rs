@@ -7,6 +7,7 @@
 
 use super::{Closed, LogWriter, Parts, fail, sync_file};
 use crate::value_log::group::HEADER_BYTES;
+use crate::value_log::segment::FIRST_GROUP_OFFSET;
 use crate::value_log::settings::{LogFailure, NoRoom};
 use crate::value_log::side::{SLOT_BYTES, Side};
 use crate::value_log::space::Shared;
@@ -15,6 +16,12 @@ impl LogWriter {
     /// The position behind everything written to segments.
     pub(crate) fn end(&self) -> u64 {
         self.tail.transactions
+    }
+
+    /// Bytes of segments that hold what is kept of the log, with what fills blocks up.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        let full = self.closed.iter().map(|closed| closed.segment.header.capacity()).sum::<u64>();
+        full + self.tail.at - FIRST_GROUP_OFFSET
     }
 
     /// Continues with this position if it is greater than the log's own.
