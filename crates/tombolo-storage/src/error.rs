@@ -108,6 +108,11 @@ pub enum Error {
         /// How.
         kind: ErrorKind,
     },
+    /// The disk has no room for more of the log.
+    LogFull {
+        /// Whether the same transaction may find room once it has been aborted: then the store seeks some.
+        again: bool,
+    },
     /// A page, or what it leads to, is damaged.
     Damaged {
         /// Where in the data file, in bytes.
@@ -152,7 +157,15 @@ const _: () = assert!(size_of::<Error>() == 24);
 impl Error {
     /// Whether the same transaction may succeed when it is simply tried again.
     pub const fn retry(self) -> bool {
-        matches!(self, Self::Deadlock | Self::LockTimeout | Self::Held { .. })
+        matches!(
+            self,
+            Self::Deadlock | Self::LockTimeout | Self::Held { .. } | Self::LogFull { again: true }
+        )
+    }
+
+    /// Whether the disk has no room; nothing is lost.
+    pub const fn is_full(self) -> bool {
+        matches!(self, Self::Disk { kind: ErrorKind::StorageFull, .. } | Self::LogFull { .. })
     }
 
     /// What ended a transaction that ran.
@@ -196,6 +209,8 @@ impl Error {
             Self::Disk { offset, kind } => {
                 write!(f, "the disk failed at offset {offset} of a file: {kind}")
             }
+            Self::LogFull { again: true } => f.write_str(LOG_FULL),
+            Self::LogFull { again: false } => f.write_str(LOG_NEEDED),
             Self::Damaged { offset } => write!(
                 f,
                 "the data file is damaged at offset {offset}: check the directory, restore a copy"
@@ -224,6 +239,14 @@ const HOLDS: &str = "holds what this one needs, and is not decided yet: wait for
 
 const NO_SNAPSHOTS: &str =
     "this profile keeps no undo information, hence no snapshots: use profile memory";
+
+const LOG_FULL: &str = "the disk is full: the log (the files log-… in the database's directory) has no room; what \
+     it no longer needs is freed once this transaction is aborted: run it again, or make room on it; what was \
+     committed is kept";
+
+const LOG_NEEDED: &str = "the disk is full: the log (the files log-… in the database's directory) has no room, and \
+     a restart needs all that it has: make room on it, or end the transactions that write and those that are \
+     prepared; once the database is not in use, tombolo recover DIR frees what it can; what was committed is kept";
 
 const UNFIT_CHANGES: &str = "the changes of a prepared transaction are not of these rows: check the directory, \
      restore a copy";
@@ -280,7 +303,7 @@ impl fmt::Display for Error {
                 f,
                 "all {frames} frames of the buffer pool are in use at once: give it more frames"
             ),
-            Self::Disk { .. } | Self::Damaged { .. } => self.fmt_of_disk(f),
+            Self::Disk { .. } | Self::LogFull { .. } | Self::Damaged { .. } => self.fmt_of_disk(f),
             Self::RowTooLong { bytes_max } => {
                 write!(f, "the row is longer than a page holds ({bytes_max} bytes): shorten it")
             }

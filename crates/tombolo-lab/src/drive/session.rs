@@ -82,6 +82,7 @@ fn execute_again<I: WorkloadInput, A>(
 const fn reason(error: Error) -> &'static str {
     match error {
         Error::Deadlock => "deadlock",
+        Error::LogFull { .. } => "log_full",
         _ => "lock_timeout",
     }
 }

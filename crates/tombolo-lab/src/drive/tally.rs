@@ -101,7 +101,9 @@ impl Tally {
 pub fn stopped(stop: Stop, done: u64) -> Failure {
     let text = format!("the run ended after {done} transactions: {stop}");
     match stop {
-        Stop::Error(Error::NoSpace { .. } | Error::Disk { .. }) => Failure::environment(text),
+        Stop::Error(Error::NoSpace { .. } | Error::Disk { .. } | Error::LogFull { .. }) => {
+            Failure::environment(text)
+        }
         _ => Failure::check(text),
     }
 }

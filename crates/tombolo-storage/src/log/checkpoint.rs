@@ -4,7 +4,6 @@
 //! these are (the store's), what a restart does with the list.
 
 use super::buffer::Claim;
-use super::file::LEFT_FOR_IMAGES;
 use super::record::{Content, IMAGE_BYTES_MAX, Record};
 use super::session::{Destination, Log};
 use crate::error::Error;
@@ -15,9 +14,8 @@ impl<D: Destination, L: Latching> Log<D, L> {
     /// See [`super::Logging::checkpoint`].
     pub(super) fn publish_checkpoint(&self, began: u64, dirty: &[DirtyPage]) -> Result<(), Error> {
         const PAGES_MAX: usize = IMAGE_BYTES_MAX / DirtyPage::BYTES;
-        if self.core.flusher.is_none() {
-            return Ok(());
-        }
+        let Some(flusher) = &self.core.flusher else { return Ok(()) };
+        let left = flusher.file().left_for_images();
         let count = dirty.len().div_ceil(PAGES_MAX).max(1);
         let (mut record, mut previous) = (Vec::new(), 0);
         let publisher = &mut self.core.ring.common();
@@ -30,7 +28,7 @@ impl<D: Destination, L: Latching> Log<D, L> {
             let part = Record { is_redo_only: true, transaction: 0, previous, content };
             record.clear();
             part.encode(&mut record);
-            let claim = Claim { left: LEFT_FOR_IMAGES, ..Claim::default() };
+            let claim = Claim { left, ..Claim::default() };
             previous = self.core.publish(publisher, &record, &[], claim)?;
         }
         Ok(())

@@ -65,6 +65,8 @@ pub(super) struct LogFile {
     needed: u64,
     /// Whether a session makes a segment ready.
     is_preparing: AtomicBool,
+    /// Whether flushes may use what is left for structure modifications.
+    uses_rest: AtomicBool,
     /// See [`LogFile::taken_bytes`].
     taken_bytes: AtomicU64,
     /// What it was when the log was made or opened, less what the writer has written since.
@@ -150,6 +152,7 @@ impl LogFile {
             base,
             needed,
             is_preparing,
+            uses_rest: AtomicBool::new(false),
             taken_bytes: AtomicU64::new(taken_bytes),
             taken_before,
         }
@@ -208,6 +211,43 @@ impl LogFile {
         Ok(())
     }
 
+    /// What is left of a full disk for structure modifications that have begun, in bytes.
+    pub(super) fn left_for_images(&self) -> u64 {
+        // Relaxed: whoever changes it publishes and flushes itself.
+        if self.uses_rest.load(Ordering::Relaxed) { 0 } else { LEFT_FOR_IMAGES }
+    }
+
+    /// Whether that may be used up, by a thread that then frees segments: no one can be given back while the end of
+    /// the log is set aside.
+    pub(super) fn set_uses_rest(&self, uses: bool) {
+        self.uses_rest.store(uses, Ordering::Relaxed);
+    }
+
+    /// Makes one segment more ready.
+    pub(super) fn take_segment(&self) -> Result<(), value_log::LogFailure> {
+        match self.preparer.prepare_more() {
+            // Spare segments of other lengths went with that: now there may be room.
+            Err(error) if error.is_full() => self.preparer.prepare_more(),
+            done => done,
+        }
+        .map(drop)
+    }
+
+    /// Whether the segment that was to be made last found no room.
+    pub(super) fn is_short(&self) -> bool {
+        self.preparer.is_short()
+    }
+
+    /// Whether segments can be used again once nothing before `lsn` is needed.
+    pub(super) fn frees_before(&self, lsn: u64) -> bool {
+        self.writer.lock().closed_before(lsn) > 0
+    }
+
+    /// Removes segments that are not needed. One that remains is one that may be used again.
+    pub(super) fn give_back(&self) {
+        let _ = self.writer.lock().trim();
+    }
+
     /// Makes a segment ready if one is due and no other session does.
     pub(super) fn prepare_ahead(&self) {
         if !self.preparer.is_due() {
@@ -236,7 +276,7 @@ impl LogFile {
         loop {
             let left = self.space.available_bytes().checked_sub(cost);
             let limit = left.map(|left| end + promised(left));
-            if limit.is_some_and(|limit| ring.lower_file(limit, LEFT_FOR_IMAGES)) {
+            if limit.is_some_and(|limit| ring.lower_file(limit, self.left_for_images())) {
                 break;
             }
             match self.preparer.prepare_more() {

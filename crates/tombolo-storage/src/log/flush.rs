@@ -27,7 +27,7 @@ use super::file::{LogFile, Written};
 use super::settings::LogError;
 use crate::error::Error;
 use crate::latch::{AtomicCounter, Counter};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{AtomicBool, Condvar, Mutex, Ordering};
 use crate::value_log;
 
 /// How a flush came about that was asked for.
@@ -46,6 +46,10 @@ pub(super) struct Flusher {
     /// The log before this LSN is durable. Grows only, and only a leader raises it.
     durable: AtomicCounter,
     state: Mutex<State>,
+    /// Whether a record was refused for want of room, and nobody has sought some since.
+    has_refused: AtomicBool,
+    /// Whether none was found the last time.
+    is_all_needed: AtomicBool,
     /// Where those wait whom an even flush covers, and those whom an odd one does.
     ended: [Condvar; 2],
 }
@@ -72,7 +76,9 @@ impl Flusher {
     /// For a log without records.
     pub(super) fn new(file: LogFile) -> Self {
         let durable = AtomicCounter::new(file.base());
-        Self { file, durable, state: Mutex::default(), ended: <[Condvar; 2]>::default() }
+        let [has_refused, is_all_needed] = [false; 2].map(AtomicBool::new);
+        let (state, ended) = Default::default();
+        Self { file, durable, state, has_refused, is_all_needed, ended }
     }
 
     /// The file.
@@ -164,21 +170,44 @@ impl Flusher {
     #[cold]
     pub(super) fn take_space(&self, ring: &Ring, needed: u64) -> Result<(), Error> {
         self.state.lock().check()?;
-        self.settle(ring, needed, self.file.take_space(needed))
+        let taken = self.settle(ring, self.file.take_space(needed));
+        // Relaxed, here and below: the session that was refused reads it itself.
+        match taken {
+            Ok(()) => self.is_all_needed.store(false, Ordering::Relaxed),
+            Err(error) if error.is_full() => self.has_refused.store(true, Ordering::Relaxed),
+            Err(_) => {}
+        }
+        taken
+    }
+
+    /// Makes one segment more ready; `false` if there is no room for it.
+    pub(super) fn take_segment(&self, ring: &Ring) -> Result<bool, Error> {
+        self.state.lock().check()?;
+        match self.settle(ring, self.file.take_segment()) {
+            Err(error) if error.is_full() => Ok(false),
+            taken => taken.map(|()| true),
+        }
+    }
+
+    /// Whether a record was refused for want of room, and nobody has sought some since.
+    #[inline(always)]
+    pub(super) fn has_refused(&self) -> bool {
+        self.has_refused.load(Ordering::Relaxed)
+    }
+
+    /// Room was sought, and found or not.
+    pub(super) fn sought(&self, is_found: bool) {
+        self.has_refused.store(false, Ordering::Relaxed);
+        self.is_all_needed.store(!is_found, Ordering::Relaxed);
     }
 
     /// Says that nothing before `lsn` is needed, which is durable; how many segments are used again.
     pub(super) fn release_before(&self, ring: &Ring, lsn: u64) -> Result<usize, Error> {
-        self.settle(ring, lsn, self.file.release_before(lsn, ring))
+        self.settle(ring, self.file.release_before(lsn, ring))
     }
 
-    /// What comes of a call that gave the files other room, or found none for what lies at `lsn`.
-    fn settle<T>(
-        &self,
-        ring: &Ring,
-        lsn: u64,
-        result: Result<T, value_log::LogFailure>,
-    ) -> Result<T, Error> {
+    /// What comes of a call that gave the files other room, or found none.
+    fn settle<T>(&self, ring: &Ring, result: Result<T, value_log::LogFailure>) -> Result<T, Error> {
         let mut state = self.state.lock();
         state.check()?;
         match result {
@@ -187,8 +216,8 @@ impl Flusher {
                 Ok(done)
             }
             Err(error) if error.is_full() => {
-                let kind = std::io::ErrorKind::StorageFull;
-                Err(Error::Disk { offset: lsn, kind })
+                let again = !self.is_all_needed.load(Ordering::Relaxed);
+                Err(Error::LogFull { again })
             }
             Err(error) => {
                 let error = Self::poison(&mut state, ring, &error.to_string());

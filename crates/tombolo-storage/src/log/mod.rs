@@ -35,6 +35,7 @@ mod numbers;
 mod prepare;
 mod read;
 pub mod record;
+mod room;
 mod run;
 mod session;
 mod settings;
@@ -55,6 +56,7 @@ pub use numbers::{NumberedTransaction, Numbers};
 pub use prepare::LockEntry;
 pub(crate) use prepare::parse as parse_prepared;
 pub use read::{LogEnd, read_log};
+pub use room::{LogRoom, RestInUse};
 pub use session::{Destination, InMemory, Log, LogAhead, ToDisk};
 pub use settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 pub use transaction::LogTransaction;
@@ -291,7 +293,7 @@ pub trait Logging: Sized + Send + 'static {
     /// Reserves the space again that the transaction needs to end.
     ///
     /// # Errors
-    /// `Disk` when it is full; `Poisoned`.
+    /// `LogFull`; `Poisoned`.
     fn resume(&self, transaction: &mut Self::Transaction) -> Result<(), Error> {
         _ = transaction;
         Ok(())
@@ -308,7 +310,7 @@ pub trait Logging: Sized + Send + 'static {
     /// may be empty. Returns the number to stamp on the page.
     ///
     /// # Errors
-    /// `Disk` when there is no space for it (the transaction can still abort, or commit what it
+    /// `LogFull` when there is no space for it (the transaction can still abort, or commit what it
     /// did before); `Poisoned`. Nothing was logged then.
     ///
     /// # Panics
@@ -378,7 +380,7 @@ pub trait Logging: Sized + Send + 'static {
     /// is sent; 0 for a transaction that changed nothing.
     ///
     /// # Errors
-    /// `Disk` when there is no space for it: nothing was logged, the transaction goes on; `Poisoned`.
+    /// `LogFull` when there is no space for it: nothing was logged, the transaction goes on; `Poisoned`.
     fn prepare(
         &self,
         transaction: &mut Self::Transaction,
@@ -433,7 +435,13 @@ pub trait Logging: Sized + Send + 'static {
     /// Bytes that the log took in its files so far, with what fills blocks up: those that it had when it was opened,
     /// and what flushes wrote since. 0 if there are no files.
     fn taken_bytes(&self) -> u64 {
-        0
+        self.room().map_or(0, LogRoom::taken_bytes)
+    }
+
+    /// The log as to its room on the disk; `None` if there are no files.
+    #[inline(always)]
+    fn room(&self) -> Option<LogRoom<'_>> {
+        None
     }
 
     /// Makes all records so far durable, whether or not the settings demand that of commits
@@ -488,7 +496,7 @@ pub trait Logging: Sized + Send + 'static {
     /// Logs that a checkpoint began at `began`, and the pages whose changes may still be missing in the file.
     ///
     /// # Errors
-    /// `Disk` when it is full; `Poisoned`.
+    /// `LogFull`; `Poisoned`.
     fn checkpoint(&self, began: u64, dirty: &[DirtyPage]) -> Result<(), Error> {
         _ = (began, dirty);
         Ok(())
@@ -498,7 +506,7 @@ pub trait Logging: Sized + Send + 'static {
     /// before it for reuse. Returns how many.
     ///
     /// # Errors
-    /// `Disk` when it is full: nothing was released; `Poisoned`.
+    /// `LogFull`: nothing was released; `Poisoned`.
     fn release_before(&self, lsn: u64) -> Result<usize, Error> {
         _ = lsn;
         Ok(0)

@@ -17,6 +17,7 @@ use super::buffer::{Claim, Full, Publisher, Ring};
 use super::file::{KeptLog, LogFile};
 use super::flush::{Flush, Flusher};
 use super::record::{Content, END_BYTES, Record};
+use super::room::LogRoom;
 use super::settings::{Durability, LogError, LogFailure, LogSettings, LogUsage};
 use super::transaction::LogTransaction;
 use super::{Change, ChangeKind, LockEntry, Logging, UndoRecord, VisitRecord};
@@ -495,8 +496,9 @@ impl<D: Destination, L: Latching> Logging for Log<D, L> {
         self.core.durable()
     }
 
-    fn taken_bytes(&self) -> u64 {
-        self.core.flusher.as_ref().map_or(0, |flusher| flusher.file().taken_bytes())
+    #[inline(always)]
+    fn room(&self) -> Option<LogRoom<'_>> {
+        LogRoom::of(&self.core)
     }
 
     fn flush(&self) -> Result<(), Error> {

@@ -428,6 +428,11 @@ impl Preparer {
         self.0.pool(|pool| pool.ready.len() < ahead && pool.no_room.is_none())
     }
 
+    /// Whether the last segment that was to be made found no room.
+    pub(crate) fn is_short(&self) -> bool {
+        self.0.pool(|pool| pool.no_room.is_some())
+    }
+
     /// Makes one segment more ready, wanted or not.
     ///
     /// # Errors

@@ -188,7 +188,9 @@ impl Error {
             Self::DiskFull(_) | Self::ArchiveFailed(_) | Self::InUse { .. } => true,
             Self::IslandRestarts { .. } => true,
             Self::InIsland { is_retryable, .. } => *is_retryable,
-            Self::Refused(error) => error.retry() || matches!(error, StoreError::NoSpace { .. }),
+            Self::Refused(error) => {
+                error.retry() || error.is_full() || matches!(error, StoreError::NoSpace { .. })
+            }
             _ => false,
         }
     }

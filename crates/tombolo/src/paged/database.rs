@@ -310,7 +310,8 @@ impl PagedDatabase {
             // A victim keeps its rank in its session, so that its turn comes.
             match self.run(session, how, &closure) {
                 Ok(placed) => return Ok(placed),
-                Err(Ended::GaveWay(StoreError::Deadlock)) if patience.pauses(&self.clock) => {}
+                Err(Ended::GaveWay(StoreError::Deadlock | StoreError::LogFull { .. }))
+                    if patience.pauses(&self.clock) => {}
                 Err(ended) => return Err(self.error(ended)),
             }
         }
@@ -377,10 +378,11 @@ impl PagedDatabase {
                 Ended::Error(Error::Poisoned(reason.into()))
             }
             Stop::Error(error) if error.retry() => {
-                Counters::count(match error {
-                    StoreError::Deadlock => &self.counters.deadlocks,
-                    _ => &self.counters.lock_timeouts,
-                });
+                match error {
+                    StoreError::LogFull { .. } => {}
+                    StoreError::Deadlock => Counters::count(&self.counters.deadlocks),
+                    _ => Counters::count(&self.counters.lock_timeouts),
+                }
                 Ended::GaveWay(error)
             }
             stop => Ended::Error(Error::stopped(stop, &self.tables.schema)),

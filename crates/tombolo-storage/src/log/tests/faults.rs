@@ -86,7 +86,7 @@ fn stops_changes_only(is_each_flushed: bool) {
         }
         assert!(log.usage().bytes < 8 << 20, "the disk is never full");
     };
-    assert!(matches!(full, Error::Disk { .. }), "{full:?}");
+    assert_eq!(full, Error::LogFull { again: true });
     let [first, second, third] = &mut sessions;
     let mut undo = UndoRecord::new();
     while log.next_undo(first, &mut undo) {

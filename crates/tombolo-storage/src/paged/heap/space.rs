@@ -14,10 +14,8 @@
 //! redo did not change becomes open again only when something is deleted from it.
 
 use std::cell::{Cell, RefCell};
-use std::io::ErrorKind;
 
 use super::Stamp;
-use crate::error::Error;
 use crate::latch::{Latch, Latching};
 use crate::paged::page::{Page, PageBuffer, PageId, PageKind, PageMut, PageSize, StoreId};
 use crate::paged::pool::{
@@ -180,7 +178,7 @@ impl<L: Latching> HeapSpace<L> {
                     map.page_mut().copy_from(image.page());
                     set_stamp(&mut map, stamp);
                 }
-                Err(Error::Disk { kind: ErrorKind::StorageFull, .. }) => {}
+                Err(error) if error.is_full() => {}
                 Err(error) => return Err(PageFailure::Log(error).into()),
             }
         }

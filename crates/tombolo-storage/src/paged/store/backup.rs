@@ -49,7 +49,7 @@ impl<P: PagedProfile> PagedStore<P> {
         to: &dyn Disk,
         end: impl FnOnce() -> Result<KeptLog, BackupFailure>,
     ) -> Result<Backup, BackupFailure> {
-        let (made, _held) = self.database.checkpoint_held()?;
+        let (made, _held) = self.database.checkpoint_before_copy()?;
         if made.is_none() {
             return Err(OpenError::CannotSave.into());
         }

@@ -4,7 +4,6 @@
 //! Not here: transactions (`transaction.rs`), calls (`calls.rs`). Invariant: tables and indexes
 //! change only while there is one session, so calls reach them without a latch.
 
-use std::io::ErrorKind;
 use std::sync::OnceLock;
 
 use super::catalogue::{self, StoredTable};
@@ -299,7 +298,7 @@ impl<P: PagedProfile> Structure for StructureLog<'_, P> {
     fn is_left(&self, error: &PageError) {
         let is_full = match error.failure() {
             PageFailure::PoolFull { .. } => true,
-            PageFailure::Log(Error::Disk { kind, .. }) => *kind == ErrorKind::StorageFull,
+            PageFailure::Log(error) => error.is_full(),
             _ => error.is_full(),
         };
         // Where there is no room nothing is wrong with the index.

@@ -4,7 +4,6 @@
 //! closing return [`OpenError`], which names file, place and reason.
 
 use std::fmt;
-use std::io::ErrorKind;
 
 use crate::error::{Error, SchemaError};
 use crate::lock::LockError;
@@ -101,11 +100,9 @@ impl OpenError {
 
     /// Whether the disk is full: nothing is lost, and the call succeeds once there is room.
     pub fn is_full(&self) -> bool {
-        let is_full =
-            |error: &Error| matches!(error, Error::Disk { kind: ErrorKind::StorageFull, .. });
         match self {
             Self::Pages(error) => match error.failure() {
-                PageFailure::Log(error) => is_full(error),
+                PageFailure::Log(error) => error.is_full(),
                 _ => error.is_full(),
             },
             Self::Log(error) => match error.failure() {
@@ -113,7 +110,7 @@ impl OpenError {
                 LogFailure::Segments(failure) => failure.is_full(),
                 _ => false,
             },
-            Self::Store(error) => is_full(error),
+            Self::Store(error) => error.is_full(),
             _ => false,
         }
     }

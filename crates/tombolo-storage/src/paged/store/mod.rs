@@ -41,6 +41,7 @@ mod isolation;
 mod prepared;
 mod profile;
 mod restart;
+mod room;
 mod rows;
 mod savepoint;
 mod sessions;
@@ -231,6 +232,9 @@ impl<P: PagedProfile> PagedStore<P> {
             None => space.set_log(0, 0),
         }
         RowAccess::<<P::Log as Logging>::Ahead>::mark_open(&database.pages)?;
+        if restart.is_some() {
+            database.make_room_ahead()?;
+        }
         Self::first_session(database, restart)
     }
 
@@ -303,7 +307,7 @@ impl<P: PagedProfile> PagedStore<P> {
     /// ```
     ///
     /// # Errors
-    /// `CannotPrepare`, `PreparedAlready`, `TooManyPrepared`, and `Disk` where the log has no room: the transaction
+    /// `CannotPrepare`, `PreparedAlready`, `TooManyPrepared`, and `LogFull` where the log has no room: the transaction
     /// goes on, and can commit or abort. `Poisoned`: whether it is prepared is unknown until a restart.
     ///
     /// # Panics
@@ -419,7 +423,8 @@ impl<P: PagedProfile> PagedStore<P> {
         self.session.committed_at
     }
 
-    /// Whether the log has grown so much since the last checkpoint that another one should be made.
+    /// Whether the log has grown so much since the last checkpoint that another one should be made: less than that
+    /// where the disk has no room for another of its segments.
     pub fn checkpoint_due(&self) -> bool {
         self.database.checkpoint_due()
     }

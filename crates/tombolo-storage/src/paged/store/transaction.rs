@@ -364,7 +364,10 @@ impl<P: PagedProfile> Session<P> {
                 self.abandon(database);
             }
         }
-        undone.and_then(|()| harden(database, database.log.newest_commit()))
+        undone.and_then(|()| harden(database, database.log.newest_commit()))?;
+        // It may have ended for want of room.
+        database.make_room_if_refused();
+        Ok(())
     }
 
     /// Releases what the transaction holds.

@@ -103,9 +103,14 @@ impl LogWriter {
         if self.seal()? == newest {
             return Err(self.no_room());
         }
-        let is_before = |closed: &&Closed| closed.transactions <= position;
-        let last = self.closed.iter().take_while(is_before).last();
+        let last = self.closed[..self.closed_before(position)].last();
         let group = last.map_or(0, |last| last.last + 1);
         Ok(self.release_before(group))
+    }
+
+    /// How many full segments lie before `position` whole.
+    pub(crate) fn closed_before(&self, position: u64) -> usize {
+        let is_before = |closed: &&Closed| closed.transactions <= position;
+        self.closed.iter().take_while(is_before).count()
     }
 }

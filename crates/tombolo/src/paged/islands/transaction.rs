@@ -191,7 +191,8 @@ impl PagedIslands {
             match ended {
                 Ok(answer) => return Ok(answer),
                 Err(Ended::GaveWay(error))
-                    if (may_be_circle || error == StoreError::Deadlock)
+                    if (may_be_circle
+                        || matches!(error, StoreError::Deadlock | StoreError::LogFull { .. }))
                         && patience.pauses(&home.clock) => {}
                 Err(ended) => return Err(home.error(ended)),
             }

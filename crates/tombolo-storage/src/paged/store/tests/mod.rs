@@ -292,8 +292,7 @@ fn a_full_disk_aborts_and_the_rest_goes_on() {
     disk.set_capacity_bytes(Some(used as u64));
     let refused = (100..20_000).find_map(|id| Some((id, bank.add(id).err()?)));
     let (id, error) = refused.expect("the disk is full at some point");
-    let full = std::io::ErrorKind::StorageFull;
-    assert!(matches!(error, Error::Disk { kind, .. } if kind == full), "{error:?}");
+    assert!(error.is_full(), "{error:?}");
     assert!(error.to_string().contains("make room on it"), "{error}");
     assert_eq!(bank.store.check(), []);
     assert_eq!(bank.sum(), (id as usize, i64::from(id) * START));

@@ -274,7 +274,7 @@ impl<P: PagedProfile> World<P> {
         });
         match ended {
             // It goes on without the part that found no room.
-            Err(Error::Disk { .. }) if !self.disk.has_failed() => {}
+            Err(error) if error.is_full() && !self.disk.has_failed() => {}
             Ok(()) if self.random.below(3) > 0 => {}
             ended => return ended,
         }
@@ -321,10 +321,7 @@ impl<P: PagedProfile> World<P> {
                 Ok(()) => {}
                 Err(Error::LockTimeout | Error::Deadlock) => return self.end(at, false),
                 Err(_) if self.disk.has_failed() => return Err(Stop::Crashed),
-                Err(Error::Disk { kind, .. }) => {
-                    assert_eq!(kind, std::io::ErrorKind::StorageFull);
-                    return self.end(at, false);
-                }
+                Err(error) if error.is_full() => return self.end(at, false),
                 Err(error) => panic!("{error:?}"),
             }
         }

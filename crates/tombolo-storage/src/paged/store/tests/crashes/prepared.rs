@@ -25,7 +25,7 @@ impl<P: PagedProfile> World<P> {
                 return Err(Stop::Crashed);
             }
             Err(Error::TooManyPrepared { .. }) => assert!(self.prepared.len() > 4),
-            Err(Error::Disk { kind, .. }) => assert_eq!(kind, std::io::ErrorKind::StorageFull),
+            Err(error @ (Error::Disk { .. } | Error::LogFull { .. })) => assert!(error.is_full()),
             Err(error) => panic!("{error}"),
         }
         let commits = self.random.below(2) == 0;
