@@ -79,10 +79,10 @@ fn a_paged_database_that_was_killed_is_restarted() {
 
 /// Copies a directory's files.
 fn copy(from: &Path, to: &Path) -> PathBuf {
-    fs::create_dir(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    fs::create_dir(to).expect("a file of the database");
+    for entry in fs::read_dir(from).expect("a file of the database") {
+        let entry = entry.expect("a file of the database");
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("a file of the database");
     }
     to.to_owned()
 }
@@ -97,8 +97,11 @@ fn small(data: &Path, durability: &str) -> String {
 }
 
 fn in_files(data: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let paths = fs::read_dir(data).unwrap().map(|entry| entry.unwrap().path());
-    let mut files: Vec<_> = paths.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+    let paths = fs::read_dir(data)
+        .expect("a file of the database")
+        .map(|entry| entry.expect("a file of the database").path());
+    let mut files: Vec<_> =
+        paths.map(|path| (path.clone(), fs::read(path).expect("a file of the database"))).collect();
     files.sort();
     files
 }

@@ -467,7 +467,6 @@ fn island(directory: &Path, own: &Membership) {
         guarded.begin_writes();
         assert!(guarded.lookup(&key, 1).unwrap().is_some());
         guarded.commit().unwrap();
-        drop(guarded);
         guard.into_part().unwrap()
     };
     locks.acquire(prepared.owner(), part.locks).unwrap();

@@ -247,8 +247,8 @@ impl fmt::Display for LogError {
                 "pages and log do not belong together: {what}; restore both from one copy of the directory"
             ),
             LogFailure::Missing => f.write_str(
-                "the log's files are missing (log-000001 and so on), with which the pages were written: put them back, or \
-                 restore a copy of the directory",
+                "the log's files are missing (log-000001 and so on), with which the pages were written: put them \
+                 back, or restore a copy of the directory",
             ),
             LogFailure::Released { lsn, base } => {
                 write!(f, "LSN {lsn} was released: the log is kept from {base} on")

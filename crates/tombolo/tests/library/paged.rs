@@ -357,8 +357,8 @@ fn what_was_answered_survives_a_kill() {
             heard.is_sorted_by(|a, b| a.part() <= b.part() && a.elapsed <= b.elapsed),
             "{heard:?}"
         );
-        let last = heard.last().unwrap();
-        assert!(last.bytes > 0 && last.bytes == last.bytes_max, "{last:?}");
+        let end = heard.last().unwrap();
+        assert!(end.bytes > 0 && end.bytes == end.bytes_max, "{end:?}");
         for (&id, &acknowledged) in &last {
             let found = value(&db, id);
             // One call of each thread was under way.
