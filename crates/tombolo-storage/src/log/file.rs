@@ -213,11 +213,11 @@ impl LogFile {
 
     /// What is left of a full disk for structure modifications that have begun, in bytes.
     pub(super) fn left_for_images(&self) -> u64 {
-        // Relaxed: whoever changes it publishes and flushes itself.
+        // Relaxed: the thread that changes it publishes and flushes itself.
         if self.uses_rest.load(Ordering::Relaxed) { 0 } else { LEFT_FOR_IMAGES }
     }
 
-    /// Whether that may be used up, by a thread that then frees segments: no one can be given back while the end of
+    /// Whether that may be used up, by a thread that then frees segments: none can be given back while the end of
     /// the log is set aside.
     pub(super) fn set_uses_rest(&self, uses: bool) {
         self.uses_rest.store(uses, Ordering::Relaxed);

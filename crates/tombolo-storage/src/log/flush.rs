@@ -46,7 +46,7 @@ pub(super) struct Flusher {
     /// The log before this LSN is durable. Grows only, and only a leader raises it.
     durable: AtomicCounter,
     state: Mutex<State>,
-    /// Whether a record was refused for want of room, and nobody has sought some since.
+    /// Whether a record was refused for want of room, and none was sought since.
     has_refused: AtomicBool,
     /// Whether none was found the last time.
     is_all_needed: AtomicBool,
@@ -189,7 +189,7 @@ impl Flusher {
         }
     }
 
-    /// Whether a record was refused for want of room, and nobody has sought some since.
+    /// Whether a record was refused for want of room, and none was sought since.
     #[inline(always)]
     pub(super) fn has_refused(&self) -> bool {
         self.has_refused.load(Ordering::Relaxed)

@@ -56,7 +56,7 @@ impl WritingSince {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Turn {
     #[default]
-    Nobody,
+    Free,
     /// A checkpoint, or who seeks room for the log: it ends soon.
     Checkpoint,
     /// A copy: it takes long, and its end may depend on other threads.
@@ -68,7 +68,7 @@ pub(super) struct HeldTurn<'a, L: Latching>(&'a Checkpoints<L>);
 
 impl<L: Latching> Drop for HeldTurn<'_, L> {
     fn drop(&mut self) {
-        *self.0.turn.lock() = Turn::Nobody;
+        *self.0.turn.lock() = Turn::Free;
         self.0.turn_ended.notify_one();
     }
 }
@@ -128,10 +128,10 @@ impl<L: Latching> Checkpoints<L> {
         self.sessions.hold().borrow_mut().retain(|other| !Arc::ptr_eq(other, session));
     }
 
-    /// Waits for whoever has the turn, and takes it.
+    /// Waits for the thread that has the turn, and takes it.
     fn take_turn(&self) -> HeldTurn<'_, L> {
         let mut turn = self.turn.lock();
-        while *turn != Turn::Nobody {
+        while *turn != Turn::Free {
             turn = self.turn_ended.wait(turn);
         }
         *turn = Turn::Checkpoint;

@@ -1,4 +1,4 @@
-//! How far a restart is: told while it goes on, to whoever waits for it.
+//! How far a restart is: told while it goes on, to the caller that waits for it.
 //!
 //! Analysis and redo each read the log, and the first of them finds where it ends: from then on it is known how much
 //! there is to read. Not here: clocks; how long the rest takes is for the caller to say.
