@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 
 use super::Result;
+use super::file::position_in;
 use crate::disk::{Disk, DiskFile, Open};
 use crate::paged::page::{Page, PageBuffer, PageId, PageSize};
 use crate::plant::{self, Plant};
@@ -187,7 +188,7 @@ impl<S: PageSize> NewestCopies<S> {
                 continue;
             }
             let known = newest.entry(copy.id()).or_insert(slot);
-            if copies.page_at(*known).lsn() <= copy.lsn() {
+            if age(copies.page_at(*known), *known) <= age(copy, slot) {
                 *known = slot;
             }
         }
@@ -197,6 +198,16 @@ impl<S: PageSize> NewestCopies<S> {
     /// The copy of a page.
     pub(super) fn get(&self, id: PageId) -> Option<Page<'_, S>> {
         self.slots.get(&id).map(|&slot| self.copies.page_at(slot))
+    }
+}
+
+/// What is greater for the newer of two copies of a page. Page 0 is also written without a change of its LSN: then it
+/// says another position of the log, or that the file is not closed any more, which is what the first slot is used for
+/// when a file is opened.
+fn age<S: PageSize>(copy: Page<'_, S>, slot: usize) -> (u64, u64, bool, usize) {
+    match copy.id() {
+        PageId(0) => (copy.lsn(), position_in(copy), slot == 0, slot),
+        _ => (copy.lsn(), 0, false, slot),
     }
 }
 

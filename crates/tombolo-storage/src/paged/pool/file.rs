@@ -45,6 +45,11 @@ const LOG: usize = CLOSED + 4;
 const POSITION: usize = LOG + 8;
 const _: () = assert!(HEADER_BYTES + PAGES <= ALIGNMENT_MAX);
 
+/// The position of the log that page 0 says.
+pub(super) fn position_in<S: PageSize>(page: Page<'_, S>) -> u64 {
+    long(page.body(), POSITION)
+}
+
 /// Takes the file for this process. One that was killed keeps it until the system has carried out, or dropped, the
 /// transfers that the process had under way, some milliseconds after its end.
 fn take(file: &dyn DiskFile) -> Result<()> {
@@ -235,7 +240,7 @@ impl<S: PageSize> PageFile<S> {
         let state = SpaceState {
             is_closed: field(CLOSED) == 1,
             log: long(page.body(), LOG),
-            position: long(page.body(), POSITION),
+            position: position_in(page),
             lsn: page.lsn(),
             pages: field(PAGES),
             reserved_pages: (len / S::BYTES as u64).try_into().unwrap_or(u32::MAX),

@@ -269,6 +269,20 @@ fn pages_are_put_back_from_copies_or_refused_before_anything_is_written() {
     let disk = closed(200);
     flip(&disk);
     assert!(PagedStore::<Conventional>::open(&disk, &small()).is_ok());
+    // Of two copies of page 0 with one LSN, the older one says that the file was closed.
+    let disk = closed(200);
+    let mut store = PagedStore::<Conventional>::open(&disk, &small()).unwrap();
+    let table = table_of(&store);
+    insert(&mut store, &table, 200..210);
+    store.commit().unwrap();
+    let disk = disk.kill();
+    drop(store);
+    flip(&disk);
+    let mut store = PagedStore::<Conventional>::open(&disk, &small()).unwrap();
+    assert!(store.restart().unwrap().records_redone > 0);
+    store.begin().unwrap();
+    assert_eq!(table.row_ids(&mut store).unwrap().len(), 210);
+    store.commit().unwrap();
     // Without copies of them.
     for is_short in [false, true] {
         let disk = closed(200);
