@@ -79,10 +79,10 @@ fn a_paged_database_that_was_killed_is_restarted() {
 
 /// Copies a directory's files.
 fn copy(from: &Path, to: &Path) -> PathBuf {
-    fs::create_dir(to).expect("a file of the database");
-    for entry in fs::read_dir(from).expect("a file of the database") {
-        let entry = entry.expect("a file of the database");
-        fs::copy(entry.path(), to.join(entry.file_name())).expect("a file of the database");
+    fs::create_dir(to).expect("a directory is made");
+    for entry in fs::read_dir(from).expect("it is there") {
+        let entry = entry.expect("an entry");
+        fs::copy(entry.path(), to.join(entry.file_name())).expect("a copy is made");
     }
     to.to_owned()
 }
@@ -97,11 +97,10 @@ fn small(data: &Path, durability: &str) -> String {
 }
 
 fn in_files(data: &Path) -> Vec<(PathBuf, Vec<u8>)> {
-    let paths = fs::read_dir(data)
-        .expect("a file of the database")
-        .map(|entry| entry.expect("a file of the database").path());
-    let mut files: Vec<_> =
-        paths.map(|path| (path.clone(), fs::read(path).expect("a file of the database"))).collect();
+    let entries = fs::read_dir(data).expect("it is there");
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let read = |path: PathBuf| (path.clone(), fs::read(path).expect("it is read"));
+    let mut files: Vec<_> = paths.map(read).collect();
     files.sort();
     files
 }
