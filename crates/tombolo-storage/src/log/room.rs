@@ -54,8 +54,8 @@ impl<'a> LogRoom<'a> {
     }
 
     /// Lets checkpoint records and flushes use the room that is left for structure modifications, until it is dropped:
-    /// for the thread that frees segments right then. As long as the end of the log is set aside none can be freed, and the
-    /// next flush writes that end into a segment.
+    /// for the thread that frees segments right then. As long as the end of the log is set aside none can be freed, and
+    /// the next flush writes that end into a segment.
     pub fn use_rest(self) -> RestInUse<'a> {
         self.flusher.file().set_uses_rest(true);
         RestInUse(self)
