@@ -78,8 +78,8 @@ fn what_no_profile_can_do_yet() {
     refused("run tpcc --profile bare --durability group", 2, "profile bare has no log on disk");
     refused("run tpcc --profile bare --durability group", 2, "use --durability none");
     refused("run tpcc --durability none --acks file", 2, "--acks needs a database that comes back");
-    let in_memory = "run tpcc --profile conventional --durability none --resume --data d";
-    refused(in_memory, 2, "--resume needs a database");
+    let closed = "run tpcc --profile conventional --durability none --resume --data d";
+    refused(closed, 2, "d is no directory: give --data the one of an earlier run");
     refused("run tpcc --resume", 2, "say which with --data DIR");
     refused("run tpcc --resume --data /nowhere", 2, "/nowhere is no directory");
     refused("run tpcc --durability none --data d", 2, "without a log nothing is kept");
