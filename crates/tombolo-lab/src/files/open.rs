@@ -46,10 +46,15 @@ pub fn open(
 
 /// Shows how far recovery is, and how long the rest will take.
 pub(super) fn show(now: recovery::Progress, progress: &mut dyn Progress) {
-    let mut detail = match now.log.groups {
+    let detail = match now.log.groups {
         0 => format!("{} of the image", numbers::size(now.image_bytes)),
         _ => format!("{} transactions", numbers::quantity(now.log.transactions as f64)),
     };
+    show_part(&now, detail, progress);
+}
+
+/// Shows `detail` of what is done, and how long the rest will take.
+fn show_part(now: &recovery::Progress, mut detail: String, progress: &mut dyn Progress) {
     if let Some(left_ns) = now.left_ns() {
         detail += &format!(", about {} s left", left_ns.div_ceil(1_000_000_000));
     }
@@ -76,10 +81,7 @@ fn show_restart(restart: RestartProgress, elapsed_ns: u64, progress: &mut dyn Pr
         let to_undo = numbers::quantity(restart.transactions_to_undo as f64);
         detail += &format!(", {to_undo} transactions to undo");
     }
-    if let Some(left_ns) = now.left_ns() {
-        detail += &format!(", about {} s left", left_ns.div_ceil(1_000_000_000));
-    }
-    progress.part(now.part(), &detail);
+    show_part(&now, detail, progress);
 }
 
 /// The directories of a database as disks: its own, then the further directories of its image. Only a process

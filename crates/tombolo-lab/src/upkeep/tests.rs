@@ -168,14 +168,19 @@ fn who_waits_hears_how_far_it_is_and_how_long_it_takes() {
     }
 }
 
-#[test]
-fn who_waits_for_a_restart_hears_how_far_it_is_and_how_long_it_takes() {
-    let scratch = tempfile::tempdir().unwrap();
-    let disk: Arc<dyn Disk> = Arc::new(OsDisk::open(scratch.path()).unwrap());
+/// Makes a paged database with one table.
+fn on_pages(directory: &Path) -> PagedStore<Conventional> {
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk::open(directory).unwrap());
     let settings = PagedSettings { pool_bytes: 1 << 20, ..PagedSettings::default() };
     let mut store = PagedStore::<Conventional>::create(&disk, &settings).unwrap();
     store.create_table(TableDef::of::<Number>().with::<NumberKey>()).unwrap();
-    drop(store); // not closed
+    store
+}
+
+#[test]
+fn who_waits_for_a_restart_hears_how_far_it_is_and_how_long_it_takes() {
+    let scratch = tempfile::tempdir().unwrap();
+    drop(on_pages(scratch.path())); // not closed
     let mut told = [(); 2].map(|()| Reports::default());
     let [checked, recovered] = &mut told;
     check::check(&[scratch.path()], None, None, checked).unwrap();
@@ -419,10 +424,7 @@ fn an_image_is_inspected_checked_and_recovered_by_those_who_look_after_it() {
 #[test]
 fn a_paged_database_with_undecided_transactions_is_inspected_and_not_checked() {
     let scratch = tempfile::tempdir().unwrap();
-    let disk: Arc<dyn Disk> = Arc::new(OsDisk::open(scratch.path()).unwrap());
-    let settings = PagedSettings { pool_bytes: 1 << 20, ..PagedSettings::default() };
-    let mut store = PagedStore::<Conventional>::create(&disk, &settings).unwrap();
-    store.create_table(TableDef::of::<Number>().with::<NumberKey>()).unwrap();
+    let mut store = on_pages(scratch.path());
     let table = resolve_table::<Number>(store.schema()).unwrap();
     let key = resolve_index::<NumberKey>(store.schema()).unwrap();
     store.begin().unwrap();
