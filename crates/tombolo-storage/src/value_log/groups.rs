@@ -185,8 +185,8 @@ impl Groups {
         self.segments.iter_mut().for_each(SegmentReader::forget);
     }
 
-    /// Goes to the beginning of the newest segment whose first group is not newer than `newest` and, with
-    /// `whole`, does not continue earlier records. That group belongs to the log, because groups that an earlier
+    /// Goes to the first group of the newest segment in which a group begins that is not newer than `newest` and, with
+    /// `whole`, does not continue earlier records. The first group belongs to the log, because groups that an earlier
     /// recovery cut off were wiped from the segments' beginnings. The inner error: there is no such segment.
     ///
     /// # Errors
@@ -199,12 +199,13 @@ impl Groups {
         let mut over = PassedOver::default();
         for (segment, reader) in self.segments.iter_mut().enumerate().rev() {
             match reader.first_group()? {
-                Some(Placed { group, .. }) if group.number > newest || whole && group.continues => {
-                    over.oldest = Some((group.number, reader.name().to_owned()));
-                }
-                Some(Placed { group, .. }) => {
-                    self.place = Place::of(segment, &group);
-                    return Ok(Ok(()));
+                Some(first) => {
+                    let begins = if whole { reader.first_run()? } else { Some(first) };
+                    if begins.is_some_and(|begins| begins.group.number <= newest) {
+                        self.place = Place::of(segment, &first.group);
+                        return Ok(Ok(()));
+                    }
+                    over.oldest = Some((first.group.number, reader.name().to_owned()));
                 }
                 None => {
                     let left = reader.begins_with()?.filter(|&number| number <= newest);

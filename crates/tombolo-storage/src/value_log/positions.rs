@@ -71,8 +71,8 @@ fn needed_in(groups: &mut Groups) -> Result<u64, LogFailure> {
     Ok(needed)
 }
 
-/// The first group of the segment in which a position lies from which on the log is needed; `None` if there is no
-/// group.
+/// The first group that continues no other, in the newest segment that has one at or before the position from which on
+/// the log is needed; `None` if there is no group.
 ///
 /// # Errors
 /// `Irreparable` if the log begins behind it; `Disk`.
@@ -82,9 +82,7 @@ pub(super) fn first_group(
 ) -> Result<Option<GroupNumber>, LogFailure> {
     let mut oldest = None;
     for reader in groups.segments.iter_mut().rev() {
-        let Some(first) = reader.first_group()?.filter(|first| !first.group.continues) else {
-            continue;
-        };
+        let Some(first) = reader.first_run()? else { continue };
         let begin = first.group.transactions - u64::from(first.group.length);
         if begin <= needed {
             return Ok(Some(first.group.number));

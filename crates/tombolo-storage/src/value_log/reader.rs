@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::aligned::AlignedBuffer;
 use super::group::{Group, HEADER_BYTES, is_intact};
+use super::groups::Chain;
 use super::segment::{FIRST_GROUP_OFFSET, Header, Segment};
 use super::settings::{BLOCK_BYTES_MAX, GroupNumber};
 use crate::disk::{Disk, DiskError, DiskFile, Operation};
@@ -190,6 +191,19 @@ impl SegmentReader {
     /// When the disk fails.
     pub(super) fn first_group(&mut self) -> Result<Option<Placed>, DiskError> {
         self.group(FIRST_GROUP_OFFSET)
+    }
+
+    /// The first group that continues no earlier records; `None` if there is none in the chain of the first one.
+    ///
+    /// # Errors
+    /// When the disk fails.
+    pub(super) fn first_run(&mut self) -> Result<Option<Placed>, DiskError> {
+        let mut first = self.first_group()?;
+        while let Some(placed) = first.filter(|placed| placed.group.continues) {
+            let next = self.group(self.behind(&placed.group))?;
+            first = next.filter(|next| Chain::behind(&placed).continues(&next.group));
+        }
+        Ok(first)
     }
 
     /// The number of the first group of the segment's current use, intact or not.

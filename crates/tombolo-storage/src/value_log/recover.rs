@@ -317,8 +317,8 @@ fn open_segments(
         let is_current = position == place.segment;
         match passed {
             _ if is_current && !reader.ends_at(place.at) => current = Some(segment.whole()?),
-            Some(&Passed { last, runs_on, transactions, .. }) => {
-                closed.push(Closed { segment, last, runs_on, transactions, is_synced: true });
+            Some(&Passed { last, run_ends, transactions, .. }) => {
+                closed.push(Closed { segment, last, run_ends, transactions, is_synced: true });
             }
             None => {
                 if position > start

@@ -75,9 +75,9 @@ pub(super) struct Passed {
     pub(super) segment: usize,
     /// The newest group in it.
     pub(super) last: GroupNumber,
-    /// Whether that group's records continue in the next segment.
-    pub(super) runs_on: bool,
-    /// Transactions up to it.
+    /// The group that ends that group's records: in a later segment if they continue there.
+    pub(super) run_ends: GroupNumber,
+    /// Transactions up to the end of these records.
     pub(super) transactions: u64,
 }
 
@@ -149,8 +149,8 @@ fn row_changes(transactions: &[u8]) -> u64 {
 }
 
 impl End {
-    /// Counts a replayed group, the chain's newest, which takes `bytes` bytes.
-    fn pass(&mut self, group: &Group, bytes: u64) {
+    /// Counts a replayed group, the chain's newest, which takes `bytes` bytes, and whose records began in this segment.
+    fn pass(&mut self, group: &Group, bytes: u64, begun_in: usize) {
         self.progress.groups += 1;
         self.progress.bytes += bytes;
         self.time_us = if group.time_us > 0 { group.time_us } else { self.time_us };
@@ -160,11 +160,16 @@ impl End {
         while self.doubtful.front().is_some_and(|first| first.number <= group.watermark) {
             self.doubtful.pop_front();
         }
-        let Group { number: last, more: runs_on, transactions, .. } = *group;
-        let passed = Passed { segment, last, runs_on, transactions };
+        let Group { number: last, transactions, .. } = *group;
+        let passed = Passed { segment, last, run_ends: last, transactions };
         match self.passed.last_mut() {
             Some(last) if last.segment == segment => *last = passed,
             _ => self.passed.push(passed),
+        }
+        // The records may have begun in an earlier segment.
+        let of_run = self.passed.iter_mut().rev().take_while(|passed| passed.segment >= begun_in);
+        for passed in of_run {
+            (passed.run_ends, passed.transactions) = (last, transactions);
         }
     }
 
@@ -275,6 +280,7 @@ impl<'a> Walk<'a> {
         start.expect(&group, checksum, reader.name())?;
         let bytes = reader.behind(&group) - group.offset;
         let records = reader.records(&group)?;
+        let mut begun_in = segment;
         if group.more || self.pending.is_some() {
             let pending = self.pending.get_or_insert_with(|| Pending {
                 records: Vec::new(),
@@ -283,6 +289,7 @@ impl<'a> Walk<'a> {
                 passed: self.end.passed.clone(),
             });
             pending.records.extend_from_slice(records);
+            begun_in = pending.place.segment;
         }
         if !group.more {
             let run = self.pending.take();
@@ -298,7 +305,7 @@ impl<'a> Walk<'a> {
             }
             self.end.transactions = group.transactions;
         }
-        self.end.pass(&group, bytes);
+        self.end.pass(&group, bytes, begun_in);
         let progress = self.end.progress;
         if progress.bytes >> 24 != (progress.bytes - bytes) >> 24 {
             (self.report)(progress);

@@ -13,7 +13,8 @@ use super::super::walk::{End, Passed};
 
 /// Adds the segments with groups from `from` on to those that the walk passed, as far as they exist.
 pub(in crate::value_log) fn keep(end: &mut End, from: GroupNumber) -> Result<(), LogFailure> {
-    let Some(start) = end.passed.first().map(|passed| passed.segment) else { return Ok(()) };
+    let Some(&begun) = end.passed.first() else { return Ok(()) };
+    let start = begun.segment;
     let segments = &mut end.groups.segments;
     let Some(Placed { group: mut next, .. }) = segments[start].first_group()? else {
         return Ok(());
@@ -28,8 +29,14 @@ pub(in crate::value_log) fn keep(end: &mut End, from: GroupNumber) -> Result<(),
             if !Chain::behind(&last).continues(&next) {
                 break;
             }
-            let Group { number: last, more: runs_on, transactions, .. } = last.group;
-            kept.push(Passed { segment, last, runs_on, transactions });
+            let Group { number: last, more, transactions, .. } = last.group;
+            let run_ends = match (more, next.more, kept.last()) {
+                (false, _, _) => last,
+                (true, false, _) => next.number,
+                // The next segment has nothing but more of the same records.
+                (true, true, following) => following.unwrap_or(&begun).run_ends,
+            };
+            kept.push(Passed { segment, last, run_ends, transactions });
             next = first.group;
         }
         reader.forget();

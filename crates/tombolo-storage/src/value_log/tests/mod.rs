@@ -7,6 +7,7 @@ mod cut;
 mod damage;
 mod follow;
 mod model;
+mod positions;
 mod space;
 mod survey;
 mod versions;

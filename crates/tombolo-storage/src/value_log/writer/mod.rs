@@ -44,9 +44,9 @@ pub(super) struct Closed {
     pub(super) segment: Segment,
     /// The newest group that begins in it.
     pub(super) last: GroupNumber,
-    /// Whether records that begin in it continue in the next segment.
-    pub(super) runs_on: bool,
-    /// Transactions up to that group.
+    /// The group that ends the records of that group: in a later segment if they continue there.
+    pub(super) run_ends: GroupNumber,
+    /// Transactions up to the end of these records.
     pub(super) transactions: u64,
     /// Whether all of it is on the device.
     pub(super) is_synced: bool,
@@ -401,11 +401,9 @@ impl LogWriter {
         };
         let group = self.releasable.min(kept_from);
         let group = group + u64::from(plant::is(Plant::SegmentReleasedEarly));
-        let is_needed = |closed: &Closed| closed.last >= group || !closed.is_synced;
-        let older = self.closed.iter().take_while(|closed| !is_needed(closed)).count();
-        // Records that continue in a kept segment are kept from their beginning.
-        let count = self.closed[..older].iter().rposition(|closed| !closed.runs_on);
-        let count = count.map_or(0, |last| last + 1);
+        // Records that continue in a later segment are kept from their beginning.
+        let is_needed = |closed: &Closed| closed.run_ends >= group || !closed.is_synced;
+        let count = self.closed.iter().take_while(|closed| !is_needed(closed)).count();
         let released = self.closed.drain(..count).map(|closed| closed.segment);
         self.shared.pool(|pool| pool.spare.extend(released));
         count
@@ -437,11 +435,14 @@ impl LogWriter {
         let left = self.current.header.segment_bytes - self.tail.at;
         if left < needed && self.side.is_none() && self.fits_next(needed) {
             reservation.spend(left);
-            self.next_segment(false);
+            self.next_segment();
         }
+        let mut begun_in = self.closed.len();
         loop {
             if self.tail.at == self.current.header.segment_bytes {
-                self.next_segment(continues);
+                self.next_segment();
+                // The records begin in the segment that follows.
+                begun_in += usize::from(!continues);
             }
             let room = (self.current.header.segment_bytes - self.tail.at) as usize;
             let length = rest.min(room - HEADER_BYTES);
@@ -449,6 +450,10 @@ impl LogWriter {
             let role = Role { more: rest > 0, continues, starts_epoch };
             reservation.spend(self.write_group(&mut source, length, role)?);
             if rest == 0 {
+                let Tail { newest, transactions, .. } = self.tail;
+                for closed in &mut self.closed[begun_in..] {
+                    (closed.run_ends, closed.transactions) = (newest, transactions);
+                }
                 return Ok(());
             }
             continues = true;
@@ -519,13 +524,13 @@ impl LogWriter {
     }
 
     /// Continues in the next ready segment. Room was reserved, so there is one.
-    fn next_segment(&mut self, runs_on: bool) {
+    fn next_segment(&mut self) {
         let next = self.shared.pool(|pool| pool.ready.pop_front());
         let next = next.expect("room was reserved in a segment that is not ready");
         let segment = std::mem::replace(&mut self.current, next);
         let is_synced = plant::is(Plant::UnsyncedSegmentChange) || self.durable == self.tail.newest;
         let Tail { newest: last, transactions, .. } = self.tail;
-        self.closed.push(Closed { segment, last, runs_on, transactions, is_synced });
+        self.closed.push(Closed { segment, last, run_ends: last, transactions, is_synced });
         self.tail.at = FIRST_GROUP_OFFSET;
         self.usage.is_direct = self.current.is_direct();
     }

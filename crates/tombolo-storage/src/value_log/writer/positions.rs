@@ -104,7 +104,7 @@ impl LogWriter {
             return Err(self.no_room());
         }
         let last = self.closed[..self.closed_before(position)].last();
-        let group = last.map_or(0, |last| last.last + 1);
+        let group = last.map_or(0, |last| last.run_ends + 1);
         Ok(self.release_before(group))
     }
 
