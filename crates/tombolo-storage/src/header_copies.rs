@@ -94,10 +94,12 @@ pub(crate) fn other_version(
              out with that program and insert them into a new database"
         }
     };
-    write!(
-        f,
-        "{file} has format version {found}, this program reads versions {oldest} to {newest}; {what_to_do}"
-    )
+    write!(f, "{file} has format version {found}, this program reads ")?;
+    match oldest == newest {
+        true => write!(f, "version {newest}")?,
+        false => write!(f, "versions {oldest} to {newest}")?,
+    }
+    write!(f, "; {what_to_do}")
 }
 
 impl Layout {

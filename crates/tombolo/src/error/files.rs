@@ -107,6 +107,7 @@ impl Error {
                 PageFailure::Disk(error) => Cause::Disk(error),
                 PageFailure::InUse { file } => Cause::InUse(file),
                 PageFailure::Damaged { .. } => Cause::Damaged,
+                PageFailure::OtherVersion { .. } => Cause::OtherVersion,
                 PageFailure::Log(error) => return Self::Refused(*error),
                 PageFailure::Memory(_) => return Self::System(what),
                 _ => Cause::Directory,

@@ -8,8 +8,9 @@ use std::fmt;
 use super::file::PAGES_FILE;
 use crate::disk::DiskError;
 use crate::error::Error;
+use crate::header_copies::other_version;
 use crate::memory::region::RegionError;
-use crate::paged::page::{PageId, PageSize};
+use crate::paged::page::{FORMAT_VERSION, PageId, PageSize};
 
 /// Why a page could not be reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +30,13 @@ pub enum PageFailure {
         offset: u64,
         /// What is wrong.
         what: String,
+    },
+    /// A program with another version of the format wrote the file.
+    OtherVersion {
+        /// The file.
+        file: String,
+        /// The version in its first page.
+        found: u32,
     },
     /// The file was not closed and is not restarted here.
     NotClosed {
@@ -106,6 +114,9 @@ impl fmt::Display for PageError {
             PageFailure::Disk(error) => error.fmt(f),
             PageFailure::Damaged { file, offset, what } => {
                 write!(f, "{file} is damaged at offset {offset}: {what}")
+            }
+            PageFailure::OtherVersion { file, found } => {
+                other_version(f, file, *found, FORMAT_VERSION..=FORMAT_VERSION)
             }
             PageFailure::NotClosed { file } => {
                 write!(f, "{file} was not closed: its database ended without saving all pages")

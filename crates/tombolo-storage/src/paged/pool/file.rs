@@ -276,6 +276,11 @@ impl<S: PageSize> PageFile<S> {
         }
         let version = short(body, VERSION);
         if version != FORMAT_VERSION {
+            // Of a page that is whole, that is no damage.
+            if self.has_whole_header(len)? {
+                let (file, found) = (self.file.name().to_owned(), version);
+                return Err(PageFailure::OtherVersion { file, found }.into());
+            }
             let what = format!("format version {version}, this program reads {FORMAT_VERSION}");
             return Err(self.damaged(at(VERSION), what));
         }

@@ -37,9 +37,9 @@ impl From<PageError> for Error {
             PageFailure::RecordTooLong { bytes_max, .. } => {
                 Self::RowTooLong { bytes_max: *bytes_max as u64 }
             }
-            PageFailure::NotClosed { .. } | PageFailure::InUse { .. } => {
-                Self::Poisoned { reason: "its files cannot be used" }
-            }
+            PageFailure::OtherVersion { .. }
+            | PageFailure::NotClosed { .. }
+            | PageFailure::InUse { .. } => Self::Poisoned { reason: "its files cannot be used" },
         }
     }
 }
