@@ -143,6 +143,7 @@ fn what_cannot_be_repartitioned_is_reported_and_stays() {
     let says = |builder: PagedIslandsBuilder, directory: &Path, what: &str| {
         let text = builder.repartition(directory, &mut |_, _| ()).unwrap_err().to_string();
         assert!(text.contains(what), "{text}");
+        assert!(!directory.join("repartition").exists(), "{what}");
     };
     says(tables(2), &place.path().join("nothing"), "holds no paged database of islands");
     let memory = place.path().join("memory");
@@ -163,6 +164,9 @@ fn what_cannot_be_repartitioned_is_reported_and_stays() {
     says(tables(3), &shop, "nothing says how table stray is spread");
     says(tables(0), &shop, "give 1 to");
     says(tables(20).spread_by(Stray::ID), &shop, "each island has at least 1 MB");
+    let db = tables(2).open(&shop).unwrap();
+    assert!(db.restarts().iter().all(Option::is_none), "they were closed, and are");
+    db.close().unwrap();
     verify(&shop, 2, &orders);
     let made = tables(3).spread_by(Stray::ID).repartition(&shop, &mut |_, _| ()).unwrap();
     assert_eq!(made.before, 2);

@@ -36,9 +36,25 @@ pub(crate) fn copy_and_exchange<T>(
     Ok(repartitioned)
 }
 
-/// An empty directory for the new islands of a database; the locks of its old ones are held, so no other process
-/// makes it.
-pub(crate) fn begin(directory: &Path) -> Result<PathBuf, Error> {
+/// Lets `make` make the new islands of a database in an empty directory, which is complete then; nothing of them is
+/// left if it fails. The locks of the old islands are held, so no other process makes that directory.
+pub(crate) fn make_new(
+    directory: &Path,
+    make: impl FnOnce(&Path) -> Result<u64, Error>,
+) -> Result<u64, Error> {
+    let place = begin(directory)?;
+    match make(&place) {
+        Ok(rows) => complete(&place).map(|()| rows),
+        Err(error) => {
+            // What cannot be removed the next call removes.
+            let _ = fs::remove_dir_all(&place);
+            Err(error)
+        }
+    }
+}
+
+/// An empty directory for new islands.
+fn begin(directory: &Path) -> Result<PathBuf, Error> {
     let place = directory.join(REPARTITION);
     if place.exists() {
         fs::remove_dir_all(&place).map_err(|cause| failed(&place, &cause))?;
@@ -48,7 +64,7 @@ pub(crate) fn begin(directory: &Path) -> Result<PathBuf, Error> {
 }
 
 /// From here on the database has the islands in this directory, once they are exchanged.
-pub(crate) fn complete(place: &Path) -> Result<(), Error> {
+fn complete(place: &Path) -> Result<(), Error> {
     let disk = OsDisk::open(place)?;
     disk.open(COMPLETE, Open::New)?.sync()?;
     Ok(disk.sync_dir()?)

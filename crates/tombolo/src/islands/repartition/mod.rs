@@ -36,7 +36,7 @@ use crate::tx::DynamicTable;
 pub(crate) mod exchange;
 pub(crate) mod rows;
 
-use exchange::{begin, complete, copy_and_exchange};
+use exchange::{copy_and_exchange, make_new};
 use rows::{
     OldTable, Row, known_spreads, old_tables, row_bytes, row_ids, tables_of_program, visit,
 };
@@ -110,11 +110,12 @@ impl IslandsBuilder {
         let spreads = known_spreads(stores[0], &self.spreads)?;
         let tables = old_tables(&mut stores, &spreads, self.islands)?;
         refuse_undecided(&mut stores)?;
-        let place = begin(directory)?;
-        let islands = self.made_anew(stores[0].schema(), &spreads).open(&place)?;
-        let rows = copy_all(&mut stores, &tables, &islands, progress)?;
-        islands.close()?;
-        complete(&place)?;
+        let rows = make_new(directory, |place| {
+            let islands = self.made_anew(stores[0].schema(), &spreads).open(place)?;
+            let rows = copy_all(&mut stores, &tables, &islands, progress)?;
+            islands.close()?;
+            Ok(rows)
+        })?;
         Ok((rows, before))
     }
 

@@ -18,7 +18,7 @@ use super::builder::{PagedIslandsBuilder, damaged};
 use crate::error::Error;
 use crate::islands::Repartitioned;
 use crate::islands::key::Keys;
-use crate::islands::repartition::exchange::{begin, complete, copy_and_exchange};
+use crate::islands::repartition::exchange::{copy_and_exchange, make_new};
 use crate::islands::repartition::rows::{
     OldTable, Row, known_spreads, old_tables, tables_of_program,
 };
@@ -75,17 +75,34 @@ impl PagedIslandsBuilder {
         let places = (0..before.islands).map(|island| before.asked(directory).place(island));
         let old = places.map(|place| before.paged.open_store(&place));
         let mut old = old.collect::<Result<Vec<_>, _>>()?;
+        match self.copy_from(&mut old, directory, progress) {
+            Ok(rows) => Ok((rows, old)),
+            Err(error) => {
+                // They stay the database's, which was closed.
+                old.into_iter().try_for_each(Store::close).map_err(|error| Error::paged(&error))?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Copies the rows of these islands into new ones below `directory`; returns how many.
+    fn copy_from(
+        &self,
+        old: &mut [Store],
+        directory: &Path,
+        progress: &mut dyn FnMut(u64, u64),
+    ) -> Result<u64, Error> {
         let mut stores: Vec<_> = old.iter_mut().collect();
         let spreads = known_spreads(stores[0], &self.spreads)?;
         let tables = old_tables(&mut stores, &spreads, self.islands)?;
-        let place = begin(directory)?;
         let of_program = tables_of_program(stores[0].schema()).cloned().collect();
         let paged = self.half().paged.with_tables_only(of_program);
-        let islands = Self { paged, spreads, ..self.clone() }.open(&place)?;
-        let rows = copy_all(&mut stores, &tables, &islands, progress)?;
-        islands.close()?;
-        complete(&place)?;
-        Ok((rows, old))
+        make_new(directory, |place| {
+            let islands = Self { paged, spreads, ..self.clone() }.open(place)?;
+            let rows = copy_all(&mut stores, &tables, &islands, progress)?;
+            islands.close()?;
+            Ok(rows)
+        })
     }
 
     /// With half of the memory: the old islands and the new ones are open at the same time.
