@@ -125,6 +125,9 @@ fn a_directory_in_use_is_refused() {
     let ended = line(&format!("{resumed} {}", data.display()));
     let refused = ended.status == 3 && ended.stderr.contains("loading it was broken off");
     assert!(refused || ended.status == 0, "{ended:?}");
+    let checked = line(&format!("check {}", data.display()));
+    let says = checked.stderr.contains("broken off") || checked.stdout.contains("broken off");
+    assert_eq!(says, refused, "{checked:?}");
 }
 
 #[test]

@@ -195,6 +195,10 @@ fn a_paged_database_without_a_log_is_resumed_if_it_was_closed() {
         );
         assert_eq!(line(&format!("check {}", unlogged.display())).status, 0);
     }
+    // What is refused then is closed as it was, or it could not be opened any more.
+    let tpcc = "run tpcc --profile conventional --durability none --volatile-ok --resume --data";
+    refused(&format!("{tpcc} {}", unlogged.display()), 2, "holds no database of tpcc");
+    assert_eq!(line(&format!("check {}", unlogged.display())).status, 0);
     let with_log = format!("{} 10 --resume", small(&unlogged, "group"));
     refused(&with_log, 2, "without a log, as --durability none makes it: use --durability none");
     assert_eq!(line(&format!("{} 200", small(&logged, "group"))).status, 0);

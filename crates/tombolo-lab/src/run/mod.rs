@@ -305,10 +305,19 @@ fn resume<W: Deployed>(
     });
     let mut instance = opened.map_err(|error| not_opened(&place.path, &error))?;
     let load_s = seconds_since(clock, wall, cpu);
-    let workload = drive::found(workload, instance.rest()?.store())?;
-    let bound = instance.bind(workload);
-    bound.map_err(|error| Failure::usage(format!("{}: {error}", place.path.display())))?;
-    Ok((instance, workload, load_s))
+    let found = drive::found(workload, instance.rest()?.store());
+    let bound = found.and_then(|workload| match instance.bind(workload) {
+        Ok(()) => Ok(workload),
+        Err(error) => Err(Failure::usage(format!("{}: {error}", place.path.display()))),
+    });
+    match bound {
+        Ok(workload) => Ok((instance, workload, load_s)),
+        Err(refusal) => {
+            // It is left as it was found: closed, or restarted, at least.
+            instance.save()?;
+            Err(refusal)
+        }
+    }
 }
 
 /// Why a database on pages is not opened.
