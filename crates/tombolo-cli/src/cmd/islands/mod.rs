@@ -26,6 +26,7 @@ use tombolo_lab::experiment::islands::rows::{Access, Multisite, RowsDeployment};
 use tombolo_lab::experiment::islands::tpcc::{Mix, TpccDeployment};
 use tombolo_lab::experiment::islands::{rows as rows_lab, tpcc as tpcc_lab};
 use tombolo_lab::failure::Failure;
+use tombolo_lab::progress::Progress;
 use tombolo_lab::report::{Header, terminal};
 use tombolo_lab::settings::{POOL_BYTES, SEED, Setting, Settings};
 use tombolo_lab::workload::microbenchmark::ROWS_MAX;
@@ -33,6 +34,7 @@ use tombolo_lab::workload::microbenchmark::settings::SKEW;
 use tombolo_lab::workload::tpcc::loader::Scale;
 use tombolo_lab::workload::tpcc::schema::WAREHOUSES_MAX;
 
+use crate::bar::Bar;
 use crate::flags::{Flags, Scope};
 use crate::output::{self, Output, result_header};
 
@@ -419,6 +421,21 @@ impl Arguments {
         self.data.as_deref().filter(|_| effort.is_durable)
     }
 
+    /// Makes a database of each number of islands, and shows how far that is.
+    fn load<D>(&self, open: impl Fn(&u16) -> Result<D, Failure>) -> Result<Vec<D>, Failure> {
+        let mut bar = Bar::default();
+        bar.begin("loading");
+        let opened = self.islands.iter().enumerate().map(|(at, islands)| {
+            let what =
+                if *islands == 1 { "one island".into() } else { format!("{islands} islands") };
+            bar.part(at as f64 / self.islands.len() as f64, &what);
+            open(islands)
+        });
+        let opened = opened.collect();
+        bar.end();
+        opened
+    }
+
     fn run_rows(&self, effort: &Effort) -> Result<(), Failure> {
         let rows = self.of_rows.rows.unwrap_or(240_000);
         let settings = self.flags.settings()?;
@@ -432,8 +449,7 @@ impl Arguments {
                 None => Ok(Box::new(rows::Own::open(*islands, rows, self.how(), data)?)),
             }
         };
-        let deployments = self.islands.iter().map(open);
-        let mut deployments = deployments.collect::<Result<Vec<_>, _>>()?;
+        let mut deployments = self.load(open)?;
         if self.of_rows.processes {
             let store = self.store_of_processes()?;
             for islands in &self.islands {
@@ -468,8 +484,7 @@ impl Arguments {
                 false => Ok(Box::new(Tpcc::in_memory(*islands, scale, self.how(), data)?)),
             }
         };
-        let deployments = self.islands.iter().map(open);
-        let deployments = deployments.collect::<Result<Vec<_>, _>>()?;
+        let deployments = self.load(open)?;
         output.people(|style| {
             style.strong(&format!("TPC-C, mix {}, {warehouses} warehouses\n", mix.name()))
         })?;
