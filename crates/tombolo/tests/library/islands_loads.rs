@@ -147,7 +147,9 @@ fn a_load_ends_with_the_first_row_that_is_refused() {
         let LoadError { loaded, error } = db.load(&table, rows).unwrap_err();
         assert_eq!(error, Error::Duplicate { index: "word_key".to_owned() });
         assert_eq!(words(db).concat().len() as u64, before as u64 + 1 + loaded);
-        assert!((1_000..8_900).contains(&loaded), "{loaded}");
+        // At least the batches in front of it on its island, of which there are about a thousand rows: the others may
+        // not have come so far.
+        assert!((300..8_900).contains(&loaded), "{loaded}");
         // A row that no log takes, and those in front of it.
         let large = Word { note: Some("n".repeat(3 << 20)), ..word(first + 50) };
         let LoadError { loaded, error } = db.load(&table, [word(first + 49), large]).unwrap_err();
