@@ -146,10 +146,26 @@ fn a_load_ends_with_the_first_row_that_is_refused() {
         let rows = rows.chain((first + 3_000..first + 9_000).map(word));
         let LoadError { loaded, error } = db.load(&table, rows).unwrap_err();
         assert_eq!(error, Error::Duplicate { index: "word_key".to_owned() });
-        assert_eq!(words(db).concat().len() as u64, before as u64 + 1 + loaded);
-        // At least the batches in front of it on its island, of which there are about a thousand rows: the others may
-        // not have come so far.
-        assert!((300..8_900).contains(&loaded), "{loaded}");
+        let found = words(db);
+        assert_eq!(found.concat().len() as u64, before as u64 + 1 + loaded);
+        assert!(loaded < 8_900, "{loaded}");
+        let island_of = |number| db.island_of(&word(number).text).unwrap();
+        let refused_on = island_of(first + 7);
+        for (island, found) in found.iter().enumerate() {
+            let of_island =
+                (first + 100..first + 9_000).filter(|number| island_of(*number) == island);
+            let loaded = found.iter().copied().filter(|number| *number >= first + 100);
+            let loaded: Vec<_> = loaded.collect();
+            assert!(
+                of_island.clone().take(loaded.len()).eq(loaded.iter().copied()),
+                "the first ones"
+            );
+            // And of that with the refused row those in front of it, but for its batch of less than 500.
+            let in_front = of_island.filter(|number| *number < first + 3_000).count();
+            let is_first =
+                island != refused_on || (in_front - 500..=in_front).contains(&loaded.len());
+            assert!(is_first, "{} of {in_front}", loaded.len());
+        }
         // A row that no log takes, and those in front of it.
         let large = Word { note: Some("n".repeat(3 << 20)), ..word(first + 50) };
         let LoadError { loaded, error } = db.load(&table, [word(first + 49), large]).unwrap_err();
