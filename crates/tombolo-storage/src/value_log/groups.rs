@@ -200,7 +200,7 @@ impl Groups {
         for (segment, reader) in self.segments.iter_mut().enumerate().rev() {
             match reader.first_group()? {
                 Some(first) => {
-                    let begins = if whole { reader.first_run()? } else { Some(first) };
+                    let begins = if whole { reader.run_from(first)? } else { Some(first) };
                     if begins.is_some_and(|begins| begins.group.number <= newest) {
                         self.place = Place::of(segment, &first.group);
                         return Ok(Ok(()));

@@ -82,7 +82,8 @@ pub(super) fn first_group(
 ) -> Result<Option<GroupNumber>, LogFailure> {
     let mut oldest = None;
     for reader in groups.segments.iter_mut().rev() {
-        let Some(first) = reader.first_run()? else { continue };
+        let Some(first) = reader.first_group()? else { continue };
+        let Some(first) = reader.run_from(first)? else { continue };
         let begin = first.group.transactions - u64::from(first.group.length);
         if begin <= needed {
             return Ok(Some(first.group.number));

@@ -193,12 +193,12 @@ impl SegmentReader {
         self.group(FIRST_GROUP_OFFSET)
     }
 
-    /// The first group that continues no earlier records; `None` if there is none in the chain of the first one.
+    /// The first group that continues no earlier records, from `group` on; `None` if there is none in its chain.
     ///
     /// # Errors
     /// When the disk fails.
-    pub(super) fn first_run(&mut self) -> Result<Option<Placed>, DiskError> {
-        let mut first = self.first_group()?;
+    pub(super) fn run_from(&mut self, group: Placed) -> Result<Option<Placed>, DiskError> {
+        let mut first = Some(group);
         while let Some(placed) = first.filter(|placed| placed.group.continues) {
             let next = self.group(self.behind(&placed.group))?;
             first = next.filter(|next| Chain::behind(&placed).continues(&next.group));

@@ -280,7 +280,6 @@ impl<'a> Walk<'a> {
         start.expect(&group, checksum, reader.name())?;
         let bytes = reader.behind(&group) - group.offset;
         let records = reader.records(&group)?;
-        let mut begun_in = segment;
         if group.more || self.pending.is_some() {
             let pending = self.pending.get_or_insert_with(|| Pending {
                 records: Vec::new(),
@@ -289,8 +288,8 @@ impl<'a> Walk<'a> {
                 passed: self.end.passed.clone(),
             });
             pending.records.extend_from_slice(records);
-            begun_in = pending.place.segment;
         }
+        let begun_in = self.pending.as_ref().map_or(segment, |pending| pending.place.segment);
         if !group.more {
             let run = self.pending.take();
             let records = run.as_ref().map_or(records, |run| &run.records);
