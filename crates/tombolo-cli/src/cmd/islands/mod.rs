@@ -452,9 +452,7 @@ impl Arguments {
         let mut deployments = self.load(open)?;
         if self.of_rows.processes {
             let store = self.store_of_processes()?;
-            for islands in &self.islands {
-                deployments.push(store.open(*islands, rows, data)?);
-            }
+            deployments.extend(self.load(|islands| store.open(*islands, rows, data))?);
         }
         output.people(|style| {
             let verb = if access.is_update { "update" } else { "read" };
